@@ -1,8 +1,9 @@
 // upscaled: the server's process.
 //
 // Exit codes: 0 when a signal has stopped it, after the drain; 2 when it cannot start as asked; 3
-// (HardEnd::kExitCode) when the drain hangs beyond --drain-timeout and a grace of 4 s; 128 + the
-// signal when that has killed it.
+// (HardEnd::kExitCode) when the drain hangs beyond --drain-timeout and a grace of 4 s; 4 when no
+// device is left, as one of them does not answer, after the same drain; 128 + the signal when that
+// has killed it.
 //
 // Signals: SIGTERM and SIGINT drain, a second one kills; SIGHUP reloads models, certificates and
 // keys, and opens the audit log anew; SIGQUIT kills with a core dump, as ever; SIGUSR1 and SIGUSR2,
@@ -12,9 +13,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -42,6 +45,7 @@ namespace upscaled::server {
 namespace {
 
 constexpr int kExitCannotStart = 2;
+constexpr int kExitDeviceHangs = 4;
 constexpr absl::Duration kLastWords = absl::Seconds(1);  // to a reader who may not read
 
 // Blocks the signals that Main waits for.
@@ -88,9 +92,13 @@ int CannotStart(const absl::Status& status) {
 class Startup {
  public:
   // Both outlive it. Makes `signal` pending for the calling thread when the server cannot start.
+  // And once when no device can be had any more, see device_hangs.
   Startup(const ServerConfig& config, Logger& logger, int signal)
       : thread_([this, &config, &logger, signal, caller = pthread_self()] {
-          absl::Status status = Run(config, logger);
+          const auto on_hopeless = [this, signal, caller] {
+            if (!device_hangs_.exchange(true)) pthread_kill(caller, signal);
+          };
+          absl::Status status = Run(config, logger, on_hopeless);
           absl::MutexLock lock(&mutex_);
           ended_ = true;
           status_ = std::move(status);
@@ -107,6 +115,7 @@ class Startup {
     absl::MutexLock lock(&mutex_);
     return ended_;
   }
+  bool device_hangs() const { return device_hangs_; }
   // After a signal: why the server could not start, or OK. No signal comes from here any more.
   absl::Status Settle() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
@@ -115,8 +124,10 @@ class Startup {
   }
 
  private:
-  absl::Status Run(const ServerConfig& config, Logger& logger) ABSL_LOCKS_EXCLUDED(mutex_) try {
-    absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(config, logger);
+  absl::Status Run(const ServerConfig& config, Logger& logger,
+                   const std::function<void()>& on_hopeless) ABSL_LOCKS_EXCLUDED(mutex_) try {
+    absl::StatusOr<std::unique_ptr<Server>> server =
+        Server::Start(config, logger, CreateBackend, on_hopeless);
     if (!server.ok()) return server.status();
     Server& opened = **server;
     {
@@ -135,6 +146,7 @@ class Startup {
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   bool settled_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<bool> device_hangs_ = false;
   std::thread thread_;  // last: it uses what is above
 };
 
@@ -159,7 +171,8 @@ void ReloadNow(const Startup& startup) {
   if (startup.ended()) NotifyServiceManager("READY=1");
 }
 
-void Stop(Server& server, const ServerConfig& config, HardEnd& hard_end, Logger& logger) {
+void Stop(Server& server, const ServerConfig& config, int hang_code, HardEnd& hard_end,
+          Logger& logger) {
   const auto leftovers = [&server] {
     return std::vector<HardEnd::Leftover>{
         {"calls", [&server] { return int64_t{server.admission_state().requests}; }},
@@ -169,7 +182,7 @@ void Stop(Server& server, const ServerConfig& config, HardEnd& hard_end, Logger&
          }}};
   };
   const absl::Duration grace = HardEnd::kGrace - HardEnd::kReportTime;
-  hard_end.Arm(config.lame_duck_delay + config.drain_timeout + grace, leftovers());
+  hard_end.Arm(config.lame_duck_delay + config.drain_timeout + grace, leftovers(), hang_code);
   if (config.lame_duck_delay > absl::ZeroDuration()) {
     server.StartLameDuck();
     std::this_thread::sleep_for(absl::ToChronoNanoseconds(config.lame_duck_delay));
@@ -179,7 +192,7 @@ void Stop(Server& server, const ServerConfig& config, HardEnd& hard_end, Logger&
     logger.Warning(absl::StrCat("calls were cancelled after ",
                                 absl::FormatDuration(config.drain_timeout), " (--drain-timeout)"));
   }
-  hard_end.Arm(grace, leftovers());  // from now on even after --drain-timeout=inf
+  hard_end.Arm(grace, leftovers(), hang_code);  // from now on even after --drain-timeout=inf
   server.Close();
   hard_end.ForgetLeftovers();
 }
@@ -203,16 +216,21 @@ int Run(const ServerConfig& config) {
   NotifyServiceManager("STOPPING=1");
   TakeRestOfStop();
   ReleaseStopSignals();
-  logger.Info(absl::StrCat("draining after ", received == SIGTERM ? "SIGTERM" : "SIGINT",
-                           "; a second signal ends at once"));
-  if (Server* const server = startup.server()) Stop(*server, config, hard_end, logger);
+  const bool hangs = startup.device_hangs();
+  const std::string why =
+      hangs ? "draining as no device answers"
+            : absl::StrCat("draining after ", received == SIGTERM ? "SIGTERM" : "SIGINT");
+  logger.Info(absl::StrCat(why, "; a second signal ends at once"));
+  if (Server* const server = startup.server()) {
+    Stop(*server, config, hangs ? kExitDeviceHangs : HardEnd::kExitCode, hard_end, logger);
+  }
   logger.Info("stopped");
   // No call is left, so nobody misses what a start or a reload that still goes on would get done.
   if (!startup.ended() || reloader.busy()) {
     logger.Flush(kLastWords);
-    std::_Exit(0);
+    std::_Exit(hangs ? kExitDeviceHangs : 0);
   }
-  return 0;
+  return hangs ? kExitDeviceHangs : 0;
 }
 
 int Main(int argc, char** argv) try {

@@ -99,6 +99,7 @@ class Stream {
  public:
   virtual ~Stream() = default;
   // Runs the tiles and returns when their `dst` is written. Not OK: no `dst` may be used.
+  // DEADLINE_EXCEEDED: the device does not answer, and is lost to this process for good.
   virtual absl::Status Run(const Executable& executable, std::span<const TileTask> tiles) = 0;
   // The time that other threads, which had nothing to run, have spent on the last Run.
   virtual absl::Duration HelpedTime() const { return {}; }
@@ -127,6 +128,8 @@ struct BackendOptions {
   bool poisons_memory = kPoisonsMemory;
   // Chooses kernels where none is forced; null: the order that they are shipped in.
   std::shared_ptr<KernelChooser> chooser = nullptr;
+  // cuda: a device that takes longer than its work can take, and this beyond it, does not answer.
+  absl::Duration answer_limit = absl::Seconds(30);
   std::string cache_folder;  // opencl: keeps compiled programs here; "" = compiles at every start
 };
 

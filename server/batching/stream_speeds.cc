@@ -31,6 +31,11 @@ ThroughputMeter StreamSpeeds::OfAll(absl::Time now) const {
   return now - all_.at > kSpeedLife ? ThroughputMeter() : all_.meter;
 }
 
+double StreamSpeeds::LastOf(const std::shared_ptr<const Executable>& executable) const {
+  const auto measured = executables_.find(executable);
+  return measured == executables_.end() ? 0 : measured->second.meter.CostIn(absl::Seconds(1));
+}
+
 double StreamSpeeds::Of(const DeviceExecutable& executable, absl::Time now) const {
   const ThroughputMeter all = OfAll(now);
   if (!all.known()) return 0;

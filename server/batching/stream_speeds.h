@@ -27,6 +27,8 @@ class StreamSpeeds {
   // where that is not known. What nobody has measured for minutes counts as so many times as fast,
   // for the same reason.
   double Of(const DeviceExecutable& executable, absl::Time now) const;
+  // As measured last, however long ago; 0 where it never ran.
+  double LastOf(const std::shared_ptr<const Executable>& executable) const;
 
  private:
   struct Measured {

@@ -19,6 +19,7 @@ constexpr absl::Duration kMemoryRetryDelay = absl::Seconds(1);
 // The interval at which streams that hold background work back look again: no event tells of the
 // time of a client's wait.
 constexpr absl::Duration kHoldCheck = absl::Milliseconds(10);
+constexpr absl::Duration kRunCheck = absl::Seconds(1);
 
 // Notes that a device has failed on the tile; whether one had before.
 bool FailedBefore(const SubmittedTile& tile) {
@@ -85,6 +86,7 @@ TileScheduler::TileScheduler(DeviceQuarantine& quarantine, const Clock& clock,
       });
     }
   }
+  watcher_ = std::thread([this] { KeepWatch(); });
 }
 
 TileScheduler::~TileScheduler() { Stop(absl::UnavailableError("the tile scheduler was stopped")); }
@@ -260,6 +262,7 @@ void TileScheduler::Stop(absl::Status reason) {
     absl::MutexLock lock(&mutex_);
     if (stop_reason_.ok()) stop_reason_ = reason;
     unheld_.NotifyAll();
+    stopped_.NotifyAll();
     for (DeviceClass& device_class : classes_) {
       for (Flow* flow : device_class.queue.flows()) {
         device_class.queue.Remove(*flow, dropped);
@@ -269,6 +272,32 @@ void TileScheduler::Stop(absl::Status reason) {
   Finish(dropped, reason);
   for (std::thread& worker : workers_) worker.join();
   workers_.clear();
+  if (watcher_.joinable()) watcher_.join();
+}
+
+// A longer step counts as one: nobody ran meanwhile.
+void TileScheduler::KeepWatch() {
+  absl::Time last = clock_.Now();
+  while (true) {
+    {
+      absl::MutexLock lock(&mutex_);
+      stopped_.Await(mutex_, kRunCheck,
+                     [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return !stop_reason_.ok(); });
+      if (!stop_reason_.ok()) return;
+    }
+    const absl::Time now = clock_.Now();
+    WatchRuns(std::min(now - std::exchange(last, now), 2 * kRunCheck));
+  }
+}
+
+void TileScheduler::WatchRuns(absl::Duration passed) {
+  for (const RunWatch::Overdue& run : watch_.Advance(passed)) {
+    OnFault(
+        *run.device,
+        absl::DeadlineExceededError(absl::StrCat(run.device->name(), ": a run has not ended after ",
+                                                 absl::FormatDuration(run.taken))),
+        {});
+  }
 }
 
 Priority TileScheduler::AwaitWork(int slot, const std::shared_ptr<Device>& device) {
@@ -312,13 +341,18 @@ void TileScheduler::RunWorker(int slot) {
       continue;
     }
     if (!batch.dropped.empty()) FinishDropped(batch.dropped);
-    if (!batch.tiles.empty()) RunBatch(*device, *stream, std::move(batch));
+    if (!batch.tiles.empty()) RunBatch(device, *stream, std::move(batch));
   }
 }
 
-void TileScheduler::RunBatch(const Device& device, Stream& stream, FairQueue::Batch batch) {
+void TileScheduler::RunBatch(const std::shared_ptr<Device>& device_kept, Stream& stream,
+                             FairQueue::Batch batch) {
+  const Device& device = *device_kept;
   const absl::Time start = clock_.Now();
-  const absl::Status status = RunStream(device, stream, batch);
+  const absl::Status status = [&] {
+    const RunWatch::Run watched = watch_.Begin(device_kept, batch.cost, LastSpeed(device, batch));
+    return RunStream(device, stream, batch);
+  }();
   const absl::Time end = clock_.Now();
   // By this stream and by others that would have been idle.
   const absl::Duration spent = end - start + stream.HelpedTime();
@@ -352,6 +386,13 @@ void TileScheduler::RunBatch(const Device& device, Stream& stream, FairQueue::Ba
   } else {
     Finish(batch.tiles, status);
   }
+}
+
+double TileScheduler::LastSpeed(const Device& device, const FairQueue::Batch& batch) const {
+  const DeviceExecutable& executable = *batch.tiles.front().submission->executable;
+  absl::MutexLock lock(&mutex_);
+  return classes_[device.device_class()].stream_speeds.LastOf(
+      executable.PartOn(device)->executable);
 }
 
 void TileScheduler::OnFault(const Device& device, const absl::Status& fault,

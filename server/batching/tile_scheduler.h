@@ -7,7 +7,8 @@
 //
 // A device that fails goes into quarantine. The tiles that it failed on run once more, on another
 // device; requests that no device of their class is left for go on with those of another class, or,
-// when there is none, fail.
+// when there is none, fail. So does a device whose run does not end (RunWatch): the tiles of that
+// run wait for it, all others go elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,7 @@
 #include "server/base/throughput.h"
 #include "server/batching/fair_queue.h"
 #include "server/batching/request_flow.h"
+#include "server/batching/run_watch.h"
 #include "server/batching/stream_speeds.h"
 #include "server/batching/tile_observer.h"
 #include "server/devices/device.h"
@@ -77,6 +79,10 @@ class TileScheduler {
   // To be called after the quarantine has announced the device, as failed or as working again.
   void OnDeviceChanged(const Device& device) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Lets time pass for the runs that go on: devices of those that it makes overdue have failed,
+  // with DEADLINE_EXCEEDED. A thread calls it every second.
+  void WatchRuns(absl::Duration passed) ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Tiles in the queue, and all submitted from now on, get `reason` (not OK); running ones finish.
   // Returns when the threads have ended. Not to be called from a TileDone, nor by two threads.
   void Stop(absl::Status reason) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -102,7 +108,11 @@ class TileScheduler {
   absl::Status Enqueue(const std::shared_ptr<Flow>& flow, const Executable& executable,
                        const std::shared_ptr<Submission>& submission) ABSL_LOCKS_EXCLUDED(mutex_);
   void RunWorker(int slot) ABSL_LOCKS_EXCLUDED(mutex_);
-  void RunBatch(const Device& device, Stream& stream, FairQueue::Batch batch)
+  void KeepWatch() ABSL_LOCKS_EXCLUDED(mutex_);
+  void RunBatch(const std::shared_ptr<Device>& device_kept, Stream& stream, FairQueue::Batch batch)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Multiply-adds per second of a stream, when it ran this executable last; 0: never.
+  double LastSpeed(const Device& device, const FairQueue::Batch& batch) const
       ABSL_LOCKS_EXCLUDED(mutex_);
   // `tiles` are those that it failed on. Others that wait for the device move when the quarantine
   // announces it.
@@ -132,8 +142,11 @@ class TileScheduler {
   const TileSchedulerOptions options_;
   TileObserver* const observer_;
   std::vector<std::thread> workers_;  // one per stream
+  RunWatch watch_;
+  std::thread watcher_;
 
   mutable absl::Mutex mutex_;  // also guards the flows
+  SteadyCondition stopped_;    // for the watcher
   SteadyCondition unheld_;     // for streams that hold background work back
   // The device that the workers of each slot run on; null: it has failed.
   DeviceList slots_ ABSL_GUARDED_BY(mutex_);

@@ -59,6 +59,7 @@ void DeviceSupervisor::OnFailed(const Device& device, const absl::Status& fault)
     slot.state.up = false;
     slot.state.fault = fault;
     ++slot.state.failures;
+    slot.hung |= absl::IsDeadlineExceeded(fault);
     const absl::Time now = clock_.Now();
     if (now - std::exchange(slot.since, now) >= delays_.longest) slot.delay = delays_.first;
     Schedule(slot);
@@ -96,23 +97,29 @@ void DeviceSupervisor::Rebuild(int slot) {
   }
   absl::StatusOr<std::shared_ptr<Device>> device = Build(name, slot, device_class);
   absl::Duration delay;
+  bool hopeless = false;
   {
     absl::MutexLock lock(&mutex_);
     Slot& rebuilt = slots_[slot];
     if (device.ok()) {
       rebuilt.state.up = true;
+      rebuilt.hung = false;
       rebuilt.since = clock_.Now();
       rebuilt.due = absl::InfiniteFuture();
     } else {
       rebuilt.state.fault = device.status();
       delay = rebuilt.delay;
       Schedule(rebuilt);
+      hopeless = std::ranges::none_of(slots_, [](const Slot& s) { return s.state.up; }) &&
+                 std::ranges::any_of(slots_, &Slot::hung);
     }
   }
   if (!device.ok()) {
     const std::string error = device.status().ToString(), next = absl::FormatDuration(delay);
     const LogField fields[] = {{"device", name}, {"error", error}, {"next_attempt_in", next}};
-    return logger_.Log(LogLevel::kWarning, "a device could not be rebuilt", fields);
+    logger_.Log(LogLevel::kWarning, "a device could not be rebuilt", fields);
+    if (hopeless && hooks_.on_hopeless) hooks_.on_hopeless();
+    return;
   }
   hooks_.restore(*std::move(device));
   const LogField fields[] = {{"device", name}};

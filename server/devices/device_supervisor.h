@@ -47,6 +47,9 @@ class DeviceSupervisor {
     std::function<absl::Status(Device&)> probe;
     std::function<void(std::shared_ptr<Device>)> restore;
     std::function<void()> on_change;  // after every failure and every return
+    // No device works, and one of them did not answer and cannot be rebuilt: only another process
+    // may have it. May be null; called after every attempt in vain.
+    std::function<void()> on_hopeless;
   };
 
   // `devices` by slot; `clock` and `logger` must outlive it.
@@ -73,6 +76,7 @@ class DeviceSupervisor {
   struct Slot {
     DeviceState state;
     int device_class = 0;
+    bool hung = false;     // it did not answer
     absl::Duration delay;  // before the next attempt
     absl::Time since;      // it is up, or down
     absl::Time due = absl::InfiniteFuture();

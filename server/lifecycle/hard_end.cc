@@ -43,11 +43,13 @@ struct HardEnd::State {
   std::vector<Leftover> leftovers ABSL_GUARDED_BY(mutex);
   std::vector<std::optional<int64_t>> counts ABSL_GUARDED_BY(mutex);
   SteadyTime end ABSL_GUARDED_BY(mutex) = SteadyTime::max();
+  int exit_code ABSL_GUARDED_BY(mutex) = kExitCode;
   bool expired ABSL_GUARDED_BY(mutex) = false;
   bool unused ABSL_GUARDED_BY(mutex) = false;  // destroyed before it was armed
 
   // The timer's thread.
   void AwaitEnd() ABSL_LOCKS_EXCLUDED(mutex) {
+    int code = kExitCode;
     {
       absl::MutexLock lock(&mutex);
       for (SteadyTime seen = end; Until(end) > absl::ZeroDuration(); seen = end) {
@@ -58,12 +60,13 @@ struct HardEnd::State {
         if (unused) return;
       }
       expired = true;
+      code = exit_code;
       counts.resize(leftovers.size());
     }
     alarm(kLastResortSeconds);
     changed.NotifyAll();
-    Report();
-    std::_Exit(kExitCode);
+    Report(code);
+    std::_Exit(code);
   }
 
   // The counts' thread: it may hang, and the other one goes on.
@@ -86,7 +89,7 @@ struct HardEnd::State {
     }
   }
 
-  void Report() ABSL_LOCKS_EXCLUDED(mutex) {
+  void Report(int code) ABSL_LOCKS_EXCLUDED(mutex) {
     std::vector<std::pair<std::string, std::string>> texts;
     Logger* to = nullptr;
     {
@@ -102,8 +105,7 @@ struct HardEnd::State {
     }
     texts.emplace_back("threads", absl::StrCat(probe.Read().threads));
     texts.emplace_back("connections", absl::StrCat(probe.CountConnections()));
-    const std::string exit_code = absl::StrCat(kExitCode);
-    texts.emplace_back("exit_code", exit_code);
+    texts.emplace_back("exit_code", absl::StrCat(code));
     if (to == nullptr) {
       WriteWithin(STDERR_FILENO, "upscaled: the exit hangs and is cut short\n", kFlushTime);
       return;
@@ -131,10 +133,11 @@ HardEnd::~HardEnd() {
   state_->changed.NotifyAll();
 }
 
-void HardEnd::Arm(absl::Duration after, std::vector<Leftover> leftovers) {
+void HardEnd::Arm(absl::Duration after, std::vector<Leftover> leftovers, int exit_code) {
   {
     absl::MutexLock lock(&state_->mutex);
     state_->leftovers = std::move(leftovers);
+    state_->exit_code = exit_code;
     state_->end = after >= absl::Hours(24 * 365)
                       ? SteadyTime::max()
                       : std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(after);

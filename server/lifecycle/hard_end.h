@@ -13,7 +13,7 @@
 
 namespace upscaled::server {
 
-// Ends the process with kExitCode when its time is up: `_Exit`, from a thread that waits for
+// Ends the process with its exit code when its time is up: `_Exit`, from a thread that waits for
 // nothing but the monotonic clock. Thread safe.
 class HardEnd {
  public:
@@ -39,7 +39,7 @@ class HardEnd {
 
   // The end comes `after` from now, which may be infinite. The log then says how many of
   // `leftovers`, threads and connections there are. A second call moves it.
-  void Arm(absl::Duration after, std::vector<Leftover> leftovers);
+  void Arm(absl::Duration after, std::vector<Leftover> leftovers, int exit_code = kExitCode);
   // Before what the counts look at goes.
   void ForgetLeftovers();
 

@@ -44,7 +44,8 @@ absl::Status Try(const std::function<absl::Status()>& action) try {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, Logger& logger,
-                                                      const DeviceFactory& create) {
+                                                      const DeviceFactory& create,
+                                                      std::function<void()> on_hopeless) {
   RaiseDescriptorLimit();  // before connections are counted against it
   ASSIGN_OR_RETURN(const std::shared_ptr<Tuner> tuner, OpenTuner(config, logger));
   const BackendOptions options{.threads = config.threads,
@@ -56,8 +57,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   };
   ASSIGN_OR_RETURN(const DeviceList devices, OpenDevices(config, create_device, logger));
   ASSIGN_OR_RETURN(ModelCatalog catalog, OpenModels(config, devices, logger));
-  std::unique_ptr<Server> server(
-      new Server(config, logger, std::move(catalog), devices, create_device));
+  std::unique_ptr<Server> server(new Server(config, logger, std::move(catalog), devices,
+                                            create_device, std::move(on_hopeless)));
   RETURN_IF_ERROR(server->OpenSandbox());
   if (config.model_repositories.size() > (config.bundled_models_last ? 1u : 0u)) {
     server->handlers_.model_folder = config.model_repositories.front();
@@ -73,7 +74,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
 }
 
 Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
-               const DeviceList& devices, BackendFactory create)
+               const DeviceList& devices, BackendFactory create, std::function<void()> on_hopeless)
     : config_(config),
       logger_(logger),
       clock_(Clock::Real()),
@@ -89,7 +90,8 @@ Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
                      return WarmUpDevice(device, *model);
                    },
                    .restore = [this](auto device) { quarantine_.Restore(std::move(device)); },
-                   .on_change = [this] { grpc_->health().Refresh(); }}),
+                   .on_change = [this] { grpc_->health().Refresh(); },
+                   .on_hopeless = std::move(on_hopeless)}),
       quarantine_(devices, [this](const Device& device,
                                   const absl::Status& fault) { OnDeviceChanged(device, fault); }),
       chooser_(quarantine_, [this] { return scheduler_.work(); }),

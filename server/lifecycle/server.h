@@ -57,9 +57,11 @@ using DeviceFactory = std::function<absl::StatusOr<std::unique_ptr<Backend>>(
 class Server {
  public:
   // Opens devices, models and ports; the server then answers, but is not ready: see WarmUp.
-  // `logger` must outlive it. Errors name the setting that is at fault.
+  // `logger` must outlive it. Errors name the setting that is at fault. `on_hopeless` as in
+  // DeviceSupervisor::Hooks.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config, Logger& logger,
-                                                       const DeviceFactory& create = CreateBackend);
+                                                       const DeviceFactory& create = CreateBackend,
+                                                       std::function<void()> on_hopeless = nullptr);
   // Drains, with no patience for calls that are running.
   ~Server();
 
@@ -94,7 +96,7 @@ class Server {
 
  private:
   Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
-         const DeviceList& devices, BackendFactory create);
+         const DeviceList& devices, BackendFactory create, std::function<void()> on_hopeless);
   absl::Status WarmUpDevices();
   // "" when it is.
   std::string WhyNotLive() const;

@@ -1,11 +1,16 @@
 #include "engine/backends/cuda/context.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cuda/cuda_status.h"
 #include "engine/backends/cuda/kernels/device_code.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/string_view.h"
 
 namespace upscaled::cuda {
 
@@ -14,6 +19,12 @@ namespace {
 // The devices whose context this process had and lost, until it has another, a bit each: as the
 // runtime's contexts it is the process's, and a driver that refuses one does not tell why.
 std::atomic<uint64_t>& LostDevices() {
+  static std::atomic<uint64_t> devices = 0;
+  return devices;
+}
+
+// The devices that did not answer, a bit each: this process calls their drivers no more.
+std::atomic<uint64_t>& HungDevices() {
   static std::atomic<uint64_t> devices = 0;
   return devices;
 }
@@ -35,9 +46,27 @@ void Reset(int device) {
   (void)cudaGetLastError();
 }
 
+constexpr std::string_view kUntilRestart =
+    "the device cannot be used until the server is restarted";
+
+// Multiply-adds per second that every device exceeds, even if others use it, too: the slowest of
+// compute capability 7.5 does a hundred times as many.
+constexpr double kSlowestRate = 1e10;
+
+// Waits are polled: at once, then ever more rarely, so that no wait is prolonged by more than a
+// part in 32. A longer step than kLongestStep counts as one: the process was stopped meanwhile.
+constexpr absl::Duration kBusyTime = absl::Microseconds(100);
+constexpr absl::Duration kLongestSleep = absl::Milliseconds(5);
+constexpr absl::Duration kLongestStep = absl::Seconds(1);
+
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<Context>> Context::Create(const Device& device) {
+absl::StatusOr<std::shared_ptr<Context>> Context::Create(const Device& device,
+                                                         absl::Duration answer_limit) {
+  if ((HungDevices() & BitOf(device)) != 0) {
+    return absl::UnavailableError(
+        absl::StrCat(device.name, ": it did not answer; ", ToAbsl(kUntilRestart)));
+  }
   cudaError_t error = Start(device.index);
   if (LosesContext(error)) {
     Reset(device.index);
@@ -47,12 +76,12 @@ absl::StatusOr<std::shared_ptr<Context>> Context::Create(const Device& device) {
     (void)cudaGetLastError();
     const absl::Status status = ToStatus(error, "start of a context", device.name);
     if (!absl::IsUnavailable(status) || (LostDevices() & BitOf(device)) == 0) return status;
-    return absl::UnavailableError(
-        absl::StrCat(status.message(), "; this process lost its context, and no other can be had: ",
-                     "the device cannot be used until the server is restarted"));
+    return absl::UnavailableError(absl::StrCat(
+        status.message(),
+        "; this process lost its context, and no other can be had: ", ToAbsl(kUntilRestart)));
   }
   LostDevices() &= ~BitOf(device);
-  auto context = std::make_shared<Context>(device);
+  auto context = std::make_shared<Context>(device, answer_limit);
   RETURN_IF_ERROR(context->Check(FindDeviceCode(), "the kernels' code"));
   return context;
 }
@@ -69,13 +98,47 @@ absl::Status Context::Enter() {
 absl::Status Context::Check(cudaError_t error, std::string_view call) {
   absl::Status status = ToStatus(error, call, device_.name);
   if (LosesContext(error)) {
-    absl::MutexLock lock(&mutex_);
-    if (lost_.ok()) LostDevices() |= BitOf(device_);
-    lost_.Update(status);
+    Lose(status);
   } else if (error != cudaSuccess) {
     (void)cudaGetLastError();  // or the next check of a launch would report it once more
   }
   return status;
+}
+
+absl::Status Context::Await(cudaEvent_t event, int64_t cost, std::string_view work) {
+  using Clock = std::chrono::steady_clock;
+  const absl::Duration limit =
+      answer_limit_ + absl::Seconds(static_cast<double>(cost) / kSlowestRate);
+  absl::Duration waited;
+  for (Clock::time_point last = Clock::now();;) {
+    const cudaError_t error = cudaEventQuery(event);
+    if (error != cudaErrorNotReady) return Check(error, work);
+    (void)cudaGetLastError();
+    if (waited >= limit) return GiveUp(waited, work);
+    if (waited < kBusyTime) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(absl::ToChronoNanoseconds(std::min(waited / 32, kLongestSleep)));
+    }
+    const Clock::time_point now = Clock::now();
+    waited += std::min(absl::FromChrono(now - std::exchange(last, now)), kLongestStep);
+  }
+}
+
+absl::Status Context::GiveUp(absl::Duration waited, std::string_view work) {
+  const absl::Status status = absl::DeadlineExceededError(
+      absl::StrCat(device_.name, ": ", ToAbsl(work), " has not ended after ",
+                   absl::FormatDuration(absl::Trunc(waited, absl::Milliseconds(1))), ": ",
+                   ToAbsl(kUntilRestart)));
+  HungDevices() |= BitOf(device_);
+  Lose(status);
+  return status;
+}
+
+void Context::Lose(const absl::Status& status) {
+  absl::MutexLock lock(&mutex_);
+  if (lost_.ok()) LostDevices() |= BitOf(device_);
+  lost_.Update(status);
 }
 
 }  // namespace upscaled::cuda

@@ -12,6 +12,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "engine/backends/backend.h"
 #include "engine/backends/cuda/device.h"
 #include "engine/base/byte_budget.h"
 #include "engine/graph/activation_cache.h"
@@ -25,11 +27,12 @@ namespace upscaled::cuda {
 class Context {
  public:
   // UNAVAILABLE: the device cannot be used, or the kernels were not compiled for it; a message that
-  // asks for a restart: not by this process any more.
-  static absl::StatusOr<std::shared_ptr<Context>> Create(const Device& device);
+  // asks for a restart: not by this process any more. `answer_limit` as in BackendOptions.
+  static absl::StatusOr<std::shared_ptr<Context>> Create(
+      const Device& device, absl::Duration answer_limit = BackendOptions().answer_limit);
 
-  explicit Context(const Device& device)
-      : device_(device), kept_(device.memory_bytes / kCachedShare) {}
+  Context(const Device& device, absl::Duration answer_limit)
+      : device_(device), answer_limit_(answer_limit), kept_(device.memory_bytes / kCachedShare) {}
 
   const Device& device() const { return device_; }
   // Makes the device the calling thread's; before any other call to the runtime. UNAVAILABLE, with
@@ -37,13 +40,22 @@ class Context {
   absl::Status Enter();
   // The status of a runtime call's answer: see ToStatus. Notes an error that loses the context.
   absl::Status Check(cudaError_t error, std::string_view call);
+  // Waits for an event behind `cost` multiply-adds of `work`. DEADLINE_EXCEEDED when the slowest
+  // device were done with them, and answer_limit has passed: loses the context, and the device for
+  // this process, as calls to its driver may never return.
+  absl::Status Await(cudaEvent_t event, int64_t cost, std::string_view work);
   // Another one at every call.
   int64_t NextId() { return next_id_++; }
   // The budget of the activation caches.
   ByteBudget& kept() { return kept_; }
 
  private:
+  absl::Status GiveUp(absl::Duration waited, std::string_view work);
+  // The status of everything from now on, unless there is one.
+  void Lose(const absl::Status& status);
+
   const Device device_;
+  const absl::Duration answer_limit_;
   std::atomic<int64_t> next_id_ = 0;
   ByteBudget kept_;
   absl::Mutex mutex_;

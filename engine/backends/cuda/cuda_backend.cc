@@ -64,7 +64,7 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(std::string_view devi
   ASSIGN_OR_RETURN(const cuda::ConvKernel* kernel,
                    FindForcedKernel("cuda", cuda::ListConvKernels(), options.kernel));
   ASSIGN_OR_RETURN(const cuda::Device device, cuda::FindDevice(device_name));
-  ASSIGN_OR_RETURN(std::shared_ptr<Context> context, Context::Create(device));
+  ASSIGN_OR_RETURN(std::shared_ptr<Context> context, Context::Create(device, options.answer_limit));
   return std::make_unique<CudaBackend>(std::move(context), kernel, options.chooser);
 }
 

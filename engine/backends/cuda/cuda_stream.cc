@@ -201,7 +201,9 @@ absl::Status CudaStream::RunBatch(const Batch& batch) {
   Pack(batch);
   RETURN_IF_ERROR(Launch(batch));
   RETURN_IF_ERROR(context_->Check(cudaEventRecord(done_.get(), queue_.get()), "cudaEventRecord"));
-  RETURN_IF_ERROR(context_->Check(cudaEventSynchronize(done_.get()), "a batch of tiles"));
+  int64_t cost = 0;
+  for (const TileTask* task : batch.tasks) cost += CostOf(*task);
+  RETURN_IF_ERROR(context_->Await(done_.get(), cost, "a batch of tiles"));
   for (size_t t = 0; t < batch.tasks.size(); ++t) {
     if (batch.shape.gathers) {
       DeliverSums(batch, t);

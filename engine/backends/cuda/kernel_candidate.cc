@@ -73,7 +73,7 @@ absl::StatusOr<absl::Duration> KernelCandidate::RunOnce() {
   RETURN_IF_ERROR(context_->Check(cudaEventRecord(begin_.get(), queue_.get()), "cudaEventRecord"));
   RETURN_IF_ERROR(kernel_->Enqueue(*context_, views_, queue_.get()));
   RETURN_IF_ERROR(context_->Check(cudaEventRecord(end_.get(), queue_.get()), "cudaEventRecord"));
-  RETURN_IF_ERROR(context_->Check(cudaEventSynchronize(end_.get()), "a candidate"));
+  RETURN_IF_ERROR(context_->Await(end_.get(), /*cost=*/0, "a candidate"));
   float milliseconds = 0;
   RETURN_IF_ERROR(context_->Check(cudaEventElapsedTime(&milliseconds, begin_.get(), end_.get()),
                                   "cudaEventElapsedTime"));
@@ -99,7 +99,8 @@ absl::StatusOr<std::vector<float>> KernelCandidate::ComputeFrom(std::span<const 
   RETURN_IF_ERROR(context_->Check(
       cudaMemcpyAsync(received.data(), dst_.data(), received.size(), cudaMemcpyDeviceToHost, queue),
       "cudaMemcpyAsync from the device"));
-  RETURN_IF_ERROR(context_->Check(cudaStreamSynchronize(queue), "a candidate"));
+  RETURN_IF_ERROR(context_->Check(cudaEventRecord(end_.get(), queue), "cudaEventRecord"));
+  RETURN_IF_ERROR(context_->Await(end_.get(), /*cost=*/0, "a candidate"));
   std::vector<float> output(size_t{1} * dst.channels * dst.layer.Area());
   ForEachValue(dst, [&](size_t to, size_t from) {
     output[to] = precision_ == Precision::kFast

@@ -138,6 +138,56 @@ TEST_F(TwoClassesTest, TheSecondFailureOnATileIsItsLast) {
   EXPECT_EQ(moved_.count(), 1);
 }
 
+TEST_F(TwoClassesTest, ADeviceThatDoesNotAnswerLosesWhatWaitsForIt) {
+  std::vector<absl::Status> faults;
+  TestScheduler scheduler(
+      {gpu_.device, cpu_.device}, clock_, {}, &moved_,
+      [&](const Device&, const absl::Status& fault) { faults.push_back(fault); });
+  auto request = scheduler.OpenFlow({network_});
+  Outcomes stuck(1), queued(2);
+  request.Submit(network_, NamedTiles(0, 1), nullptr, stuck.done());
+  gpu_.backend.AwaitStarted(1);
+  request.Submit(network_, NamedTiles(10, 2), nullptr, queued.done());
+  cpu_.backend.Open();
+  scheduler.WatchRuns(RunWatch::kSlack - absl::Seconds(30));
+  EXPECT_EQ(scheduler.quarantine().working().size(), 2u);
+  scheduler.WatchRuns(absl::Minutes(1));
+  EXPECT_THAT(scheduler.quarantine().working(), ElementsAre(cpu_.device));
+  queued.Await();
+  EXPECT_THAT(queued.statuses(), Each(absl::OkStatus()));
+  EXPECT_THAT(faults, ElementsAre(IsStatus(absl::StatusCode::kDeadlineExceeded,
+                                           "gpu:0: a run has not ended")));
+  scheduler.WatchRuns(absl::Hours(1));  // told once
+  EXPECT_EQ(faults.size(), 1u);
+  // Its own tile goes on: a result that comes late is one.
+  EXPECT_EQ(stuck.left(), 1);
+  gpu_.backend.Release();
+  stuck.Await();
+  EXPECT_THAT(stuck.statuses(), Each(absl::OkStatus()));
+}
+
+TEST_F(TwoClassesTest, WhereNothingElseIsLeftAHangFailsWhatWaits) {
+  TestScheduler scheduler({gpu_.device, cpu_.device}, clock_);
+  const auto gpu_only = NetworkOn({gpu_.device});
+  auto request = scheduler.OpenFlow({gpu_only});
+  Outcomes stuck(1), queued(2), late(1);
+  request.Submit(gpu_only, NamedTiles(0, 1), nullptr, stuck.done());
+  gpu_.backend.AwaitStarted(1);
+  request.Submit(gpu_only, NamedTiles(10, 2), nullptr, queued.done());
+  scheduler.WatchRuns(absl::Hours(1));
+  queued.Await();
+  request.Submit(gpu_only, NamedTiles(20, 1), nullptr, late.done());
+  for (const Outcomes* outcomes : {&queued, &late}) {
+    EXPECT_THAT(outcomes->statuses(),
+                Each(IsStatus(absl::StatusCode::kUnavailable, "a run has not ended after 1h")));
+  }
+  // A fault that comes late finds no device either.
+  gpu_.backend.Release(Lost);
+  stuck.Await();
+  EXPECT_THAT(stuck.statuses(),
+              Each(IsStatus(absl::StatusCode::kUnavailable, "no device is left")));
+}
+
 TEST_F(TwoClassesTest, WithoutADeviceAllIsUnavailableUntilOneIsBack) {
   TestScheduler scheduler({gpu_.device, cpu_.device}, clock_, {}, &moved_, KeepFailed());
   const auto gpu_only = NetworkOn({gpu_.device});

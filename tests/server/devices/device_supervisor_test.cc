@@ -37,7 +37,8 @@ class DeviceSupervisorTest : public ::testing::Test {
             },
             .probe = [this](Device&) { return probe_error_; },
             .restore = [this](auto device) { devices_[device->slot()] = device; },
-            .on_change = [this] { ++changes_; }});
+            .on_change = [this] { ++changes_; },
+            .on_hopeless = [this] { ++hopeless_; }});
   }
 
   absl::Duration NextAttempt() { return supervisor_->RebuildDue() - clock_.Now(); }
@@ -48,7 +49,7 @@ class DeviceSupervisorTest : public ::testing::Test {
   std::vector<std::string> created_;
   absl::Status create_error_, probe_error_;
   bool out_of_memory_ = false;
-  int changes_ = 0;
+  int changes_ = 0, hopeless_ = 0;
   std::unique_ptr<DeviceSupervisor> supervisor_;
 };
 
@@ -78,6 +79,32 @@ TEST_F(DeviceSupervisorTest, RebuildsAFailedDeviceInItsPlace) {
   EXPECT_EQ(states[1].name, "gpu:1");
   EXPECT_EQ(states[1].description, "of a make");
   EXPECT_EQ(states[1].streams, 2);
+}
+
+// Another process is asked for where a device does not answer, cannot be rebuilt, and is the last.
+TEST_F(DeviceSupervisorTest, TellsWhenNothingWillWorkAgain) {
+  const absl::Status hung = absl::DeadlineExceededError("does not answer");
+  const auto attempt = [this] {
+    clock_.Advance(absl::Minutes(1));
+    NextAttempt();
+  };
+  create_error_ = absl::UnavailableError("lost until a restart");
+  supervisor_->OnFailed(*devices_[0], absl::InternalError("context lost"));
+  attempt();
+  supervisor_->OnFailed(*devices_[1], absl::InternalError("context lost"));
+  attempt();
+  EXPECT_EQ(hopeless_, 0) << "none of them hangs";
+  create_error_ = absl::OkStatus();
+  attempt();
+
+  create_error_ = absl::UnavailableError("lost until a restart");
+  supervisor_->OnFailed(*devices_[1], hung);
+  attempt();
+  EXPECT_EQ(hopeless_, 0) << "another one works";
+  supervisor_->OnFailed(*devices_[0], absl::InternalError("context lost"));
+  EXPECT_EQ(hopeless_, 0) << "it may come back";
+  attempt();
+  EXPECT_GT(hopeless_, 0);
 }
 
 TEST_F(DeviceSupervisorTest, TriesLessAndLessOften) {

@@ -60,6 +60,17 @@ TEST_F(HardEndDeathTest, CanBeMoved) {
       ::testing::ExitedWithCode(HardEnd::kExitCode), "the drain hangs");
 }
 
+TEST_F(HardEndDeathTest, MayHaveAnExitCodeOfItsOwn) {
+  EXPECT_EXIT(
+      {
+        Logger logger(LogFormat::kText, LogLevel::kInfo);
+        HardEnd end(logger);
+        end.Arm(absl::Milliseconds(1), {}, 42);
+        Hang();
+      },
+      ::testing::ExitedWithCode(42), "exit_code=42");
+}
+
 TEST(HardEndTest, NeverComesUnlessItIsArmed) {
   Logger logger(LogFormat::kText, LogLevel::kInfo);
   HardEnd unarmed(logger);

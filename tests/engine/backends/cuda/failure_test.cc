@@ -1,5 +1,7 @@
 // Tests of failing calls, with the runtime of host_runtime.h.
+#include <cstdlib>
 #include <functional>
+#include <iostream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -40,8 +42,8 @@ class CudaFailureTest : public ::testing::Test {
     EXPECT_EQ(test::AllocatedBytes(), 0u);
   }
 
-  void Start() {
-    auto backend = CreateCudaBackend("cuda", {});
+  void Start(const BackendOptions& options = {}) {
+    auto backend = CreateCudaBackend("cuda", options);
     ASSERT_TRUE(backend.ok()) << backend.status();
     backend_ = *std::move(backend);
     auto executable = backend_->Compile(network_, Precision::kExact);
@@ -128,7 +130,7 @@ TEST_F(CudaFailureTest, WithoutMemoryForAGraphTheCommandsRunAlone) {
 TEST_F(CudaFailureTest, ALostContextFailsForGoodAndANewBackendWorks) {
   ASSERT_TRUE(Run().ok());
   const Image expected = test::RunTiles(*backend_, *executable_, source_, {40, 30});
-  test::FailNextCall("cudaEventSynchronize", cudaErrorIllegalAddress);
+  test::FailNextCall("cudaEventQuery", cudaErrorIllegalAddress);
   EXPECT_EQ(Run().code(), absl::StatusCode::kUnavailable);
   const absl::Status again = Run();
   EXPECT_EQ(again.code(), absl::StatusCode::kUnavailable);
@@ -149,7 +151,7 @@ TEST_F(CudaFailureTest, ALostContextFailsForGoodAndANewBackendWorks) {
 // As driver 580 does it on an H100: no other context, for as long as the process lives.
 TEST_F(CudaFailureTest, WhereALostContextIsTheLastARestartIsAskedFor) {
   test::SetResetWorks(false);
-  test::FailNextCall("cudaEventSynchronize", cudaErrorIllegalAddress);
+  test::FailNextCall("cudaEventQuery", cudaErrorIllegalAddress);
   EXPECT_EQ(Run().code(), absl::StatusCode::kUnavailable);
   const auto ask_for_restart = HasSubstr("cannot be used until the server is restarted");
   for (int i = 0; i < 2; ++i) {
@@ -173,6 +175,37 @@ TEST_F(CudaFailureTest, WhereALostContextIsTheLastARestartIsAskedFor) {
   test::SetResetWorks(true);
 }
 
+// No test in this process may use the device afterwards: it runs in a child.
+using CudaFailureDeathTest = CudaFailureTest;
+
+TEST_F(CudaFailureDeathTest, ADeviceThatDoesNotAnswerIsLostToTheProcess) {
+  const auto hang = [this] {
+    stream_.reset();
+    executable_.reset();
+    Start({.answer_limit = absl::Milliseconds(20)});
+    if (!Run().ok()) return 1;  // one that answers is never late
+    const std::unique_ptr<Stream> other = backend_->CreateStream();
+    test::SetAnswers(false);
+    const absl::Status hung = Run();
+    if (!absl::IsDeadlineExceeded(hung)) return 2;
+    std::cerr << hung << "\n";
+    // Nothing asks the driver from now on, which may not return: not other streams, not those who
+    // free what they have, not a new backend.
+    test::SetForbidden(true);
+    if (!absl::IsDeadlineExceeded(other->Run(*executable_, {}))) return 3;
+    stream_.reset();
+    executable_.reset();
+    const absl::Status next = CreateCudaBackend("cuda:0", {}).status();
+    if (!absl::IsUnavailable(next)) return 4;
+    std::cerr << next << "\n";
+    return 0;
+  };
+  EXPECT_EXIT(
+      std::_Exit(hang()), ::testing::ExitedWithCode(0),
+      "cuda:0: a batch of tiles has not ended after .*until the server is restarted\n"
+      ".*cuda:0: it did not answer; the device cannot be used until the server is restarted");
+}
+
 TEST_F(CudaFailureTest, ADeviceThatTheKernelsHaveNoCodeForIsUnavailable) {
   test::FailNextCall("cudaFuncGetAttributes", cudaErrorNoKernelImageForDevice);
   const absl::Status status = CreateCudaBackend("cuda", {}).status();
@@ -194,7 +227,7 @@ TEST_F(CudaCachedTileTest, IsSpoiltByARunThatFails) {
 
 TEST_F(CudaCachedTileTest, MayOutliveItsContext) {
   ASSERT_TRUE(RunImage(memory_.get()).ok());
-  test::FailNextCall("cudaEventSynchronize", cudaErrorIllegalAddress);
+  test::FailNextCall("cudaEventQuery", cudaErrorIllegalAddress);
   EXPECT_EQ(RunImage(nullptr).status().code(), absl::StatusCode::kUnavailable);
   stream_.reset();
   executable_.reset();

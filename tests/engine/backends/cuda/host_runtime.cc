@@ -1,6 +1,7 @@
 #include "tests/engine/backends/cuda/host_runtime.h"
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -34,6 +35,7 @@ struct Runtime {
   std::map<std::string, cudaError_t> failures;  // those of the next calls
   cudaError_t spoiled = cudaSuccess;
   bool reset_works = true;
+  bool answers = true, forbidden = false;
   size_t device_bytes = size_t{16} << 30;
   std::map<void*, size_t> allocated;
   std::map<void*, std::shared_ptr<void>> handles;
@@ -70,8 +72,16 @@ cudaError_t Spoiled() {
   return TheRuntime().spoiled;
 }
 
+void EndIfForbidden(const std::string& name) {
+  const std::lock_guard lock(TheRuntime().mutex);
+  if (!TheRuntime().forbidden) return;
+  std::fprintf(stderr, "%s was called\n", name.c_str());
+  std::_Exit(99);
+}
+
 // The beginning of all others.
 cudaError_t Begin(const std::string& name) {
+  EndIfForbidden(name);
   if (const cudaError_t error = Spoiled(); error != cudaSuccess) return Note(error);
   return BeginWithoutContext(name);
 }
@@ -128,6 +138,15 @@ void SetResetWorks(bool works) {
   const std::lock_guard lock(runtime.mutex);
   runtime.reset_works = works;
   if (works && runtime.spoiled == cudaErrorDevicesUnavailable) runtime.spoiled = cudaSuccess;
+}
+
+void SetAnswers(bool answers) {
+  const std::lock_guard lock(TheRuntime().mutex);
+  TheRuntime().answers = answers;
+}
+void SetForbidden(bool forbidden) {
+  const std::lock_guard lock(TheRuntime().mutex);
+  TheRuntime().forbidden = forbidden;
 }
 
 void SetDeviceBytes(size_t bytes) { TheRuntime().device_bytes = bytes; }
@@ -270,7 +289,11 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   Enqueue(stream, [=] { event->recorded = std::chrono::steady_clock::now(); });
   return cudaSuccess;
 }
-cudaError_t cudaEventSynchronize(cudaEvent_t /*event*/) { return Begin("cudaEventSynchronize"); }
+cudaError_t cudaEventQuery(cudaEvent_t /*event*/) {
+  if (const cudaError_t error = Begin("cudaEventQuery"); error != cudaSuccess) return error;
+  const std::lock_guard lock(TheRuntime().mutex);
+  return TheRuntime().answers ? cudaSuccess : Note(cudaErrorNotReady);
+}
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
   *milliseconds = std::chrono::duration<float, std::milli>(end->recorded - begin->recorded).count();
   return Begin("cudaEventElapsedTime");

@@ -24,6 +24,11 @@ void FailNextCall(const std::string& name, cudaError_t error);
 // answer with cudaErrorDevicesUnavailable, as some drivers have it, until this is set again.
 void SetResetWorks(bool works);
 
+// Whether the device ends what it is given: events of one that does not are never reached.
+void SetAnswers(bool answers);
+// Whether a call that asks the context ends the program, with a message.
+void SetForbidden(bool forbidden);
+
 // How much of the device's memory may be taken.
 void SetDeviceBytes(size_t bytes);
 // How much of the device's and of pinned memory is taken.

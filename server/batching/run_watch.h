@@ -1,0 +1,66 @@
+// Finds the runs of streams that do not end.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/devices/device.h"
+
+namespace upscaled::server {
+
+// Counts the time that it is told of, not a clock's: a process that was stopped or starved for
+// minutes finds no run overdue. Thread safe.
+class RunWatch {
+  struct Entry {
+    std::shared_ptr<const Device> device;
+    absl::Duration limit;  // of `taken`
+    absl::Duration taken;
+    bool reported = false;
+  };
+  using Entries = std::list<Entry>;
+
+ public:
+  struct Overdue {
+    std::shared_ptr<const Device> device;
+    absl::Duration taken;
+  };
+  // A run that goes on until this is destroyed, before the watch is.
+  class Run {
+   public:
+    Run(RunWatch& watch, Entries::iterator entry) : watch_(watch), entry_(entry) {}
+    ~Run() { watch_.End(entry_); }
+    Run(const Run&) = delete;
+    Run& operator=(const Run&) = delete;
+
+   private:
+    RunWatch& watch_;
+    const Entries::iterator entry_;
+  };
+
+  // The time that a run may take: kSlack, and kFactor times its forecast.
+  static constexpr absl::Duration kSlack = absl::Minutes(2);
+  static constexpr int kFactor = 20;
+  // Multiply-adds per second of a run on a device that has not run this network before: less than
+  // any device has.
+  static constexpr double kUnknownSpeed = 1e8;
+
+  // A run of `cost` multiply-adds begins on `device`, whose speed was `speed` multiply-adds per
+  // second; 0: unknown.
+  [[nodiscard]] Run Begin(std::shared_ptr<const Device> device, int64_t cost, double speed)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Lets time pass; returns the runs that it made overdue.
+  std::vector<Overdue> Advance(absl::Duration passed) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  void End(Entries::iterator entry) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  absl::Mutex mutex_;
+  Entries entries_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace upscaled::server
