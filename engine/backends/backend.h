@@ -128,6 +128,9 @@ struct BackendOptions {
   bool poisons_memory = kPoisonsMemory;
   // Chooses kernels where none is forced; null: the order that they are shipped in.
   std::shared_ptr<KernelChooser> chooser = nullptr;
+  // cuda: kernels that no device of ours has run, and that have proven themselves on this one
+  // (engine/proof): such kernels are used only if they are listed here, or forced.
+  std::vector<std::string> proven_kernels;
   // cuda: a device that takes longer than its work can take, and this beyond it, does not answer.
   absl::Duration answer_limit = absl::Seconds(30);
   std::string cache_folder;  // opencl: keeps compiled programs here; "" = compiles at every start

@@ -85,7 +85,8 @@ DeviceEnumeration EnumerateDevices() {
     PluginDevices found = (*loaded)->enumerate();
     for (PluginDevice& device : found.devices) {
       (device.is_cpu ? slower : enumeration.devices)
-          .push_back({std::move(device.name), std::move(device.description)});
+          .push_back({std::move(device.name), std::move(device.description),
+                      std::move(device.unproven_kernels)});
     }
     for (const std::string& note : found.notes) {
       enumeration.notes.push_back(absl::StrCat(plugin.name, ": ", note));

@@ -15,8 +15,9 @@ namespace upscaled {
 
 struct DeviceEnumeration {
   struct Device {
-    std::string name;         // "cpu", "reference", "opencl:0.0"
-    std::string description;  // a plugin's device: human-readable
+    std::string name;                                // "cpu", "reference", "opencl:0.0"
+    std::string description;                         // a plugin's device: human-readable
+    std::vector<std::string> unproven_kernels = {};  // as PluginDevice's
   };
   std::vector<Device> devices;     // best first
   std::vector<std::string> notes;  // which plugins or devices are not usable, and why

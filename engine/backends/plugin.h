@@ -16,6 +16,8 @@ struct PluginDevice {
   std::string name;         // as CreateBackend takes it: "opencl:0.0"
   std::string description;  // human-readable
   bool is_cpu = false;      // runs on the machine's CPU, which our own kernels use better
+  // The kernels that it has, once BackendOptions::proven_kernels lists them.
+  std::vector<std::string> unproven_kernels = {};
 };
 
 struct PluginDevices {

@@ -305,8 +305,11 @@ void AddDevices(SettingList& list, ServerConfig& config) {
               "replicas give the same bytes with the same table",
               config.tune, TuneModeName,
               {TuneMode::kOff, TuneMode::kLoad, TuneMode::kFast, TuneMode::kFull});
-  list.Text("tune-file", "FILE", "table of measured kernels and tiles, for --tune",
-            config.tune_file);
+  list.Text(
+      "tune-file", "FILE",
+      "table of measured kernels and tiles, for --tune; kernel-proofs.json beside it tells which "
+      "new kernels have proven themselves",
+      config.tune_file);
 }
 
 void AddLimits(SettingList& list, Limits& limits) {

@@ -1,8 +1,11 @@
 #include "server/lifecycle/open_devices.h"
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "engine/base/status_macros.h"
+#include "server/lifecycle/build_id.h"
 
 namespace upscaled::server {
 namespace {
@@ -36,6 +39,30 @@ absl::StatusOr<std::shared_ptr<Tuner>> OpenTuner(const ServerConfig& config, Log
        .measure = full || config.tune == TuneMode::kFast,
        .budget = absl::Milliseconds(full ? 500 : 50),
        .warn = [&logger](const std::string& text) { logger.Log(LogLevel::kWarning, text); }});
+}
+
+std::shared_ptr<KernelProofs> OpenKernelProofs(const ServerConfig& config, Logger& logger) {
+  if (config.tune == TuneMode::kOff) return nullptr;
+  const auto prove = [](const std::string& device, const std::string& kernel) {
+    std::error_code error;
+    const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+    return RunProver(program.parent_path() / "upscaled-prove", {device, kernel});
+  };
+  return std::make_shared<KernelProofs>(
+      KernelProofOptions{.file = config.tune_file.parent_path() / "kernel-proofs.json",
+                         .prove = config.tune != TuneMode::kLoad,
+                         .build = BuildId()},
+      prove, logger);
+}
+
+std::vector<std::string> ProvenKernels(KernelProofs& proofs, const std::string& device) {
+  if (!device.starts_with("cuda")) return {};  // no other backend has such kernels
+  for (const DeviceEnumeration::Device& found : EnumerateDevices().devices) {
+    if (found.name == device || (device == "cuda" && found.name.starts_with(device))) {
+      return proofs.ProvenOn(found.name, found.description, found.unproven_kernels);
+    }
+  }
+  return {};
 }
 
 absl::StatusOr<DeviceList> OpenDevices(const ServerConfig& config, const BackendFactory& create,

@@ -13,6 +13,7 @@
 #include "server/devices/device_supervisor.h"
 #include "server/logging/logger.h"
 #include "server/models/model_catalog.h"
+#include "server/proof/kernel_proofs.h"
 
 namespace upscaled::server {
 
@@ -20,6 +21,13 @@ namespace upscaled::server {
 
 // Null: kernels as shipped.
 absl::StatusOr<std::shared_ptr<Tuner>> OpenTuner(const ServerConfig& config, Logger& logger);
+
+// Null with --tune=off: only kernels that a device of ours has run serve. Verdicts lie beside
+// --tune-file.
+std::shared_ptr<KernelProofs> OpenKernelProofs(const ServerConfig& config, Logger& logger);
+// Those that may serve on a device beside the shipped ones; without a verdict they prove themselves
+// first.
+std::vector<std::string> ProvenKernels(KernelProofs& proofs, const std::string& device);
 
 // Those of --device; logs what "auto" chooses from.
 absl::StatusOr<DeviceList> OpenDevices(const ServerConfig& config, const BackendFactory& create,

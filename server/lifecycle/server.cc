@@ -52,8 +52,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
                                .cpu_isa = config.cpu_isa,
                                .chooser = tuner,
                                .cache_folder = config.cache_folder.string()};
-  const BackendFactory create_device = [create, options](const std::string& name) {
-    return create(name, options);
+  const std::shared_ptr<KernelProofs> proofs = OpenKernelProofs(config, logger);
+  const BackendFactory create_device = [create, options, proofs](const std::string& name) {
+    BackendOptions own = options;
+    if (proofs != nullptr) own.proven_kernels = ProvenKernels(*proofs, name);
+    return create(name, own);
   };
   ASSIGN_OR_RETURN(const DeviceList devices, OpenDevices(config, create_device, logger));
   ASSIGN_OR_RETURN(ModelCatalog catalog, OpenModels(config, devices, logger));

@@ -12,7 +12,7 @@ bundle=$(mktemp -d)
 trap 'rm -rf "$bundle"' EXIT
 
 mkdir -p "$bundle"/{bin,tests,lib,shared}
-cp "$build"/bin/{cuda-bench,upscaled,upscale,upscale-train} "$bundle/bin/"
+cp "$build"/bin/{cuda-bench,upscaled,upscaled-prove,upscale,upscale-train} "$bundle/bin/"
 cp "$build"/tests/cuda_{driver,device_kernel,image,backend,conformance,pipeline,golden}_tests "$bundle/tests/"
 # Tests and programs find their plugins at one place, seen from their own folder.
 plugin=$(cd "$build" && find . -path '*/upscaled/libupscaled_cuda.so' -print -quit)

@@ -198,18 +198,23 @@ int main(int argc, char** argv) {
   std::vector<std::string> models = {"random:vgg_7", "random:upconv_7", "random:cunet",
                                      "random:srvgg", "random:srvgg_x4", "random:rrdb"};
   std::vector<std::string> precisions = {"fast", "exact"};
+  std::vector<std::string> proven;
   int repetitions = 30;
   app.add_option("--device", device, "cuda:N, or cuda for the first")->capture_default_str();
   app.add_option("--models", models, "Weights files or random:SHAPE")->delimiter(',');
   app.add_option("--precisions", precisions, "exact, fast or both")
       ->delimiter(',')
       ->check(CLI::IsMember({"exact", "fast"}));
+  app.add_option("--proven", proven, "Kernels that have proven themselves: upscaled-prove")
+      ->delimiter(',');
   app.add_option("--repetitions", repetitions, "Of which the median counts")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   const auto found = upscaled::cuda::FindDevice(device);
-  const auto context = found.ok() ? upscaled::cuda::Context::Create(*found) : found.status();
+  const auto context = found.ok()
+                           ? upscaled::cuda::Context::Create(*found, {.proven_kernels = proven})
+                           : found.status();
   if (!context.ok()) {
     std::fprintf(stderr, "cuda-bench: %s\n", std::string(context.status().message()).c_str());
     return absl::IsUnavailable(context.status()) ? 77 : 1;

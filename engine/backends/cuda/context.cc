@@ -62,7 +62,7 @@ constexpr absl::Duration kLongestStep = absl::Seconds(1);
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Context>> Context::Create(const Device& device,
-                                                         absl::Duration answer_limit) {
+                                                         const BackendOptions& options) {
   if ((HungDevices() & BitOf(device)) != 0) {
     return absl::UnavailableError(
         absl::StrCat(device.name, ": it did not answer; ", ToAbsl(kUntilRestart)));
@@ -81,7 +81,7 @@ absl::StatusOr<std::shared_ptr<Context>> Context::Create(const Device& device,
         "; this process lost its context, and no other can be had: ", ToAbsl(kUntilRestart)));
   }
   LostDevices() &= ~BitOf(device);
-  auto context = std::make_shared<Context>(device, answer_limit);
+  auto context = std::make_shared<Context>(device, options);
   RETURN_IF_ERROR(context->Check(FindDeviceCode(), "the kernels' code"));
   return context;
 }

@@ -3,10 +3,13 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -27,14 +30,24 @@ namespace upscaled::cuda {
 class Context {
  public:
   // UNAVAILABLE: the device cannot be used, or the kernels were not compiled for it; a message that
-  // asks for a restart: not by this process any more. `answer_limit` as in BackendOptions.
-  static absl::StatusOr<std::shared_ptr<Context>> Create(
-      const Device& device, absl::Duration answer_limit = BackendOptions().answer_limit);
+  // asks for a restart: not by this process any more. Of `options` it takes answer_limit, and
+  // allows the kernels that are proven or forced.
+  static absl::StatusOr<std::shared_ptr<Context>> Create(const Device& device,
+                                                         const BackendOptions& options = {});
 
-  Context(const Device& device, absl::Duration answer_limit)
-      : device_(device), answer_limit_(answer_limit), kept_(device.memory_bytes / kCachedShare) {}
+  Context(const Device& device, const BackendOptions& options)
+      : device_(device),
+        answer_limit_(options.answer_limit),
+        allowed_kernels_(options.proven_kernels),
+        kept_(device.memory_bytes / kCachedShare) {
+    allowed_kernels_.push_back(options.kernel);
+  }
 
   const Device& device() const { return device_; }
+  // Whether a kernel that no device of ours has run may run on this one.
+  bool Allows(std::string_view kernel) const {
+    return std::ranges::find(allowed_kernels_, kernel) != allowed_kernels_.end();
+  }
   // Makes the device the calling thread's; before any other call to the runtime. UNAVAILABLE, with
   // the error that spoiled it, for a lost context.
   absl::Status Enter();
@@ -56,6 +69,7 @@ class Context {
 
   const Device device_;
   const absl::Duration answer_limit_;
+  std::vector<std::string> allowed_kernels_;
   std::atomic<int64_t> next_id_ = 0;
   ByteBudget kept_;
   absl::Mutex mutex_;

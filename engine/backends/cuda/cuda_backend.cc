@@ -18,6 +18,19 @@ namespace {
 using cuda::Context;
 using cuda::ConvKernel;
 
+// Those that compute a wide 3x3 layer there.
+std::vector<std::string> UnprovenKernels(const cuda::Device& device) {
+  const Layer layer{
+      .op = Op::kConv, .out_channels = 64, .in_channels = 64, .kernel_px = 3, .padding_px = 1};
+  std::vector<std::string> names;
+  for (const ConvKernel& kernel : cuda::ListConvKernels()) {
+    if (!kernel.seen && kernel.supports({&layer}, Precision::kFast, device.limits)) {
+      names.emplace_back(kernel.name);
+    }
+  }
+  return names;
+}
+
 class CudaBackend final : public Backend {
  public:
   CudaBackend(std::shared_ptr<Context> context, const ConvKernel* forced_kernel,
@@ -51,6 +64,7 @@ PluginDevices EnumerateCudaDevices() {
   PluginDevices enumeration;
   for (const cuda::Device& device : cuda::FindDevices(enumeration.notes)) {
     enumeration.devices.push_back(cuda::Describe(device));
+    enumeration.devices.back().unproven_kernels = UnprovenKernels(device);
   }
   return enumeration;
 }
@@ -64,7 +78,7 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(std::string_view devi
   ASSIGN_OR_RETURN(const cuda::ConvKernel* kernel,
                    FindForcedKernel("cuda", cuda::ListConvKernels(), options.kernel));
   ASSIGN_OR_RETURN(const cuda::Device device, cuda::FindDevice(device_name));
-  ASSIGN_OR_RETURN(std::shared_ptr<Context> context, Context::Create(device, options.answer_limit));
+  ASSIGN_OR_RETURN(std::shared_ptr<Context> context, Context::Create(device, options));
   return std::make_unique<CudaBackend>(std::move(context), kernel, options.chooser);
 }
 

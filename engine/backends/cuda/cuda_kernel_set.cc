@@ -32,8 +32,17 @@ std::vector<const KernelInfo*> CudaKernelSet::List() const {
 bool CudaKernelSet::Supports(const KernelInfo& kernel, const FusedLayers& layers) const {
   if (&kernel == &kFirstConv) return FirstConvSupports(*layers.main);
   if (&kernel == &kElementwise) return ElementwiseSupports(*layers.main);
-  return static_cast<const ConvKernel&>(kernel).supports({layers.main, layers.shuffle}, precision_,
-                                                         context_->device().limits);
+  const auto& conv = static_cast<const ConvKernel&>(kernel);
+  return (conv.seen || context_->Allows(conv.name)) &&
+         conv.supports({layers.main, layers.shuffle}, precision_, context_->device().limits);
+}
+
+unsigned CudaKernelSet::Fuses(const KernelInfo& kernel, const Layer& main) const {
+  if (&kernel == &kFirstConv || &kernel == &kElementwise) return kernel.fuses;
+  const auto& conv = static_cast<const ConvKernel&>(kernel);
+  const bool adds =
+      conv.adds_residual == nullptr || conv.adds_residual({&main}, context_->device().limits);
+  return adds ? kernel.fuses : kernel.fuses & ~kFuseSum;
 }
 
 // Filled up channels aside; groups are filled up with zeros.

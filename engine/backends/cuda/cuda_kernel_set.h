@@ -22,6 +22,7 @@ class CudaKernelSet final : public KernelSet {
   // Convolutions of the image before the others.
   std::vector<const KernelInfo*> List() const override;
   bool Supports(const KernelInfo& kernel, const FusedLayers& layers) const override;
+  unsigned Fuses(const KernelInfo& kernel, const Layer& main) const override;
   size_t PackedBytesBound(const Layer& layer) const override;
   std::unique_ptr<LayerCandidate> Try(const Layer& layer, const KernelChoice& choice,
                                       Size input) const override;

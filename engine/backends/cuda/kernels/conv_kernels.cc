@@ -13,7 +13,6 @@ bool IsForTensorCores(const FusedConv& layers, Precision precision) {
          layers.conv->op != Op::kFullyConnected;
 }
 
-constexpr unsigned kFuseSum = kFuseAdd | kFuseCrop | kFuseResize;
 constexpr unsigned kFuseAll = kFuseSum | kFuseShuffle;
 
 constexpr ConvKernel kConv3x3Wgmma = {

@@ -13,6 +13,8 @@
 
 namespace upscaled::cuda {
 
+inline constexpr unsigned kFuseSum = kFuseAdd | kFuseCrop | kFuseResize;
+
 struct ConvKernel : KernelInfo {
   bool (*supports)(const FusedConv& layers, Precision precision, const DeviceLimits& device);
   // For launches with the same layers, precision and device; the layers must be supported.
@@ -22,6 +24,12 @@ struct ConvKernel : KernelInfo {
   cudaError_t (*launch)(const ConvParams& params, Precision precision, const DeviceLimits& device,
                         cudaStream_t stream);
   bool adds_sums = false;  // ConvParams::sums
+  // Whether it can add a residual to these layers, which it supports; null: it can, if `fuses` says
+  // so.
+  bool (*adds_residual)(const FusedConv& layers, const DeviceLimits& device) = nullptr;
+  // Whether it has run on a device of ours, and was right. Others are taken only where they have
+  // proven themselves on the device at hand (BackendOptions::proven_kernels), or are forced.
+  bool seen = true;
 };
 
 std::span<const ConvKernel> ListConvKernels();

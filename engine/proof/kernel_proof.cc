@@ -1,0 +1,207 @@
+#include "engine/proof/kernel_proof.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/backends/layer_profile.h"
+#include "engine/base/status_macros.h"
+#include "engine/base/string_view.h"
+#include "engine/image/image.h"
+#include "engine/model/network.h"
+
+namespace upscaled {
+namespace {
+
+constexpr ProofCase kCases[] = {
+    {64, 64, false, {123, 77}, 2}, {64, 64, true, {123, 77}},    {32, 64, false, {33, 65}, 3},
+    {48, 48, false, {123, 77}},    {128, 128, false, {123, 77}}, {64, 128, false, {33, 65}, 2},
+    {64, 32, false, {123, 77}, 2}, {96, 32, false, {33, 65}},    {160, 32, false, {123, 77}},
+    {192, 64, false, {33, 65}},    {192, 64, true, {123, 77}},   {256, 64, false, {123, 77}},
+    {64, 64, false, {1, 1}},       {64, 64, false, {128, 128}},  {64, 64, false, {240, 135}, 4},
+    {64, 32, false, {480, 270}},   {192, 64, true, {480, 270}},  {64, 64, false, {480, 270}},
+    {128, 128, false, {480, 270}}, {64, 64, false, {960, 540}},
+};
+
+// A chain of convolutions with random weights, of values about 1.
+class ProofNetwork {
+ public:
+  explicit ProofNetwork(const ProofCase& proof) {
+    network_.name = "proof";
+    network_.layers.push_back({.op = Op::kInput, .name = "input", .out_channels = 3});
+    const int skip = AddConv("skip", 0, proof.out_channels, 3, Activation::kPRelu);
+    const int wide = AddConv("wide", skip, proof.in_channels, 1, Activation::kRelu);
+    int last = AddConv("proven", wide, proof.out_channels, 3, Activation::kPRelu);
+    proven_ = last;
+    if (proof.adds) {
+      network_.layers.push_back({.op = Op::kAdd,
+                                 .name = "sum",
+                                 .inputs = {last, skip},
+                                 .out_channels = proof.out_channels,
+                                 .in_channels = proof.out_channels});
+      ++last;
+    }
+    AddConv("last", last, 3, 1, Activation::kNone);
+  }
+
+  const Network& network() const { return network_; }
+  // The index of the convolution that is proven.
+  int proven() const { return proven_; }
+
+ private:
+  int AddConv(const char* name, int input, int out, int kernel, Activation activation) {
+    const int in = network_.layers[input].out_channels;
+    Layer layer{.op = Op::kConv,
+                .name = name,
+                .inputs = {input},
+                .out_channels = out,
+                .in_channels = in,
+                .kernel_px = kernel,
+                .padding_px = kernel / 2,
+                .activation = activation};
+    std::normal_distribution<float> weight(0, 1 / std::sqrt(1.0f * in * kernel * kernel));
+    layer.weights.resize(size_t{1} * in * out * kernel * kernel);
+    for (float& w : layer.weights) w = weight(random_);
+    layer.bias.resize(out);
+    for (float& b : layer.bias) b = weight(random_);
+    if (activation == Activation::kPRelu) {
+      std::uniform_real_distribution<float> slope(-0.5f, 1.5f);
+      layer.slope.resize(out);
+      for (float& s : layer.slope) s = slope(random_);
+    }
+    network_.layers.push_back(std::move(layer));
+    return static_cast<int>(network_.layers.size()) - 1;
+  }
+
+  std::mt19937 random_{1};
+  Network network_;
+  int proven_ = 0;
+};
+
+// One network on one backend.
+class ProofRun {
+ public:
+  static absl::StatusOr<ProofRun> Create(const ProofBackend& create, std::string_view kernel,
+                                         const Network& network) {
+    ProofRun run;
+    ASSIGN_OR_RETURN(run.backend_, create({.kernel = std::string(kernel)}));
+    ASSIGN_OR_RETURN(run.executable_, run.backend_->Compile(network, Precision::kFast));
+    run.stream_ = run.backend_->CreateStream();
+    return run;
+  }
+
+  // The results of equal images, one per tile.
+  absl::StatusOr<std::vector<Image>> Compute(const Image& image, int tiles) {
+    std::vector<Image> results;
+    std::vector<TileTask> tasks;
+    for (int i = 0; i < tiles; ++i) {
+      results.emplace_back(image.spec());
+    }
+    for (Image& result : results) tasks.push_back(TaskOf(image, result));
+    RETURN_IF_ERROR(stream_->Run(*executable_, tasks));
+    return results;
+  }
+
+  // Seconds of a layer: the best of some runs.
+  absl::StatusOr<double> Time(const Image& image, int layer) {
+    Image result(image.spec());
+    double best = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < 5; ++i) {
+      ASSIGN_OR_RETURN(const std::vector<LayerProfile> layers,
+                       stream_->Profile(*executable_, TaskOf(image, result)));
+      best = std::min(best, layers[layer].seconds);
+    }
+    return best;
+  }
+
+ private:
+  TileTask TaskOf(const Image& image, Image& result) const {
+    const Size size = image.spec().size();
+    const Rect whole{0, 0, size.width, size.height};
+    TileTask task;
+    task.plan = std::make_shared<const TilePlan>(executable_->Plan(whole, size));
+    task.src = image.view();
+    task.src_rect = whole;
+    task.dst = result.mutable_view();
+    return task;
+  }
+
+  std::unique_ptr<Backend> backend_;
+  std::shared_ptr<const Executable> executable_;
+  std::unique_ptr<Stream> stream_;
+};
+
+// Random values of [0, 1), or NaN, which poisons the memory that a later run finds.
+Image MakeImage(Size size, bool poison) {
+  std::mt19937 random(2);
+  std::uniform_real_distribution<float> any(0, 1);
+  Image image({size.width, size.height, 3, SampleType::kF32});
+  for (int y = 0; y < size.height; ++y) {
+    float* const row = image.mutable_view().row_as<float>(y);
+    for (int i = 0; i < size.width * 3; ++i) {
+      row[i] = poison ? std::numeric_limits<float>::quiet_NaN() : any(random);
+    }
+  }
+  return image;
+}
+
+void Compare(const ImageView& a, const ImageView& b, ProofResult& result) {
+  for (int y = 0; y < a.height_px(); ++y) {
+    const float* const left = a.row_as<float>(y);
+    const float* const right = b.row_as<float>(y);
+    for (int i = 0; i < a.width_px() * 3; ++i) {
+      if (std::memcmp(&left[i], &right[i], sizeof(float)) == 0) continue;
+      result.right = false;
+      const double difference = std::abs(double{left[i]} - right[i]);
+      result.worst =
+          std::max(result.worst,
+                   std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference);
+    }
+  }
+}
+
+}  // namespace
+
+std::span<const ProofCase> ListProofCases() { return kCases; }
+
+std::string Describe(const ProofCase& proof) {
+  return absl::StrCat(proof.in_channels, "-", proof.out_channels, proof.adds ? " + skip" : "", ", ",
+                      proof.image.width, "x", proof.image.height,
+                      proof.tiles > 1 ? absl::StrCat(", ", proof.tiles, " tiles") : "");
+}
+
+absl::StatusOr<ProofResult> ProveKernel(const ProofBackend& create, std::string_view kernel,
+                                        const ProofCase& proof) {
+  const ProofNetwork network(proof);
+  ProofResult result;
+  absl::StatusOr<ProofRun> own = ProofRun::Create(create, kernel, network.network());
+  if (absl::IsUnimplemented(own.status())) {
+    result.supported = false;
+    return result;
+  }
+  RETURN_IF_ERROR(own.status());
+  ASSIGN_OR_RETURN(ProofRun plain, ProofRun::Create(create, "", network.network()));
+  const Image poison = MakeImage(proof.image, true), image = MakeImage(proof.image, false);
+  ASSIGN_OR_RETURN(const std::vector<Image> expected, plain.Compute(image, 1));
+  RETURN_IF_ERROR(own->Compute(poison, proof.tiles).status());
+  result.right = true;
+  for (int run = 0; run < 3; ++run) {  // alone, captured, and as a graph
+    ASSIGN_OR_RETURN(const std::vector<Image> results, own->Compute(image, proof.tiles));
+    for (const Image& computed : results) {
+      Compare(computed.view(), expected.front().view(), result);
+    }
+  }
+  if (!result.right) return result;
+  ASSIGN_OR_RETURN(const double seconds, own->Time(image, network.proven()));
+  ASSIGN_OR_RETURN(const double plain_seconds, plain.Time(image, network.proven()));
+  result.us = seconds * 1e6;
+  result.plain_us = plain_seconds * 1e6;
+  return result;
+}
+
+}  // namespace upscaled

@@ -1,0 +1,49 @@
+// Proves that a kernel that no device of ours has run is right on the device at hand, and how fast
+// it is, through networks of a few layers: a kernel may crash or hang, so run it in a process that
+// may end.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/backends/backend.h"
+#include "engine/base/geometry.h"
+
+namespace upscaled {
+
+// A network whose one layer between others is the kernel's: a 3x3 convolution, in precision fast.
+struct ProofCase {
+  int in_channels = 0, out_channels = 0;
+  bool adds = false;  // the result of an earlier layer, of as many channels
+  Size image;
+  int tiles = 1;  // equal ones, which make a batch
+};
+
+// Sizes that leave rests in every direction, those of images, widths that networks have.
+std::span<const ProofCase> ListProofCases();
+
+struct ProofResult {
+  bool supported = true;        // the kernel computes the layer; else nothing is compared
+  bool right = false;           // every bit is the one of the shipped kernels
+  double worst = 0;             // the largest difference
+  double us = 0, plain_us = 0;  // the layer's time by the kernel and by the shipped ones
+};
+
+// Makes the device's backend.
+using ProofBackend =
+    std::function<absl::StatusOr<std::unique_ptr<Backend>>(const BackendOptions& options)>;
+
+// Runs a case by the kernel of this name and by the kernels that are shipped. Errors are the
+// backend's.
+absl::StatusOr<ProofResult> ProveKernel(const ProofBackend& create, std::string_view kernel,
+                                        const ProofCase& proof);
+
+// "64-64 + skip, 123x77, 2 tiles"
+std::string Describe(const ProofCase& proof);
+
+}  // namespace upscaled

@@ -1,0 +1,57 @@
+// Which kernels have proven themselves on the devices of this machine, and a file that keeps it.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "server/logging/logger.h"
+#include "server/proof/prover.h"
+
+namespace upscaled::server {
+
+struct KernelProofOptions {
+  std::filesystem::path file;  // of verdicts; "": none is kept, and nothing proves itself
+  bool prove = false;          // or only the file's verdicts count
+  std::string build;           // of the program: another one's verdicts do not count
+};
+
+// Thread safe. A verdict holds for a device's description, its driver and the build.
+class KernelProofs {
+ public:
+  // Has a kernel prove itself on a device, by its name.
+  using Prove = std::function<KernelVerdict(const std::string& device, const std::string& kernel)>;
+
+  // Reads the file, if there is one; another program's file is left alone, and nothing counts as
+  // proven, nor is proven. `logger` must outlive it.
+  KernelProofs(KernelProofOptions options, Prove prove, Logger& logger);
+
+  // Those of `kernels` that may serve on the device. What is not known proves itself first, which
+  // takes seconds, and is written to the file: what cannot be written does not count.
+  std::vector<std::string> ProvenOn(const std::string& device, const std::string& description,
+                                    const std::vector<std::string>& kernels)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  using Verdicts = std::map<std::string, KernelVerdict>;  // by kernel
+
+  void Load();
+  bool Save() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Log(const std::string& device, const std::string& kernel, const KernelVerdict& verdict);
+
+  KernelProofOptions options_;
+  const Prove prove_;
+  Logger& logger_;
+  absl::Mutex mutex_;  // held while a kernel proves itself: one after the other
+  std::map<std::string, Verdicts> known_ ABSL_GUARDED_BY(mutex_);  // by device, driver and build
+};
+
+// The version of the machine's NVIDIA driver, as its kernel module tells it; "" where there is
+// none.
+std::string NvidiaDriver();
+
+}  // namespace upscaled::server

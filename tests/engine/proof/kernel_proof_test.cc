@@ -1,0 +1,121 @@
+// Proofs of kernels of a device that is none: the reference, whose forced kernel does as told.
+#include "engine/proof/kernel_proof.h"
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/backends/layer_profile.h"
+#include "engine/backends/reference/reference_backend.h"
+#include "gtest/gtest.h"
+
+namespace upscaled {
+namespace {
+
+// The deeds of a kernel.
+struct Deeds {
+  bool supports = true;
+  float error = 0;      // added to one value of every result
+  double seconds = 1;   // of every layer
+  absl::Status status;  // of every run
+};
+
+class StubStream final : public Stream {
+ public:
+  StubStream(std::unique_ptr<Stream> stream, Deeds deeds)
+      : stream_(std::move(stream)), deeds_(std::move(deeds)) {}
+
+  absl::Status Run(const Executable& executable, std::span<const TileTask> tiles) override {
+    if (!deeds_.status.ok()) return deeds_.status;
+    const absl::Status status = stream_->Run(executable, tiles);
+    const MutableImageView& dst = tiles.back().dst;
+    dst.row_as<float>(dst.height_px() - 1)[dst.width_px() * 3 - 1] += deeds_.error;
+    return status;
+  }
+  absl::StatusOr<std::vector<LayerProfile>> Profile(const Executable& executable,
+                                                    const TileTask& /*task*/) override {
+    std::vector<LayerProfile> layers(executable.network().layers.size());
+    for (LayerProfile& layer : layers) layer.seconds = deeds_.seconds;
+    return layers;
+  }
+
+ private:
+  const std::unique_ptr<Stream> stream_;
+  const Deeds deeds_;
+};
+
+class StubBackend final : public Backend {
+ public:
+  StubBackend(std::unique_ptr<Backend> backend, Deeds deeds)
+      : backend_(std::move(backend)), deeds_(std::move(deeds)) {}
+
+  std::string_view name() const override { return "stub"; }
+  std::string description() const override { return "stub"; }
+  absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network& network,
+                                                            Precision /*precision*/) override {
+    if (!deeds_.supports) return absl::UnimplementedError("supports no layer");
+    return backend_->Compile(network, Precision::kExact);
+  }
+  std::unique_ptr<Stream> CreateStream() override {
+    return std::make_unique<StubStream>(backend_->CreateStream(), deeds_);
+  }
+  int StreamCount() const override { return 1; }
+
+ private:
+  const std::unique_ptr<Backend> backend_;
+  const Deeds deeds_;
+};
+
+constexpr ProofCase kSmall = {
+    .in_channels = 16, .out_channels = 8, .adds = true, .image = {9, 7}, .tiles = 2};
+
+absl::StatusOr<ProofResult> Prove(const Deeds& deeds) {
+  const ProofBackend create =
+      [&](const BackendOptions& options) -> absl::StatusOr<std::unique_ptr<Backend>> {
+    auto backend = CreateReferenceBackend({});
+    if (!backend.ok()) return backend.status();
+    return std::make_unique<StubBackend>(*std::move(backend),
+                                         options.kernel == "new" ? deeds : Deeds{});
+  };
+  return ProveKernel(create, "new", kSmall);
+}
+
+TEST(KernelProofTest, TheSameBitsAreRight) {
+  const auto result = Prove({.seconds = 0.5});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(result->supported);
+  EXPECT_TRUE(result->right);
+  EXPECT_EQ(result->us, 0.5e6);
+  EXPECT_EQ(result->plain_us, 1e6);
+}
+
+TEST(KernelProofTest, OneValueOfOneTileIsEnoughToBeWrong) {
+  const auto result = Prove({.error = 1e-3f});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FALSE(result->right);
+  EXPECT_NEAR(result->worst, 1e-3, 1e-4);
+}
+
+TEST(KernelProofTest, WhatIsNotSupportedProvesNothing) {
+  const auto result = Prove({.supports = false});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FALSE(result->supported);
+  EXPECT_FALSE(result->right);
+}
+
+TEST(KernelProofTest, AFailureIsTheBackends) {
+  EXPECT_EQ(Prove({.status = absl::UnavailableError("lost")}).status().code(),
+            absl::StatusCode::kUnavailable);
+}
+
+TEST(KernelProofTest, CasesDiffer) {
+  std::set<std::string> names;
+  for (const ProofCase& proof : ListProofCases()) {
+    EXPECT_TRUE(names.insert(Describe(proof)).second) << Describe(proof);
+  }
+  EXPECT_EQ(Describe(kSmall), "16-8 + skip, 9x7, 2 tiles");
+}
+
+}  // namespace
+}  // namespace upscaled

@@ -1,0 +1,87 @@
+#include "server/proof/kernel_proofs.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace upscaled::server {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class KernelProofsTest : public ::testing::Test {
+ protected:
+  KernelProofs Open(bool prove = true, const std::string& build = "1") {
+    return KernelProofs(
+        {.file = file_, .prove = prove, .build = build},
+        [this](const std::string& device, const std::string& kernel) {
+          asked_.push_back(device + " " + kernel);
+          return kernel == "good" ? KernelVerdict{"proven", "", 2} : KernelVerdict{kernel, "", 0};
+        },
+        logger_);
+  }
+
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  const std::filesystem::path folder_ = [] {
+    std::string name = ::testing::TempDir() + "/kernel_proofs.XXXXXX";
+    return std::filesystem::path(mkdtemp(name.data()));
+  }();
+  std::filesystem::path file_ = folder_ / "proofs.json";
+  Logger logger_{LogFormat::kText, LogLevel::kError};
+  std::vector<std::string> asked_;
+};
+
+TEST_F(KernelProofsTest, OnlyProvenKernelsServeAndAreAskedOnce) {
+  const std::vector<std::string> kernels = {"wrong", "hung", "crashed", "slow", "good", "failed"};
+  KernelProofs proofs = Open();
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(proofs.ProvenOn("cuda:0", "a card", kernels), ElementsAre("good"));
+  }
+  EXPECT_EQ(asked_.size(), kernels.size());
+  // Nor by another process, and on another card of the kind.
+  KernelProofs again = Open();
+  EXPECT_THAT(again.ProvenOn("cuda:1", "a card", kernels), ElementsAre("good"));
+  EXPECT_EQ(asked_.size(), kernels.size());
+}
+
+TEST_F(KernelProofsTest, AnotherDeviceDriverOrBuildIsAnotherMatter) {
+  EXPECT_THAT(Open().ProvenOn("cuda:0", "a card (driver of CUDA 13.0)", {"good"}),
+              ElementsAre("good"));
+  EXPECT_THAT(Open().ProvenOn("cuda:0", "a card (driver of CUDA 13.1)", {"good"}),
+              ElementsAre("good"));
+  EXPECT_THAT(Open(true, "2").ProvenOn("cuda:0", "a card (driver of CUDA 13.1)", {"good"}),
+              ElementsAre("good"));
+  EXPECT_THAT(asked_, ElementsAre("cuda:0 good", "cuda:0 good", "cuda:0 good"));
+}
+
+TEST_F(KernelProofsTest, WithoutARecordOnlySeenKernelsServe) {
+  EXPECT_THAT(Open(/*prove=*/false).ProvenOn("cuda:0", "a card", {"good"}), IsEmpty());
+  file_.clear();
+  EXPECT_THAT(Open().ProvenOn("cuda:0", "a card", {"good"}), IsEmpty());
+  EXPECT_THAT(asked_, IsEmpty());
+  file_ = folder_ / "no such folder" / "proofs.json";  // cannot be written
+  KernelProofs proofs = Open();
+  EXPECT_THAT(proofs.ProvenOn("cuda:0", "a card", {"good"}), IsEmpty());
+}
+
+TEST_F(KernelProofsTest, AFileOfSomethingElseIsLeftAlone) {
+  for (const char* text : {"", "[]", "{\"kernel_proofs\": 2}", "{\"tuning_table\": 2}"}) {
+    std::ofstream(file_) << text;
+    KernelProofs proofs = Open();
+    EXPECT_THAT(proofs.ProvenOn("cuda:0", "a card", {"good"}), IsEmpty()) << text;
+    std::string kept;
+    std::getline(std::ifstream(file_), kept);
+    EXPECT_EQ(kept, text);
+  }
+  EXPECT_THAT(asked_, IsEmpty());
+}
+
+}  // namespace
+}  // namespace upscaled::server
