@@ -87,6 +87,10 @@ absl::Status FlatAlpha::MarkEdges(std::span<uint8_t> marks) {
 void FlatAlpha::Mix(int row, uint16_t* alpha) const {
   const std::vector<uint16_t>& source = AlphaOf(row / scale_);
   const uint16_t* computed = computed_row_.view().row_as<uint16_t>(0);
+  if (near_edges_.is_zero()) {
+    for (const uint16_t flat : source) alpha = std::fill_n(alpha, scale_, flat);
+    return;
+  }
   const int64_t full = near_edges_.full();
   const int* weight = near_edges_.row().data();
   for (const int64_t flat : source) {

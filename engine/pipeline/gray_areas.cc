@@ -1,5 +1,7 @@
 #include "engine/pipeline/gray_areas.h"
 
+#include <algorithm>
+
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/convert.h"
@@ -62,7 +64,9 @@ void GrayAreas::MakeGray() {
   uint16_t* pixel = result_row_.mutable_view().row_as<uint16_t>(0);
   const int64_t full = near_colour_.full();
   for (const int64_t weight : near_colour_.row()) {
-    if (weight < full) {
+    if (weight == 0) {
+      std::fill_n(pixel, kRgbChannels, Luma(pixel[0], pixel[1], pixel[2]));
+    } else if (weight < full) {
       const int64_t gray = Luma(pixel[0], pixel[1], pixel[2]);
       for (int c = 0; c < kRgbChannels; ++c) {
         pixel[c] =

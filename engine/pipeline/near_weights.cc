@@ -83,7 +83,8 @@ void NearWeights::Weigh(int y, SourceRow& row) const {
   for (uint8_t& value : nearest) {
     value = static_cast<uint8_t>(kZeroWeightFromPx - std::max<int>(value, kFullWeightUpToPx));
   }
-  row.is_full = std::ranges::min(nearest) == kSteps;
+  const auto [least, most] = std::ranges::minmax(nearest);
+  row.state = least == kSteps ? State::kFull : most == 0 ? State::kZero : State::kMixed;
 }
 
 const NearWeights::SourceRow& NearWeights::SourceRowAt(int y) const {
@@ -95,9 +96,9 @@ void NearWeights::Interpolate(int row) {
   const LinearPhase down = LinearPhaseOf(row % scale_, scale_);
   const SourceRow& above = SourceRowAt(row / scale_ + down.first);
   const SourceRow& below = SourceRowAt(row / scale_ + down.first + 1);
-  is_full_ = above.is_full && below.is_full;
-  if (is_full_) {
-    std::ranges::fill(row_, full_);
+  row_state_ = above.state == below.state ? above.state : State::kMixed;
+  if (row_state_ != State::kMixed) {
+    std::ranges::fill(row_, is_full() ? full_ : 0);
     return;
   }
   const int whole = 2 * scale_, width = source_.width;

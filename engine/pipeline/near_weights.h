@@ -31,15 +31,18 @@ class NearWeights {
   // Weights of the row's pixels, from 0 to full().
   std::span<const int> row() const { return row_; }
   int full() const { return full_; }
-  bool is_full() const { return is_full_; }  // throughout the row
+  // Throughout the row.
+  bool is_full() const { return row_state_ == State::kFull; }
+  bool is_zero() const { return row_state_ == State::kZero; }
 
   static size_t Bytes(Size source, int scale);
 
  private:
+  enum class State : uint8_t { kFull, kZero, kMixed };
   // Weights of a row of source pixels, from 0 to kZeroWeightFromPx - kFullWeightUpToPx.
   struct SourceRow {
     std::vector<uint8_t> weights;
-    bool is_full = false;
+    State state = State::kMixed;
   };
 
   absl::Status PullMarks(int end_row, NextMarks next_marks);
@@ -57,7 +60,7 @@ class NearWeights {
   std::vector<SourceRow> source_rows_;
   std::vector<int> mixed_;  // weights between two source rows
   std::vector<int> row_;
-  bool is_full_ = false;
+  State row_state_ = State::kMixed;
   int distance_rows_ = 0;
   int source_row_count_ = 0;
 };
