@@ -204,12 +204,13 @@ void UpscaleFlags::AddTo(CLI::App& command) {
   add("--max-pixels", max_pixels, "N", "Most pixels of the result; larger ones are made smaller")
       ->check(Between(int64_t{1}, int64_t{1} << 40));
   command.add_flag("--no-enlarge", no_enlarge, "Never make an image larger than it is");
-  add("--alpha", alpha, "network|resample", "How alpha is enlarged; default: the server's")
+  add("--alpha", alpha, "network|resample", "How alpha is enlarged; default: network")
       ->check(CLI::IsMember({"network", "resample"}).description(""));
   add("--alpha-colour", alpha_colour, "bleed|keep",
-      "Colours of transparent pixels: bled from visible ones (logos), or kept (game textures)")
+      "Colours of transparent pixels: bled from visible ones (logos), or kept (game textures); "
+      "default: bleed")
       ->check(CLI::IsMember({"bleed", "keep"}).description(""));
-  add("--keep-colours", keep_colours, "on|off", "Keep the source's colours; default: the model's")
+  add("--keep-colours", keep_colours, "on|off", "Keep the source's colours; default: on")
       ->check(CLI::IsMember({"on", "off"}).description(""));
   add("--on-damage", on_damage, "fail|fill", "If a file lacks pixels: fail (default), or fill them")
       ->check(CLI::IsMember({"fail", "fill"}).description(""));

@@ -37,6 +37,7 @@ TEST(ServerGoldenTest, Upconv7AndCunetGiveTheGoldenImages) {
     pb::UpscaleOptions options;
     options.set_model(model.parent_path());
     options.set_noise_level(NoiseLevel(model));
+    options.set_keep_colours(false);  // as the network gives them
     const Image source = test::ReadPng(shared / "golden" / "inputs" / (golden.image + ".png"));
     const Outcome outcome = UpscaleImage(server.stub(), options, *test::Encode(source.view(), {}));
     ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
