@@ -6,9 +6,9 @@
 namespace upscaled {
 namespace {
 
-// Arithmetic follows, so the network gives 16 bits.
+// The network gives 16 bits if arithmetic follows.
 PassSpec NetworkOf(PassSpec pass) {
-  pass.result_type = SampleType::kU16;
+  if (pass.keeps_colours) pass.result_type = SampleType::kU16;
   return pass;
 }
 
@@ -39,8 +39,10 @@ int ColourBorderPx(const PassSpec& pass) {
   return std::max(pass.reach.halo_px() + RoundsOf(pass) * kKeptColoursBorderPx, kGrayAreasBorderPx);
 }
 
+ImageSpec UncorrectedResult(const PassSpec& pass) { return PassResult(NetworkOf(pass)); }
+
 size_t CorrectionBytes(const PassSpec& pass) {
-  const ImageSpec result = PassResult(NetworkOf(pass));
+  const ImageSpec result = UncorrectedResult(pass);
   return GrayAreas::Bytes(pass.source, result) +
          static_cast<size_t>(RoundsOf(pass)) * KeptColours::Bytes(pass.source, result);
 }

@@ -46,6 +46,8 @@ Stage PlanCorrectedPass(const PassSpec& pass);
 
 // How far around its place a colour of the result depends on colours of the source.
 int ColourBorderPx(const PassSpec& pass);
+// The network's own result.
+ImageSpec UncorrectedResult(const PassSpec& pass);
 // Bound on the memory of its corrections that does not grow with the pass's tiles.
 size_t CorrectionBytes(const PassSpec& pass);
 // Bound on the source rows that are read beyond the last one that has a result row read so far.

@@ -29,7 +29,7 @@ GrayAreas::GrayAreas(RowSource& result, RowSource& source, SampleType type)
       near_colour_(source.spec().size(), spec_.width_px / source.spec().width_px),
       source_row_(OneRow(source.spec())),
       result_row_(OneRow(result.spec())) {
-  UPSCALED_CHECK(result.spec().type == SampleType::kU16 && result.spec().channels >= kRgbChannels);
+  UPSCALED_CHECK(result.spec().channels >= kRgbChannels);
   UPSCALED_CHECK(source.spec().channels == result.spec().channels);
 }
 
@@ -44,7 +44,9 @@ absl::Status GrayAreas::ReadRows(MutableImageView rows) {
     RETURN_IF_ERROR(near_colour_.MoveTo(
         next_row_, [this](std::span<uint8_t> marks) { return MarkColoured(marks); }));
     RETURN_IF_ERROR(result_.ReadRows(result_row_.mutable_view()));
-    if (!near_colour_.is_full()) MakeGray();
+    if (!near_colour_.is_full()) {
+      result_.spec().type == SampleType::kU8 ? MakeGray<uint8_t>() : MakeGray<uint16_t>();
+    }
     ConvertPixels(result_row_.view(), rows.Crop({0, i, spec_.width_px, 1}));
   }
   return absl::OkStatus();
@@ -60,8 +62,9 @@ absl::Status GrayAreas::MarkColoured(std::span<uint8_t> marks) {
   return absl::OkStatus();
 }
 
+template <typename T>
 void GrayAreas::MakeGray() {
-  uint16_t* pixel = result_row_.mutable_view().row_as<uint16_t>(0);
+  T* pixel = result_row_.mutable_view().row_as<T>(0);
   const int64_t full = near_colour_.full();
   for (const int64_t weight : near_colour_.row()) {
     if (weight == 0) {
@@ -69,8 +72,7 @@ void GrayAreas::MakeGray() {
     } else if (weight < full) {
       const int64_t gray = Luma(pixel[0], pixel[1], pixel[2]);
       for (int c = 0; c < kRgbChannels; ++c) {
-        pixel[c] =
-            static_cast<uint16_t>((pixel[c] * weight + gray * (full - weight) + full / 2) / full);
+        pixel[c] = static_cast<T>((pixel[c] * weight + gray * (full - weight) + full / 2) / full);
       }
     }
     pixel += spec_.channels;

@@ -21,8 +21,8 @@ inline constexpr int kGrayAreasBorderPx = kZeroWeightFromPx;
 
 class GrayAreas final : public RowSource {
  public:
-  // `result`: RGB or RGBA of kU16, a multiple of the size of `source`, which has the same channels
-  // and 8 or 16 bits. Both must outlive it; its rows are the result's as `type`.
+  // `result`: RGB or RGBA of 8 or 16 bits, a multiple of the size of `source`, which has the same
+  // channels and 8 or 16 bits. Both must outlive it; its rows are the result's as `type`.
   GrayAreas(RowSource& result, RowSource& source, SampleType type);
 
   const ImageSpec& spec() const override { return spec_; }
@@ -32,6 +32,7 @@ class GrayAreas final : public RowSource {
 
  private:
   absl::Status MarkColoured(std::span<uint8_t> marks);
+  template <typename T>
   void MakeGray();
 
   RowSource& result_;

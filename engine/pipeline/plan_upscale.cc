@@ -124,9 +124,8 @@ TileShape ShapeOf(const PassSpec& pass, const UpscaleOptions& options, size_t bu
   input.min_share_px = pass.executable->MinSharePx();
   const size_t images = static_cast<size_t>(pass.images());
   // The rows of the source are held for the network and for what corrects its result by them.
-  ImageSpec result = PassResult(pass);
-  result.type = SampleType::kU16;
-  input.row_bytes = images * (2 * pass.source.row_bytes() + scale * result.row_bytes());
+  input.row_bytes =
+      images * (2 * pass.source.row_bytes() + scale * UncorrectedResult(pass).row_bytes());
   if (pass.tta) {
     const Size row{pass.source.width_px, 1};
     input.row_bytes += images * TtaTile::Bytes(row, row, static_cast<int>(scale), pass.source.type);

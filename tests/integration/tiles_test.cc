@@ -84,6 +84,7 @@ class TilesTest : public ::testing::Test {
     pb::UpscaleOptions options;
     options.set_model(model);
     options.set_keep_16_bit(true);
+    options.set_keep_colours(false);  // tiles are the network's own
     const auto decoded =
         test::Decode(UpscaleImage(stub, options, *test::Encode(image.view(), {})).image);
     EXPECT_TRUE(decoded.ok()) << decoded.status();

@@ -253,30 +253,50 @@ Image PickChannels(const Image& image, const std::vector<int>& channels) {
   return picked;
 }
 
+Image Converted(const Image& image, int channels, SampleType type) {
+  ImageSpec spec = image.spec();
+  spec.channels = channels;
+  spec.type = type;
+  Image converted(spec);
+  ConvertPixels(image.view(), converted.mutable_view());
+  return converted;
+}
+
+// Both of kU16.
+Image WithAlpha(const Image& rgb, const Image& alpha) {
+  ImageSpec spec = rgb.spec();
+  spec.channels = 4;
+  Image both(spec);
+  for (int y = 0; y < spec.height_px; ++y) {
+    for (int x = 0; x < spec.width_px; ++x) {
+      uint16_t* pixel = both.mutable_view().row_as<uint16_t>(y) + 4 * x;
+      std::copy_n(rgb.view().row_as<uint16_t>(y) + 3 * x, 3, pixel);
+      pixel[3] = alpha.view().row_as<uint16_t>(y)[x];
+    }
+  }
+  return both;
+}
+
+// As `type`, which is 16 bits if arithmetic follows.
 Image ComputeColours(const FakeExecutable& executable, const Image& rgb,
-                     const UpscaleOptions& options) {
-  Image result = options.tta ? ComputeWholeTta(executable, rgb, SampleType::kU16)
-                             : ComputeWhole(executable, rgb, SampleType::kU16);
+                     const UpscaleOptions& options, SampleType type) {
+  if (options.keep_colours) type = SampleType::kU16;
+  Image result =
+      options.tta ? ComputeWholeTta(executable, rgb, type) : ComputeWhole(executable, rgb, type);
   for (int i = 0; options.keep_colours && i < kKeptColoursRounds; ++i) {
     ViewRows computed(result.view()), source(rgb.view());
     KeptColours kept(computed, source);
     result = *ReadAll(kept);
   }
   ViewRows computed(result.view()), source(rgb.view());
-  GrayAreas gray(computed, source, SampleType::kU16);
+  GrayAreas gray(computed, source, type);
   return *ReadAll(gray);
 }
 
 Image ComputeAlpha(const FakeExecutable& executable, const Image& rgba,
                    const UpscaleOptions& options) {
-  const int scale = executable.network().scale;
-  if (options.alpha == AlphaMethod::kResample || scale == 1) {
-    Image enlarged(
-        {scale * rgba.spec().width_px, scale * rgba.spec().height_px, 4, SampleType::kU16});
-    EnlargeAlpha(rgba.view(), 0, rgba.spec().height_px, scale, enlarged.mutable_view(), 0);
-    return PickChannels(enlarged, {3});
-  }
-  const Image computed = ComputeColours(executable, PickChannels(rgba, {3, 3, 3}), options);
+  const Image computed =
+      ComputeColours(executable, PickChannels(rgba, {3, 3, 3}), options, SampleType::kU16);
   ViewRows computed_rows(computed.view()), source(rgba.view());
   FlatAlpha alpha(computed_rows, source);
   return *ReadAll(alpha);
@@ -286,25 +306,19 @@ Image ComputeAlpha(const FakeExecutable& executable, const Image& rgba,
 
 Image ComputePass(const FakeExecutable& executable, const Image& image,
                   const UpscaleOptions& options, SampleType type) {
-  Image colours = ComputeColours(executable, PickChannels(image, {0, 1, 2}), options);
-  ImageSpec spec = colours.spec();
-  if (image.spec().has_alpha()) {
-    const Image alpha = ComputeAlpha(executable, image, options);
-    spec.channels = 4;
-    Image both(spec);
-    for (int y = 0; y < spec.height_px; ++y) {
-      for (int x = 0; x < spec.width_px; ++x) {
-        uint16_t* pixel = both.mutable_view().row_as<uint16_t>(y) + 4 * x;
-        std::copy_n(colours.view().row_as<uint16_t>(y) + 3 * x, 3, pixel);
-        pixel[3] = alpha.view().row_as<uint16_t>(y)[x];
-      }
-    }
-    colours = std::move(both);
+  const Image rgb = PickChannels(image, {0, 1, 2});
+  if (!image.spec().has_alpha()) {
+    return Converted(ComputeColours(executable, rgb, options, type), 3, type);
   }
-  spec.type = type;
-  Image result(spec);
-  ConvertPixels(colours.view(), result.mutable_view());
-  return result;
+  const int scale = executable.network().scale;
+  if (options.alpha == AlphaMethod::kNetwork && scale > 1) {
+    const Image colours = ComputeColours(executable, rgb, options, SampleType::kU16);
+    return Converted(WithAlpha(colours, ComputeAlpha(executable, image, options)), 4, type);
+  }
+  const Image colours = ComputeColours(executable, rgb, options, type);
+  Image both = Converted(colours, 4, colours.spec().type);
+  EnlargeAlpha(image.view(), 0, image.spec().height_px, scale, both.mutable_view(), 0);
+  return Converted(both, 4, type);
 }
 
 double SampleAt(const ImageView& image, int x, int y, int channel) {
