@@ -217,11 +217,14 @@ class NcnnWriter {
 
 absl::StatusOr<NcnnFilePair> ExportNcnn(const Network& network) {
   for (const Layer& layer : network.layers) {
-    if (layer.op != Op::kSlice && layer.op != Op::kPixelNorm && layer.op != Op::kGroupNorm)
+    const bool aligns = layer.op == Op::kPad && layer.factor > 1;
+    if (layer.op != Op::kSlice && layer.op != Op::kPixelNorm && layer.op != Op::kGroupNorm &&
+        !aligns) {
       continue;
-    return absl::UnimplementedError(absl::StrCat("layer ", Quote(layer.name), " is a ",
-                                                 ToAbsl(OpName(layer.op)),
-                                                 ", which is not exported to ncnn"));
+    }
+    return absl::UnimplementedError(
+        absl::StrCat("layer ", Quote(layer.name), " is a ", ToAbsl(OpName(layer.op)),
+                     aligns ? " to multiples" : "", ", which is not exported to ncnn"));
   }
   return NcnnWriter(network).Write();
 }

@@ -95,8 +95,10 @@ absl::Status CheckCrop(const Layer& layer) {
   return CheckRange("crop_px", layer.crop_px, 0, kMaxPadPx);
 }
 
+// Sides are rounded up to multiples of `factor` first, at the right and the bottom.
 absl::Status CheckPad(const Layer& layer) {
   RETURN_IF_ERROR(CheckRange("padding_px", layer.padding_px, 0, kMaxPadPx));
+  RETURN_IF_ERROR(CheckFactor(layer));
   if (std::isfinite(layer.pad_value)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("is filled with ", layer.pad_value));
 }
@@ -231,7 +233,7 @@ constexpr Operation kCrop{
 constexpr Operation kPad{.name = "pad",
                          .check = CheckPad,
                          .output_side = [](const Layer& layer, int side) -> int64_t {
-                           return int64_t{side} + 2 * layer.padding_px;
+                           return int64_t{RoundUp(side, layer.factor)} + 2 * layer.padding_px;
                          },
                          .input_range = PaddedRange};
 constexpr Operation kAffine{

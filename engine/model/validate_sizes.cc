@@ -1,5 +1,7 @@
 // Network::ValidateSizes: that every image gives a result of the right size.
+#include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -12,6 +14,15 @@
 
 namespace upscaled {
 namespace {
+
+// Pixels of the image that padding to multiples may add to an axis, before the layers and in them.
+int SlackPx(const Network& network) {
+  int slack_px = network.align_px - 1;
+  for (const Layer& layer : network.layers) {
+    if (layer.op == Op::kPad) slack_px = std::max(slack_px, layer.factor - 1);
+  }
+  return slack_px;
+}
 
 // `per_image`: IsPerImage, of which backends know that they have one pixel.
 absl::Status CheckSizes(const Network& network, const std::vector<bool>& per_image, int side_px) {
@@ -37,7 +48,7 @@ absl::Status CheckSizes(const Network& network, const std::vector<bool>& per_ima
     }
   }
   const int wanted = network.scale * side_px, given = sizes.back().width;
-  const int slack = network.align_px == 1 ? 0 : network.scale * (network.align_px - 1);
+  const int slack = network.scale * SlackPx(network);
   if (given < wanted || given > wanted + slack) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "an image %d pixels wide gives %d pixels, must give %d (scale %d, pad_px %d, align_px %d)",
@@ -53,6 +64,7 @@ absl::Status CheckAllSizes(const Network& network) {
   for (size_t i = 0; i < network.layers.size(); ++i) {
     const Layer& layer = network.layers[i];
     if (OperationOf(layer.op).density(layer) < 1) period_px *= layer.stride_px;
+    if (layer.op == Op::kPad) period_px = std::lcm(period_px, int64_t{layer.factor});
     if (period_px > kMaxPeriodPx) {
       return LayerError(network, i, "raises the product of align_px and all strides to ", period_px,
                         ", the limit is ", kMaxPeriodPx);

@@ -68,6 +68,15 @@ int RepeatOf(const std::vector<TilePlan>& plans, int align_px) {
   return 0;
 }
 
+// The multiple to which padding makes an image's sides, before the layers or in them.
+int AlignOf(const Network& network) {
+  int align_px = network.align_px;
+  for (const Layer& layer : network.layers) {
+    if (layer.op == Op::kPad) align_px = std::max(align_px, layer.factor);
+  }
+  return align_px;
+}
+
 }  // namespace
 
 Reach ReachOf(const Executable& executable, Size image) {
@@ -77,7 +86,7 @@ Reach ReachOf(const Executable& executable, Size image) {
   const bool pooled = !ListPoolings(network).empty();
   Reach reach;
   // The partial sums' rectangles in pooled layers depend on the image's size.
-  const int more_px = pooled ? 2 * network.align_px : 0;
+  const int more_px = pooled ? 2 * AlignOf(network) : 0;
   for (const TilePlan& plan : plans) Widen(plan, more_px, reach.halo);
   const bool local = !pooled && reach.halo_px() < kWholeImageHaloPx;
   if (local) reach.repeat_px = RepeatOf(plans, network.align_px);

@@ -115,6 +115,10 @@ absl::Status Builder::AddJoin(const Node& node, Op op, Value first, Value second
   if (first.view.size() != second.view.size()) {
     return absl::UnimplementedError("has inputs of different ranks");
   }
+  if (HasCut(first) != HasCut(second)) {
+    RETURN_IF_ERROR(HasCut(first) ? GiveSlack(node, first, second)
+                                  : GiveSlack(node, second, first));
+  }
   // One value per channel comes second.
   const bool of_image = per_image_[first.layer] || per_image_[second.layer];
   if (op == Op::kMul && per_image_[first.layer] && !per_image_[second.layer]) {

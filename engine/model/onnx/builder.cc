@@ -249,7 +249,7 @@ absl::StatusOr<Network> Builder::Finish() {
   }
   RemoveUnread(result.layer);
   RETURN_IF_ERROR(InferBorder(network_));
-  if (alignment_) RETURN_IF_ERROR(CheckAlignment(result));
+  if (aligned_) RETURN_IF_ERROR(CheckAlignment(result));
   return std::move(network_);
 }
 
@@ -259,9 +259,15 @@ absl::Status Builder::CheckAlignment(const Value& result) {
   for (int64_t& side : height) side *= network_.scale;
   for (int64_t& side : width) side *= network_.scale;
   const bool cut = SideOf(result.view[2]) == height && SideOf(result.view[3]) == width;
+  if (!alignment_) {
+    if (cut && network_.align_px == 1) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("pads planes to multiples of a number",
+                     cut ? ", but the layers need others" : ", and does not cut that off again"));
+  }
   // The layers may need less than is written; a fixed size tells less than they need.
   const int needed_px = network_.align_px;
-  const bool less = AlignsTo(alignment_->added, needed_px);
+  const bool less = AlignsTo(alignment_->image, alignment_->added, needed_px);
   if (!less) network_.align_px = alignment_->align_px;
   const bool fits = alignment_->pad_px == network_.pad_px && network_.ValidateSizes().ok();
   if (cut && fits) return absl::OkStatus();

@@ -50,7 +50,6 @@ class Builder {
     kConstant,
     kNumbers,   // follow from the image's size
     kComputed,  // a layer's planes, seen by a view
-    kUnpadded,  // the image, where the layers see it padded to a multiple
   };
   // Pixels that are to be cut off an end of an axis of planes.
   enum End : uint8_t { kTop, kBottom, kLeft, kRight };
@@ -63,6 +62,9 @@ class Builder {
     View view;            // without what is to be cut off
     bool shared = false;  // read more than once, or the same as a value that is
     Cut cut = {};         // off the layer's planes; the view is theirs, in order
+  };
+  struct Sides {
+    PerProbe height, width;
   };
   // A node with what its inputs are; null for one that is left out.
   struct Node {
@@ -87,6 +89,7 @@ class Builder {
   // The image padded to multiples of something, before the first layer.
   struct Alignment {
     int pad_px, align_px;
+    Sides image;
     Cut added;
   };
   static std::span<const Operator> Operators();
@@ -152,9 +155,9 @@ class Builder {
   absl::Status AddPad(Node& node);
   absl::Status AddSlice(Node& node);
   absl::Status AddSplit(Node& node);
-  // The image with a border that makes its sides multiples of something.
-  bool AlignsTo(const Cut& added, int multiple) const;
-  absl::StatusOr<Value> Aligned(const Value& value, const Cut& added, PadMode mode);
+  // Planes with a border that makes their sides multiples of something.
+  absl::StatusOr<Value> Aligned(const Value& value, const Cut& added, Layer pad);
+  static bool AlignsTo(const Sides& sides, const Cut& added, int multiple);
   // The channels from `start` on, before `end`, of which the axis has all.
   absl::StatusOr<Value> SliceChannels(const std::string& name, Value value, int64_t axis,
                                       int64_t start, int64_t end);
@@ -189,6 +192,8 @@ class Builder {
   absl::Status Rearrange(const std::string& name, Value& value);
   absl::Status FinishCut(const std::string& name, Value& value);
   bool IsWholeCut(const Cut& cut) const;
+  // Pads `value` to as large planes as `other` has, of which padding is still to be cut off.
+  absl::Status GiveSlack(const Node& node, const Value& other, Value& value);
   // Whether pixels are still to be cut off: of one axis so far, or what padding to multiples adds.
   static bool HasCut(const Value& value);
   bool ArePlanes(const Value& value) const;
@@ -241,11 +246,9 @@ class Builder {
   bool free_size_ = false;
   PerProbe heights_ = {}, widths_ = {};  // the image's
   std::optional<Alignment> alignment_;
+  bool aligned_ = false;  // planes were padded to multiples, the image or what follows from it
   Network network_;
-  std::vector<bool> per_image_;  // for each layer: one value per channel
-  struct Sides {
-    PerProbe height, width;
-  };
+  std::vector<bool> per_image_;         // for each layer: one value per channel
   std::vector<Sides> sides_;            // of each layer
   std::map<std::string, int> readers_;  // the number for each value
   std::map<std::string, Value> values_;

@@ -52,25 +52,26 @@ bool AreFixed(const std::array<PerProbe, 4>& ends) {
 
 }  // namespace
 
-// Whether the border makes the image's sides the next multiples of this.
-bool Builder::AlignsTo(const Cut& added, int multiple) const {
+// Whether the border makes these sides the next multiples of this: with the same on both ends, or
+// within it.
+bool Builder::AlignsTo(const Sides& sides, const Cut& added, int multiple) {
+  const auto missing = [multiple](int64_t side) { return (multiple - side % multiple) % multiple; };
   for (size_t i = 0; i < kProbes; ++i) {
     const int64_t border = 2 * added[kTop][i];
-    const auto missing = [multiple](int64_t side) {
-      return (multiple - side % multiple) % multiple;
-    };
-    if (added[kTop][i] + added[kBottom][i] != border + missing(heights_[i] + border)) return false;
-    if (added[kLeft][i] + added[kRight][i] != border + missing(widths_[i] + border)) return false;
+    if (border % multiple != 0) return false;
+    if (added[kTop][i] + added[kBottom][i] != border + missing(sides.height[i])) return false;
+    if (added[kLeft][i] + added[kRight][i] != border + missing(sides.width[i])) return false;
   }
   return true;
 }
 
-// Only the image itself may be padded so: then all tiles of it are.
-absl::StatusOr<Builder::Value> Builder::Aligned(const Value& value, const Cut& added,
-                                                PadMode mode) {
+// The image itself is padded before the layers, if by its edge and seen in no other way; other
+// planes by a layer.
+absl::StatusOr<Builder::Value> Builder::Aligned(const Value& value, const Cut& added, Layer pad) {
   const int64_t pad_px = added[kTop][0];
+  const Sides sides = sides_[value.layer];
   int multiple = 1;
-  while (multiple <= kMaxPeriodPx && !AlignsTo(added, multiple)) ++multiple;
+  while (multiple <= kMaxPeriodPx && !AlignsTo(sides, added, multiple)) ++multiple;
   const bool sound = multiple <= kMaxPeriodPx && added[kTop] == SameForAll(pad_px) &&
                      added[kLeft] == SameForAll(pad_px) && pad_px >= 0 && pad_px <= kMaxPadPx;
   if (!sound) {
@@ -78,25 +79,20 @@ absl::StatusOr<Builder::Value> Builder::Aligned(const Value& value, const Cut& a
         absl::StrCat("pads are not supported, must be the same on every side, with at most ",
                      kMaxPadPx, ", or make the sides multiples of a number up to ", kMaxPeriodPx));
   }
-  if (value.layer != 0 || network_.layers.size() > 1 || alignment_) {
-    return absl::UnimplementedError(
-        absl::StrCat("pads other planes than the image to multiples of ", multiple));
+  aligned_ = true;
+  const bool of_image = value.layer == 0 && !value.shared && !alignment_;
+  if (!of_image || pad.pad_mode != PadMode::kReplicate) {
+    pad.padding_px = static_cast<int>(pad_px);
+    pad.factor = multiple;
+    ASSIGN_OR_RETURN(const int index, AppendUnnamed(std::move(pad)));
+    return PlanesOf(index);
   }
-  if (mode != PadMode::kReplicate) {
-    return absl::UnimplementedError(
-        absl::StrCat("pads the image to multiples of ", multiple, " by ",
-                     mode == PadMode::kReflect ? "reflection" : "a constant",
-                     ", only by its edge is supported"));
-  }
-  alignment_ = {.pad_px = static_cast<int>(pad_px), .align_px = multiple, .added = added};
+  alignment_ = {
+      .pad_px = static_cast<int>(pad_px), .align_px = multiple, .image = sides, .added = added};
   Sides& image = sides_[0];
   for (size_t i = 0; i < kProbes; ++i) {
     image.height[i] += added[kTop][i] + added[kBottom][i];
     image.width[i] += added[kLeft][i] + added[kRight][i];
-  }
-  // No node may see the image without.
-  for (auto& [name, other] : values_) {
-    if (other.form == Form::kComputed) other.form = Form::kUnpadded;
   }
   return PlanesOf(0);
 }
@@ -153,18 +149,17 @@ absl::Status Builder::AddPad(Node& node) {
   const int64_t padding_px = (*added)[kTop][0];
   const bool same = std::all_of(added->begin(), added->end(),
                                 [&](const PerProbe& end) { return end == SameForAll(padding_px); });
+  Layer layer = NewLayer(node, Op::kPad, {input});
+  layer.pad_mode = pad_mode;
+  layer.pad_value = filling;
   // A fixed size tells no difference between a border and one that aligns.
-  const bool aligns = !AreFixed(*added) || (!free_size_ && input->layer == 0);
-  if (!same && aligns) {
-    absl::StatusOr<Value> aligned = Aligned(*input, *added, pad_mode);
+  if (!same && (!AreFixed(*added) || !free_size_)) {
+    absl::StatusOr<Value> aligned = Aligned(*input, *added, std::move(layer));
     RETURN_IF_ERROR(aligned.status());
     return PassThrough(node, *std::move(aligned));
   }
   if (!same || padding_px > kMaxPadPx) return unsupported;
-  Layer layer = NewLayer(node, Op::kPad, {input});
   layer.padding_px = static_cast<int>(padding_px);
-  layer.pad_mode = pad_mode;
-  layer.pad_value = filling;
   return Append(node, std::move(layer));
 }
 

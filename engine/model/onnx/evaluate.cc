@@ -214,7 +214,6 @@ Result EvaluateGather(const Call& call) {
   ASSIGN_OR_RETURN(const Numbers* indices, call.Input(1));
   ASSIGN_OR_RETURN(const int64_t given, call.attributes.Int("axis", 0));
   ASSIGN_OR_RETURN(const int64_t axis, ToAxis(given, data->dims.size()));
-  const Ints strides = Strides(data->dims, data->dims.size());
   const int64_t side = data->dims[axis];
   // The axes before, those of the indices, and those behind.
   Ints before(data->dims.begin(), data->dims.begin() + axis);
@@ -223,22 +222,21 @@ Result EvaluateGather(const Call& call) {
   result.dims.insert(result.dims.end(), indices->dims.begin(), indices->dims.end());
   result.dims.insert(result.dims.end(), behind.begin(), behind.end());
   RETURN_IF_ERROR(Count(result.dims).status());
-  const int64_t run =
-      std::accumulate(behind.begin(), behind.end(), int64_t{1}, std::multiplies<>());
-  absl::Status status;
-  Walk(before, 0, Ints(strides.begin(), strides.begin() + axis), [&](int64_t start) {
+  const auto product = [](const Ints& sides) {
+    return std::accumulate(sides.begin(), sides.end(), int64_t{1}, std::multiplies<>());
+  };
+  const int64_t rows = product(before), run = product(behind);
+  for (int64_t row = 0; row < rows; ++row) {
     for (const double value : indices->values) {
       const int64_t index = ToInteger(value) + (value < 0 ? side : 0);
       if (index < 0 || index >= side) {
-        status = absl::InvalidArgumentError(
+        return absl::InvalidArgumentError(
             absl::StrCat("index ", ToInteger(value), " is none of ", side));
-        return;
       }
-      const auto from = data->values.begin() + start + index * run;
+      const auto from = data->values.begin() + (row * side + index) * run;
       result.values.insert(result.values.end(), from, from + run);
     }
-  });
-  RETURN_IF_ERROR(status);
+  }
   return result;
 }
 

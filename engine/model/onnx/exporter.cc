@@ -353,10 +353,11 @@ class Writer {
 
 absl::StatusOr<std::string> ExportOnnx(const Network& network) {
   for (const Layer& layer : network.layers) {
-    if (layer.op != Op::kGroupNorm) continue;
-    return absl::UnimplementedError(absl::StrCat("layer ", Quote(layer.name), " is a ",
-                                                 ToAbsl(OpName(layer.op)),
-                                                 ", which is not exported to ONNX"));
+    const bool aligns = layer.op == Op::kPad && layer.factor > 1;
+    if (layer.op != Op::kGroupNorm && !aligns) continue;
+    return absl::UnimplementedError(
+        absl::StrCat("layer ", Quote(layer.name), " is a ", ToAbsl(OpName(layer.op)),
+                     aligns ? " to multiples" : "", ", which is not exported to ONNX"));
   }
   return Writer(network).Write();
 }

@@ -114,7 +114,7 @@ bool Builder::IsWholeCut(const Cut& cut) const {
   const int64_t crop_px = cut[kTop][0];
   if (cut[kTop] != SameForAll(crop_px) || cut[kLeft] != cut[kTop]) return false;
   return std::all_of(cut.begin(), cut.end(), [&](const PerProbe& end) {
-    const bool slack = alignment_ && !free_size_ && end[0] > crop_px;
+    const bool slack = aligned_ && !free_size_ && end[0] > crop_px;
     return slack || SameWhenAligned(end, SameForAll(crop_px));
   });
 }
@@ -136,15 +136,33 @@ absl::Status Builder::FinishCut(const std::string& name, Value& value) {
   return absl::OkStatus();
 }
 
+absl::Status Builder::GiveSlack(const Node& node, const Value& other, Value& value) {
+  const Sides& wanted = sides_[other.layer];
+  Layer pad = NewLayer(node, Op::kPad, {&value});
+  pad.pad_mode = PadMode::kReplicate;
+  for (pad.factor = 1; pad.factor <= kMaxFactor; ++pad.factor) {
+    bool same = true;
+    for (size_t i = 0; i < kProbes && same; ++i) {
+      const Size size = OutputSize(pad, {static_cast<int>(sides_[value.layer].width[i]),
+                                         static_cast<int>(sides_[value.layer].height[i])});
+      same = size.width == wanted.width[i] && size.height == wanted.height[i];
+    }
+    if (!same) continue;
+    ASSIGN_OR_RETURN(value.layer, AppendUnnamed(std::move(pad)));
+    value.cut = other.cut;
+    value.shared = false;
+    return absl::OkStatus();
+  }
+  return absl::UnimplementedError("joins planes that were cut to the image's size with others");
+}
+
 absl::StatusOr<Builder::Value*> Builder::Tensor(const Node& node, size_t i) {
   if (!node.Has(i)) return absl::InvalidArgumentError(absl::StrCat("lacks input ", i));
   Value* value = node.inputs[i];
   if (value->form != Form::kComputed) {
-    return absl::UnimplementedError(absl::StrCat(
-        "input ", i,
-        value->form == Form::kConstant   ? " is a constant"
-        : value->form == Form::kUnpadded ? " is the image, which other nodes pad to a multiple"
-                                         : " follows from the image's size"));
+    const char* what =
+        value->form == Form::kConstant ? " is a constant" : " follows from the image's size";
+    return absl::UnimplementedError(absl::StrCat("input ", i, what));
   }
   if (const absl::Status status = FinishCut(node.proto.input(static_cast<int>(i)), *value);
       !status.ok()) {

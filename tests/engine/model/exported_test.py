@@ -19,7 +19,7 @@ def main(compare, operator_sets):
         written = subprocess.run(command + operator_sets, check=False).returncode
         if written != 0:
             return written
-        return subprocess.run([compare, folder], check=False).returncode
+        return max(subprocess.run([compare, folder, device], check=False).returncode for device in ("reference", "cpu"))
 
 
 sys.exit(main(sys.argv[1], sys.argv[2:]))

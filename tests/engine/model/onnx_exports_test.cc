@@ -216,30 +216,47 @@ TEST(OnnxExportsTest, PaddingToMultiplesInEverySpelling) {
   }
 }
 
-TEST(OnnxExportsTest, PaddingToMultiplesThatIsNotOurs) {
-  const auto load = [](const char* mode, const char* right, const std::string& read) {
-    OnnxFile file = WithSides();
-    file.Add({"Mod", {"height", "i2"}, "mh"}).Add({"Mod", {"width", "i2"}, "mw"});
-    file.Add(Join({"i0", "i0", "i0", "i0", "i0", "i0", "mh", right}, "pads"));
-    file.Add(OnnxNode("Pad", {"x", "pads"}, "p").String("mode", mode));
-    file.Add({"Slice", {"p", "zeros", "sides", "axes"}, "c"});
-    file.Add(Join({"height", "width"}, "sides"));
-    std::swap(*file.graph().mutable_node(file.graph().node_size() - 1),
-              *file.graph().mutable_node(file.graph().node_size() - 2));
-    return Load(file.Add({"Add", {"c", read}, "out"}));
+// Blocks of 2x2 pixels of the image with such a border, their corner's value; cut to the size.
+OnnxFile BlocksBehindPad(const char* mode, const char* right, const std::string& added) {
+  OnnxFile file = WithSides();
+  file.Add({"Mod", {"height", "i2"}, "mh"}).Add({"Mod", {"width", "i2"}, "mw"});
+  file.Add({"Add", {"i4", "mh"}, "ph"}).Add({"Add", {"i4", right}, "pw"});
+  file.Add(Join({"i0", "i0", "i4", "i4", "i0", "i0", "ph", "pw"}, "pads"));
+  file.Add(OnnxNode("Pad", {"x", "pads"}, "p").String("mode", mode));
+  file.Add(OnnxNode("SpaceToDepth", {"p"}, "s").Int("blocksize", 2)).Ints("last", {9, 10, 11});
+  file.Add(OnnxNode("Gather", {"s", "last"}, "g").Int("axis", 1));
+  file.Floats("scales", {4}, {1, 1, 2, 2}).Add({"Resize", {"g", "", "scales"}, "r"});
+  file.Ints("four", {4, 4})
+      .Ints("ends", {-4, -4})
+      .Add({"Slice", {"r", "four", "ends", "axes"}, "t"});
+  file.Add(Join({"height", "width"}, "sides")).Add({"Slice", {"t", "zeros", "sides", "axes"}, "c"});
+  return file.Add({"Add", {"c", added}, "out"});
+}
+
+TEST(OnnxExportsTest, PaddingToMultiplesInEveryMode) {
+  const auto expect = [](const char* mode, const std::string& added) {
+    ExpectResult(BlocksBehindPad(mode, "mw", added), {5, 7}, [&](const Pixels& image) {
+      return Fill(3, 7, 5, [&](int c, int y, int x) {
+        const int from_y = y / 2 * 2 + 1, from_x = x / 2 * 2 + 1;
+        const bool reflects = std::string(mode) == "reflect", outside = from_y > 6 || from_x > 4;
+        const auto inside = [&](int at, int last) {
+          return at <= last ? at : reflects ? 2 * last - at : last;
+        };
+        const bool is_constant = std::string(mode) == "constant";
+        const double seen =
+            outside && is_constant ? 0 : image.at(c, inside(from_y, 6), inside(from_x, 4));
+        return seen + (added == "x" ? image.at(c, y, x) : 1);
+      });
+    });
   };
-  ExpectResult(
-      [] {
-        OnnxFile file = WithSides();
-        return file.Add({"Relu", {"x"}, "out"});
-      }(),
-      {3, 2}, Each([](double v) { return v; }));
-  EXPECT_TRUE(load("edge", "mw", "one").ok()) << load("edge", "mw", "one").status();
-  ExpectError(load("constant", "mw", "one"), kUnimplemented, "by a constant, only by its edge");
-  ExpectError(load("edge", "i3", "one"), kUnimplemented,
+  for (const char* mode : {"edge", "reflect", "constant"}) {
+    SCOPED_TRACE(mode);
+    expect(mode, "one");
+    // The plain image joins what was cut to its size.
+    expect(mode, "x");
+  }
+  ExpectError(Load(BlocksBehindPad("edge", "i3", "one")), kUnimplemented,
               "pads are not supported, must be the same");
-  ExpectError(load("edge", "mw", "x"), kUnimplemented,
-              "input 1 is the image, which other nodes pad to a multiple");
 }
 
 double Mish(double v) { return v * std::tanh(std::log1p(std::exp(v))); }
