@@ -262,9 +262,9 @@ absl::StatusOr<v1::ReloadModelsResponse> UpscaleClient::ReloadModels(std::stop_t
       });
 }
 
-absl::StatusOr<v1::AddModelResponse> UpscaleClient::AddModel(const v1::AddModelStart& start,
-                                                             ImageSource& source,
-                                                             std::stop_token stop) {
+absl::StatusOr<v1::AddModelResponse> UpscaleClient::AddModel(
+    const v1::AddModelStart& start, std::span<const std::unique_ptr<ImageSource>> sources,
+    std::stop_token stop) {
   constexpr size_t kChunkBytes = size_t{32} << 10;
   OperationSpan span = NewSpan("AddModel");
   grpc::ClientContext context;
@@ -277,11 +277,15 @@ absl::StatusOr<v1::AddModelResponse> UpscaleClient::AddModel(const v1::AddModelS
   bool open = writer->Write(message);
   std::vector<char> buffer(kChunkBytes);
   absl::Status read;
-  while (open) {
-    const absl::StatusOr<size_t> count = source.Read(buffer, stop);
+  for (auto source = sources.begin(); open && source != sources.end();) {
+    const absl::StatusOr<size_t> count = (*source)->Read(buffer, stop);
     read = count.status();
     if (!count.ok()) context.TryCancel();
-    if (!count.ok() || *count == 0) break;
+    if (!count.ok()) break;
+    if (*count == 0) {
+      ++source;
+      continue;
+    }
     message.set_chunk(buffer.data(), *count);
     open = writer->Write(message);
   }

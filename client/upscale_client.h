@@ -80,9 +80,11 @@ class UpscaleClient final : public Service {
   // At a server's --admin address. Asks once. FAILED_PRECONDITION: a model is broken, and the
   // server goes on with what it has.
   absl::StatusOr<v1::ReloadModelsResponse> ReloadModels(std::stop_token stop = {});
-  // At a server's --admin address. Sends what `source` holds, whose total must be known, once.
-  absl::StatusOr<v1::AddModelResponse> AddModel(const v1::AddModelStart& start, ImageSource& source,
-                                                std::stop_token stop = {});
+  // Adds a model, at a server's --admin address. Sends the bytes of `sources`, the model's file and
+  // its .bin if it has one, once; their totals must be known.
+  absl::StatusOr<v1::AddModelResponse> AddModel(
+      const v1::AddModelStart& start, std::span<const std::unique_ptr<ImageSource>> sources,
+      std::stop_token stop = {});
   // At a server's --admin address. Asks once. An error of `on_piece` ends the call.
   absl::Status ExportModel(const v1::ExportModelRequest& request,
                            absl::FunctionRef<absl::Status(const v1::ExportModelResponse&)> on_piece,

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/errors.h"
@@ -29,7 +31,7 @@ constexpr int64_t kMaxModelBytes = int64_t{512} << 20;
 
 struct AddModelFlags {
   ConnectionFlags connection;
-  std::string from, name, sha256;
+  std::string from, name, sha256, bin_sha256;
 };
 
 struct ExportModelFlags {
@@ -50,33 +52,56 @@ std::string UrlFileName(const std::string& url) {
   return path.substr(path.rfind('/') + 1);
 }
 
-absl::StatusOr<std::unique_ptr<ImageSource>> OpenModel(const AddModelFlags& flags,
+// `sha256_flag`: which names the digest `sha256`.
+absl::StatusOr<std::unique_ptr<ImageSource>> OpenModel(const std::string& from,
+                                                       const char* sha256_flag,
+                                                       const std::string& sha256,
                                                        std::stop_token stop) {
-  if (!IsHttpUrl(flags.from)) return OpenSource(flags.from);
-  if (flags.sha256.empty()) {
-    return absl::InvalidArgumentError(
-        "a model from a URL needs its --sha256, which whoever publishes it tells");
+  std::unique_ptr<ImageSource> source;
+  if (!IsHttpUrl(from)) {
+    ASSIGN_OR_RETURN(source, OpenSource(from));
+  } else if (sha256.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("a model from a URL needs its ", sha256_flag,
+                                                   ", which whoever publishes it tells"));
+  } else {
+    ASSIGN_OR_RETURN(UniqueFd file, Download(from, kMaxModelBytes, {}, std::move(stop)));
+    struct stat info {};
+    if (fstat(file.get(), &info) != 0) return absl::UnavailableError("the file is gone");
+    source = std::make_unique<FileSource>(from, std::move(file), info.st_size);
   }
-  ASSIGN_OR_RETURN(UniqueFd file, Download(flags.from, kMaxModelBytes, {}, std::move(stop)));
-  struct stat info {};
-  if (fstat(file.get(), &info) != 0) return absl::UnavailableError("the file is gone");
-  return std::make_unique<FileSource>(flags.from, std::move(file), info.st_size);
+  if (source->total_bytes() == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(from, " is empty, or no file"));
+  }
+  return source;
+}
+
+// Where the .bin of an ncnn .param lies: under the same name; empty for other files.
+std::string BinBeside(const std::string& from) {
+  constexpr size_t kEnding = sizeof(".param") - 1;
+  const size_t end = std::min(from.find_first_of(IsHttpUrl(from) ? "?#" : ""), from.size());
+  if (end < kEnding || !absl::EndsWithIgnoreCase(from.substr(0, end), ".param")) return "";
+  const bool upper = from[end - 1] == 'M';
+  return from.substr(0, end - kEnding) + (upper ? ".BIN" : ".bin") + from.substr(end);
 }
 
 absl::StatusOr<v1::AddModelResponse> AddModel(const AddModelFlags& flags, std::stop_token stop) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<ImageSource> source, OpenModel(flags, stop));
-  if (source->total_bytes() == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(flags.from, " is empty, or no file"));
-  }
+  std::vector<std::unique_ptr<ImageSource>> sources;
+  ASSIGN_OR_RETURN(sources.emplace_back(), OpenModel(flags.from, "--sha256", flags.sha256, stop));
   v1::AddModelStart start;
   const std::string name = IsHttpUrl(flags.from)
                                ? UrlFileName(flags.from)
                                : std::filesystem::path(flags.from).filename().string();
   start.set_file_name(flags.name.empty() ? name : flags.name);
-  start.set_size_bytes(source->total_bytes());
+  start.set_size_bytes(sources.front()->total_bytes());
   start.set_sha256(flags.sha256);
+  if (const std::string bin = BinBeside(flags.from); !bin.empty()) {
+    ASSIGN_OR_RETURN(sources.emplace_back(),
+                     OpenModel(bin, "--bin-sha256", flags.bin_sha256, stop));
+    start.set_bin_size_bytes(sources.back()->total_bytes());
+  }
+  start.set_bin_sha256(flags.bin_sha256);
   ASSIGN_OR_RETURN(const std::unique_ptr<UpscaleClient> client, flags.connection.MakeAdminClient());
-  return client->AddModel(start, *source, stop);
+  return client->AddModel(start, sources, stop);
 }
 
 int RunAdd(const AddModelFlags& flags) {
@@ -85,9 +110,11 @@ int RunAdd(const AddModelFlags& flags) {
   const absl::StatusOr<v1::AddModelResponse> added = AddModel(flags, interrupt.token());
   if (!added.ok()) return Fail(added.status());
   const v1::Model& model = added->model();
-  absl::PrintF("added %s: %s, scale %d, %.0f multiply-adds a pixel\nSHA-256 %s\n", model.name(),
-               model.family(), model.scales().empty() ? 0 : model.scales(0),
-               model.multiply_adds_per_pixel(), added->sha256());
+  absl::PrintF(
+      "added %s: %s, scale %d, %.0f multiply-adds a pixel\nSHA-256 %s%s\n", model.name(),
+      model.family(), model.scales().empty() ? 0 : model.scales(0), model.multiply_adds_per_pixel(),
+      added->sha256(),
+      added->bin_sha256().empty() ? "" : absl::StrCat(", of its .bin ", added->bin_sha256()));
   return kExitOk;
 }
 
@@ -163,12 +190,18 @@ int RunExport(const ExportModelFlags& flags) {
 void AddModelFileCommands(CLI::App& models, int& exit_code) {
   auto add = std::make_shared<AddModelFlags>();
   CLI::App* command = models.add_subcommand("add", "Add a model to the server's repository");
-  command->add_option("from", add->from, "A .pth, .safetensors or .onnx file, or its URL")
+  command
+      ->add_option("from", add->from,
+                   "A .pth, .safetensors, .onnx or .param file (its .bin lies "
+                   "beside it), or its URL")
       ->type_name("FILE|URL")
       ->required();
   command->add_option("--name", add->name, "File name there, with its ending; default: its own")
       ->type_name("NAME");
   command->add_option("--sha256", add->sha256, "What the file's SHA-256 must be; a URL needs it")
+      ->type_name("HEX");
+  command
+      ->add_option("--bin-sha256", add->bin_sha256, "The same of the .bin that belongs to a .param")
       ->type_name("HEX");
   AddAdminConnection(*command, add->connection);
   command->callback([add, &exit_code] { exit_code = RunAdd(*add); });

@@ -13,6 +13,16 @@
 
 namespace upscaled {
 
+// Returns the ending of a file's name in lower case, with its dot: ".pth" of "X.PTH".
+std::string ExtensionOf(const std::filesystem::path& file);
+
+// Returns the .bin that belongs to an ncnn .param: of the same name, in either case.
+std::filesystem::path BinOf(const std::filesystem::path& param);
+
+// Returns whether the file's first bytes are those of a format that holds a whole network.
+// NOT_FOUND when it cannot be opened.
+absl::StatusOr<bool> IsNetworkFile(const std::filesystem::path& file);
+
 // Looks at the file to find its format (ncnn: the .param, whose .bin lies beside it), loads and
 // validates it. Scale and border come from the layers. `architecture`: of a file of weights alone
 // (.safetensors, .pth), which says nothing of its layers; empty: as its tensors look (see

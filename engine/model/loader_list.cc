@@ -4,9 +4,11 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/files.h"
@@ -35,9 +37,7 @@ constexpr size_t kMaxJsonBytes = size_t{64} << 20;
 
 absl::StatusOr<Network> LoadNcnn(const path& param_path) {
   ASSIGN_OR_RETURN(const std::string param, ReadFile(param_path, kMaxParamBytes));
-  path bin_path = param_path;
-  ASSIGN_OR_RETURN(const std::string bin,
-                   ReadFile(bin_path.replace_extension(".bin"), kMaxBinBytes));
+  ASSIGN_OR_RETURN(const std::string bin, ReadFile(BinOf(param_path), kMaxBinBytes));
   return OfFile(param_path, ParseNcnn(param, bin));
 }
 
@@ -109,6 +109,22 @@ absl::StatusOr<std::unique_ptr<TensorFile>> OpenWeights(const path& file,
 }
 
 }  // namespace
+
+std::string ExtensionOf(const path& file) {
+  return absl::AsciiStrToLower(file.extension().string());
+}
+
+path BinOf(const path& param) {
+  path upper = path(param).replace_extension(".BIN");
+  std::error_code error;
+  if (std::filesystem::exists(upper, error)) return upper;
+  return path(param).replace_extension(".bin");
+}
+
+absl::StatusOr<bool> IsNetworkFile(const path& file) {
+  ASSIGN_OR_RETURN(const std::string head, ReadHead(file));
+  return FindFormat(kNetworkFormats, head) != nullptr;
+}
 
 absl::StatusOr<Network> LoadNetworkFile(const path& file, std::string_view architecture) {
   ASSIGN_OR_RETURN(const std::string head, ReadHead(file));

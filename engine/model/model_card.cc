@@ -15,6 +15,7 @@
 #include "engine/model/architectures/architecture.h"
 #include "engine/model/json_shape.h"
 #include "engine/model/limits.h"
+#include "engine/model/loader.h"
 #include "engine/model/of_file.h"
 #include "engine/model/text.h"
 #include "nlohmann/json.hpp"
@@ -279,7 +280,11 @@ absl::StatusOr<BareModelCard> ParseCardBeside(std::string_view json, const path&
   RETURN_IF_ERROR(ParseDescription(fields, beside.card));
   RETURN_IF_ERROR(ParseVersion(fields, std::nullopt, beside.card));
   ASSIGN_OR_RETURN(beside.card.family, fields.String("family", ""));
-  const char* const format = model.extension() == ".onnx" ? "onnx" : nullptr;
+  const std::string extension = ExtensionOf(model);
+  const char* const format = extension == ".onnx"    ? "onnx"
+                             : extension == ".param" ? "ncnn"
+                             : extension == ".json"  ? "waifu2x-json"
+                                                     : nullptr;
   ASSIGN_OR_RETURN(beside.architecture, ParseArchitecture(fields, format));
   RETURN_IF_ERROR(fields.CheckAllAsked());
   return beside;
@@ -315,7 +320,9 @@ absl::StatusOr<ModelCard> ReadModelCard(const path& folder, std::optional<int> v
   return OfFile(file, ParseModelCard(json, folder, version));
 }
 
-path CardBeside(path model) { return model.replace_extension("." + std::string(kModelCardName)); }
+path CardBeside(path model) {
+  return model.replace_extension(absl::StrCat(".", ToAbsl(kModelCardName)));
+}
 
 absl::StatusOr<BareModelCard> ReadCardBeside(const path& model) {
   const path file = CardBeside(model);

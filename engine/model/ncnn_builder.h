@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/model/fractional_resize.h"
 #include "engine/model/ncnn_param.h"
 #include "engine/model/ncnn_weights.h"
 #include "engine/model/network.h"
@@ -54,6 +55,7 @@ class NcnnBuilder {
   absl::Status AddClip(NcnnLayer& source);
   absl::Status AddPixelShuffle(NcnnLayer& source);
   absl::Status AddInterp(NcnnLayer& source);
+  absl::Status AddFractionalResize(NcnnLayer& source, Interpolation interpolation, float factor);
   absl::Status AddSplit(NcnnLayer& source);
   absl::Status AddConcat(NcnnLayer& source);
   absl::Status AddBinaryOp(NcnnLayer& source);

@@ -1,11 +1,14 @@
 // ncnn's layer types that move values, or make other sizes of them.
+#include <cmath>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
+#include "engine/model/fractional_resize.h"
 #include "engine/model/fuse.h"
 #include "engine/model/limits.h"
 #include "engine/model/ncnn_builder.h"
@@ -14,7 +17,10 @@
 namespace upscaled {
 namespace {
 
-absl::Status CheckFactor(int factor) {
+// Networks resize images by fractions, and no features; each channel takes up to 9216 weights.
+constexpr int kMaxResizedChannels = 512;
+
+absl::Status CheckFactor(float factor) {
   if (factor >= 1 && factor <= kMaxFactor) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("factor is ", factor, ", outside 1..", kMaxFactor));
@@ -46,19 +52,50 @@ absl::Status NcnnBuilder::AddPixelShuffle(NcnnLayer& source) {
 absl::Status NcnnBuilder::AddInterp(NcnnLayer& source) {
   NcnnParams& params = source.params;
   ASSIGN_OR_RETURN(const int type, params.Int(0, 0));
-  if (type != 1 && type != 2) {
-    return absl::UnimplementedError(
-        absl::StrCat("resize type ", type, " is not supported, only 1 (nearest) and 2 (bilinear)"));
+  if (type < 1 || type > 3) {
+    return absl::UnimplementedError(absl::StrCat(
+        "resize type ", type, " is not supported, only 1 (nearest), 2 (bilinear) and 3 (bicubic)"));
   }
-  Layer layer = NewLayer(source, type == 1 ? Op::kResizeNearest : Op::kResizeBilinear);
-  ASSIGN_OR_RETURN(layer.factor, params.Int(1, 1));
-  RETURN_IF_ERROR(CheckFactor(layer.factor));
-  RETURN_IF_ERROR(params.Expect(2, "horizontal factor", layer.factor));
+  ASSIGN_OR_RETURN(const float factor, params.Float(1, 1));
+  ASSIGN_OR_RETURN(const float horizontal, params.Float(2, 1));
+  if (horizontal != factor) {
+    return absl::UnimplementedError(absl::StrCat("horizontal factor ", horizontal,
+                                                 " (parameter 2) is not supported, only ", factor));
+  }
   RETURN_IF_ERROR(params.Expect(3, "fixed height", 0));
   RETURN_IF_ERROR(params.Expect(4, "fixed width", 0));
   RETURN_IF_ERROR(params.Expect(5, "dynamic size", 0));
   RETURN_IF_ERROR(params.Expect(6, "corner alignment", 0));
-  return Append(source, std::move(layer));
+  if (type != 3 && factor == std::floor(factor)) {
+    Layer layer = NewLayer(source, type == 1 ? Op::kResizeNearest : Op::kResizeBilinear);
+    RETURN_IF_ERROR(CheckFactor(factor));
+    layer.factor = static_cast<int>(factor);
+    return Append(source, std::move(layer));
+  }
+  return AddFractionalResize(source, static_cast<Interpolation>(type - 1), factor);
+}
+
+absl::Status NcnnBuilder::AddFractionalResize(NcnnLayer& source, Interpolation interpolation,
+                                              float factor) {
+  const std::optional<Fraction> fraction = FractionOf(factor);
+  if (!fraction) {
+    return absl::UnimplementedError(
+        absl::StrCat("factor ", factor, " is not supported, only fractions of numbers up to 8"));
+  }
+  int input = inputs_[0].layer;
+  const int channels = network_.layers[input].out_channels;
+  if (channels > kMaxResizedChannels) {
+    return absl::UnimplementedError(absl::StrCat("resizes ", channels, " channels by ", factor,
+                                                 "; the limit is ", kMaxResizedChannels));
+  }
+  std::vector<Layer> layers = MakeFractionalResize(interpolation, *fraction, channels);
+  for (size_t i = 0; i + 1 < layers.size(); ++i) {
+    layers[i].inputs = {input};
+    ASSIGN_OR_RETURN(input, AppendUnnamed(source, std::move(layers[i])));
+  }
+  layers.back().inputs = {input};
+  layers.back().name = source.name;
+  return Append(source, std::move(layers.back()));
 }
 
 absl::Status NcnnBuilder::AddSplit(NcnnLayer& source) { return PassThrough(source); }

@@ -26,7 +26,8 @@ enum class Op : uint8_t {
   kConcat,          // along channels
   kSlice,           // out_channels channels from Layer::first_channel on
   kCrop,            // Layer::crop_px from every side
-  kPad,             // Layer::padding_px on every side, filled as pad_mode says
+  kPad,             // Layer::padding_px on every side, filled as pad_mode says; before that, up to
+                    // multiples of Layer::factor on the right and at the bottom
   kAffine,          // weights [channels] times the input plus bias [channels]
   // Each pixel over its channels, to a mean square of 1, around its mean if Layer::centred
   // (LayerNorm of channels, else RMSNorm); then as kAffine.

@@ -11,6 +11,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 #include "engine/model/bare_files.h"
+#include "engine/model/folder_files.h"
 #include "engine/model/known_layouts.h"
 #include "engine/model/loader.h"
 #include "engine/model/model_card.h"
@@ -26,20 +27,18 @@ using std::filesystem::path;
 
 constexpr size_t kMaxAliasesBytes = size_t{64} << 10;
 
-absl::StatusOr<std::vector<ModelCard>> ReadModels(const path& entry, BareFiles& bare_files) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(entry, error)) return RecogniseFile(entry, bare_files);
-  if (!std::filesystem::exists(entry / std::string(kModelCardName), error)) {
-    return RecogniseFolder(entry);
-  }
-  ASSIGN_OR_RETURN(ModelCard card, ReadModelCard(entry));
-  return std::vector<ModelCard>{std::move(card)};
-}
+// Folders below a directory of models: deeper ones are refused.
+constexpr int kMaxFolderDepth = 8;
 
 // The name of the model that `entry` could be.
 std::string NameOf(const path& entry) {
   std::error_code error;
   return (std::filesystem::is_directory(entry, error) ? entry.filename() : entry.stem()).string();
+}
+
+bool IsBelow(const path& entry, const path& directory) {
+  return std::mismatch(directory.begin(), directory.end(), entry.begin(), entry.end()).first ==
+         directory.end();
 }
 
 absl::StatusOr<std::string> FilesState(const ModelVariant& variant) {
@@ -50,16 +49,14 @@ absl::StatusOr<std::string> FilesState(const ModelVariant& variant) {
   return absl::StrJoin(states, " ");
 }
 
-absl::Status NoteFilesStates(ModelCard& card) {
-  for (ModelVariant& variant : card.variants) {
-    absl::StatusOr<std::string> state = FilesState(variant);
-    if (!state.ok()) {
-      return absl::Status(state.status().code(),
-                          absl::StrCat("model '", card.name, "': ", state.status().message()));
-    }
-    variant.files_state = std::make_shared<const std::string>(*std::move(state));
-    if (variant.read_ahead == nullptr) variant.read_ahead = std::make_shared<ReadAhead>();
+absl::Status NoteFilesState(const ModelCard& card, ModelVariant& variant) {
+  absl::StatusOr<std::string> state = FilesState(variant);
+  if (!state.ok()) {
+    return absl::Status(state.status().code(),
+                        absl::StrCat("model '", card.name, "': ", state.status().message()));
   }
+  variant.files_state = std::make_shared<const std::string>(*std::move(state));
+  if (variant.read_ahead == nullptr) variant.read_ahead = std::make_shared<ReadAhead>();
   return absl::OkStatus();
 }
 
@@ -84,10 +81,12 @@ absl::Status CheckAgainstCard(const ModelCard& card, const ModelVariant& variant
 
 std::vector<path> FilesOf(const ModelVariant& variant) {
   std::vector<path> files = {variant.weights};
-  if (variant.weights.extension() == ".param") {
-    files.push_back(path(variant.weights).replace_extension(".bin"));
-  }
+  if (ExtensionOf(variant.weights) == ".param") files.push_back(BinOf(variant.weights));
   return files;
+}
+
+std::string VariantName(const ModelCard& card, const ModelVariant& variant) {
+  return absl::StrCat(card.name, "/", variant.weights.stem().string());
 }
 
 absl::Status CheckUnchanged(const ModelCard& card, const ModelVariant& variant) {
@@ -138,12 +137,14 @@ absl::StatusOr<ModelRepository> ModelRepository::Open(const std::vector<path>& d
   repository.bare_files_ = std::move(bare_files);
   repository.read_ahead_bytes_ = repository.read_ahead_left_ = read_ahead_bytes;
   for (const path& directory : directories) {
-    ASSIGN_OR_RETURN(const std::vector<path> entries, ListFolder(directory));
+    std::error_code error;
+    repository.open_.push_back(std::filesystem::canonical(directory, error));
+  }
+  for (const path& directory : directories) {
+    repository.directory_ = directory;
+    RETURN_IF_ERROR(ListFolder(directory).status());
     repository.AddAliases(directory / std::string(kAliasesName));
-    for (const path& entry : entries) {
-      // Hidden ones are somebody's work under way: a model that is fetched or has been replaced.
-      if (!entry.filename().string().starts_with('.')) repository.Add(entry);
-    }
+    repository.AddFiles(directory, FileNames::kOwn, 0);
   }
   repository.bare_files_->Prune();
   return repository;
@@ -159,46 +160,86 @@ void ModelRepository::AddAliases(const path& file) {
   aliases_.insert(aliases->begin(), aliases->end());
 }
 
-void ModelRepository::Add(const path& entry) {
-  const std::vector<VersionFolder> versions = ListVersions(entry);
-  if (!versions.empty()) return AddVersions(NameOf(entry), versions);
-  absl::StatusOr<std::vector<ModelCard>> cards = ReadModels(entry, *bare_files_);
-  if (!cards.ok()) return Refuse(NameOf(entry), cards.status());
-  for (ModelCard& card : *cards) {
-    const std::string name = card.name;
-    if (const absl::Status added = AddCard(std::move(card)); !added.ok()) Refuse(name, added);
+void ModelRepository::AddFolder(const path& folder, int depth) {
+  std::error_code error;
+  const path canonical = std::filesystem::canonical(folder, error);
+  // Another directory of models, or one that this lies in: a circle of links.
+  if (std::find(open_.begin(), open_.end(), canonical) != open_.end()) return;
+  const std::vector<VersionFolder> versions = ListVersions(folder);
+  if (!versions.empty()) return AddVersions(folder, versions);
+  if (std::filesystem::exists(folder / std::string(kModelCardName), error)) {
+    absl::StatusOr<ModelCard> card = ReadModelCard(folder);
+    if (!card.ok()) return RefuseEntry(folder, card.status());
+    return AddCard(folder, *std::move(card));
+  }
+  if (depth > kMaxFolderDepth) {
+    return Refuse(NameOf(folder), absl::InvalidArgumentError(absl::StrCat(
+                                      folder.string(), ": lies ", depth,
+                                      " folders deep, the limit is ", kMaxFolderDepth)));
+  }
+  open_.push_back(canonical);
+  AddFiles(folder, FileNames::kOfFolder, depth);
+  open_.pop_back();
+}
+
+void ModelRepository::AddFiles(const path& folder, FileNames names, int depth) {
+  absl::StatusOr<std::vector<FoundFile>> files = ReadFolderFiles(folder, names, *bare_files_);
+  const absl::StatusOr<std::vector<path>> entries = ListFolder(folder);
+  if (!files.ok() || !entries.ok()) {
+    return Refuse(NameOf(folder), files.ok() ? entries.status() : files.status());
+  }
+  for (FoundFile& file : *files) {
+    if (!file.cards.ok()) {
+      RefuseEntry(file.entry, file.cards.status());
+      continue;
+    }
+    for (ModelCard& card : *file.cards) AddCard(file.entry, std::move(card));
+  }
+  for (const path& entry : *entries) {
+    std::error_code error;
+    // Hidden ones are being written: a model that is fetched or has been replaced.
+    const bool hidden = entry.filename().string().starts_with('.');
+    if (!hidden && std::filesystem::is_directory(entry, error)) AddFolder(entry, depth + 1);
   }
 }
 
-void ModelRepository::AddVersions(const std::string& model,
-                                  const std::vector<VersionFolder>& versions) {
-  if (Knows(model)) return;  // so that no other model's versions get its name
+void ModelRepository::AddVersions(const path& folder, const std::vector<VersionFolder>& versions) {
+  const std::string model = NameOf(folder);
+  if (Knows(model)) return RefuseTaken(folder, model);  // no other's versions get its name
+  entries_.try_emplace(model, folder);
   for (const VersionFolder& version : versions) {
     const std::string versioned = VersionName(model, version.number);
     const bool newest = version.number == versions.front().number;
     const std::string& name = newest ? model : versioned;
     absl::StatusOr<ModelCard> card = ReadVersion(version, *bare_files_);
     if (card.ok()) card->name = name;
-    const absl::Status added = card.ok() ? AddCard(*std::move(card)) : card.status();
-    if (!added.ok()) {
-      Refuse(name, added);
-    } else if (newest) {
-      aliases_.try_emplace(versioned, model);
+    if (!card.ok()) {
+      Refuse(name, card.status());
+      continue;
     }
+    AddCard(folder, *std::move(card));
+    if (newest) aliases_.try_emplace(versioned, model);
   }
 }
 
-absl::Status ModelRepository::AddCard(ModelCard card) {
+void ModelRepository::AddCard(const path& entry, ModelCard card) {
   if (!IsText(card.name)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the name ", Quote(card.name), " is no text in UTF-8"));
+    return Refuse(card.name, absl::InvalidArgumentError(absl::StrCat("the name ", Quote(card.name),
+                                                                     " is no text in UTF-8")));
   }
-  if (Knows(card.name)) return absl::OkStatus();
-  RETURN_IF_ERROR(NoteFilesStates(card));
+  if (Knows(card.name)) return RefuseTaken(entry, card.name);
+  std::vector<RefusedModel> refused;
+  std::erase_if(card.variants, [&](ModelVariant& variant) {
+    absl::Status noted = NoteFilesState(card, variant);
+    if (!noted.ok()) refused.push_back({VariantName(card, variant), noted});
+    return !noted.ok();
+  });
+  if (card.variants.empty()) return Refuse(card.name, refused.front().why);
+  for (const RefusedModel& variant : refused) Refuse(variant.name, variant.why);
   LimitReadAhead(card);
   for (const std::string& alias : card.aliases) aliases_.try_emplace(alias, card.name);
+  entries_.try_emplace(card.name, entry);
   models_.push_back(std::move(card));
-  return absl::OkStatus();
 }
 
 void ModelRepository::LimitReadAhead(const ModelCard& card) {
@@ -223,6 +264,22 @@ void ModelRepository::DropReadAhead() const {
 void ModelRepository::Refuse(const std::string& name, const absl::Status& why) {
   RefusedModel refused{AsText(name), absl::Status(why.code(), AsText(std::string(why.message())))};
   if (!Knows(refused.name)) refused_.push_back(std::move(refused));
+}
+
+void ModelRepository::RefuseEntry(const path& entry, const absl::Status& why) {
+  if (Knows(AsText(NameOf(entry)))) return RefuseTaken(entry, NameOf(entry));
+  entries_.try_emplace(NameOf(entry), entry);
+  Refuse(NameOf(entry), why);
+}
+
+void ModelRepository::RefuseTaken(const path& entry, const std::string& name) {
+  const auto taken = entries_.find(name);
+  // An earlier directory's wins it, by the rules of repositories.
+  if (taken == entries_.end() || !IsBelow(taken->second, directory_)) return;
+  if (taken->second == entry) return;  // two of one folder: its card says more
+  Refuse(entry.lexically_relative(directory_).string(),
+         absl::AlreadyExistsError(absl::StrCat(entry.string(), ": the name '", name,
+                                               "' is that of ", taken->second.string())));
 }
 
 bool ModelRepository::Knows(std::string_view name) const {
@@ -282,7 +339,7 @@ absl::StatusOr<Network> LoadNetwork(const ModelCard& card, const ModelVariant& v
   RETURN_IF_ERROR(CheckUnchanged(card, variant));  // else any other error may be due to that
   ASSIGN_OR_RETURN(Network network, std::move(loaded));
   RETURN_IF_ERROR(CheckAgainstCard(card, variant, network));
-  network.name = absl::StrCat(card.name, "/", variant.weights.stem().string());
+  network.name = VariantName(card, variant);
   return network;
 }
 

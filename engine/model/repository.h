@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -56,6 +57,12 @@ struct ModelCard {
   std::vector<int> Scales() const;
 };
 
+// One network of a chain, of the model's variants. Borrows both.
+struct ModelPass {
+  const ModelCard* model;
+  const ModelVariant* variant;
+};
+
 // The scale that the model computes in a single pass when no size is asked for: its minimum above
 // 1, or 1.
 int NativeScale(const ModelCard& card);
@@ -68,13 +75,15 @@ struct RefusedModel {
 
 struct VersionFolder;  // engine/model/versions.h
 class BareFiles;       // engine/model/bare_files.h
+enum class FileNames;  // engine/model/known_layouts.h
 
 // Immutable after Open; thread safe.
 class ModelRepository {
  public:
-  // Reads the cards under each directory, earlier ones winning a name. A broken folder is refused,
-  // and so is a file of weights that cannot be run: the others are served, but nothing else gets
-  // its name. What is neither is passed over. NOT_FOUND when a directory cannot be read.
+  // Reads the models in each directory and its folders, earlier directories winning a name. A
+  // broken folder is refused, and so are a file that cannot be run, one whose name another of the
+  // directory has, and a variant without its files: the others are served, but nothing else gets
+  // its name. Files that are no models are passed over. NOT_FOUND when a directory cannot be read.
   // `read_ahead_bytes`: of files that have to be read, at the most, kept until LoadNetwork or
   // DropReadAhead.
   static absl::StatusOr<ModelRepository> Open(const std::vector<std::filesystem::path>& directories,
@@ -100,15 +109,26 @@ class ModelRepository {
   // Whether a model has the name, refused or not.
   bool Knows(std::string_view name) const;
   void AddAliases(const std::filesystem::path& file);
-  void Add(const std::filesystem::path& entry);
+  // A model with a card or versions, else the models in it, `depth` folders below the directory.
+  void AddFolder(const std::filesystem::path& folder, int depth);
+  // The models of the folder's files, and then of its folders.
+  void AddFiles(const std::filesystem::path& folder, FileNames names, int depth);
   // The newest is the model, the others have names of their own; each is refused by itself.
-  void AddVersions(const std::string& model, const std::vector<VersionFolder>& versions);
-  absl::Status AddCard(ModelCard card);
+  void AddVersions(const std::filesystem::path& folder, const std::vector<VersionFolder>& versions);
+  // Or refuses it. `entry`: the file or folder that it was found in.
+  void AddCard(const std::filesystem::path& entry, ModelCard card);
   // Drops what was read ahead of the files where it is too much.
   void LimitReadAhead(const ModelCard& card);
   void Refuse(const std::string& name, const absl::Status& why);
+  void RefuseEntry(const std::filesystem::path& entry, const absl::Status& why);
+  // By its path, as its name is another's, unless an earlier directory has that.
+  void RefuseTaken(const std::filesystem::path& entry, const std::string& name);
 
   std::vector<std::filesystem::path> directories_;
+  std::filesystem::path directory_;  // that is being read
+  // The directories, and the folders that the one being read lies in; without links.
+  std::vector<std::filesystem::path> open_;
+  std::map<std::string, std::filesystem::path> entries_;  // by name, of all models
   std::vector<ModelCard> models_;
   std::vector<RefusedModel> refused_;
   AliasMap aliases_;
@@ -121,6 +141,9 @@ absl::Status UnknownModel(std::string_view name, const std::vector<std::string>&
 
 // Keeps the network for the next LoadNetwork of these files.
 void KeepNetwork(const ModelVariant& variant, Network network);
+
+// Returns the name of one network among those of all models: "cunet/noise1_model".
+std::string VariantName(const ModelCard& card, const ModelVariant& variant);
 
 // The files that the variant's network is read from, in order.
 std::vector<std::filesystem::path> FilesOf(const ModelVariant& variant);

@@ -10,7 +10,7 @@
 #include "engine/base/files.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
-#include "engine/model/known_layouts.h"
+#include "engine/model/folder_files.h"
 #include "engine/model/model_card.h"
 
 namespace upscaled {
@@ -29,12 +29,12 @@ int NumberOf(const path& folder) {
 
 // A folder holds files of well-known names, or a bare file.
 absl::StatusOr<std::vector<ModelCard>> ReadWithoutCard(const path& folder, BareFiles& known) {
-  ASSIGN_OR_RETURN(std::vector<ModelCard> cards, RecogniseFolder(folder));
-  ASSIGN_OR_RETURN(const std::vector<path> files, ListFolder(folder));
-  for (const path& file : files) {
-    if (file.filename().string().starts_with('.')) continue;  // work under way
-    ASSIGN_OR_RETURN(std::vector<ModelCard> bare, RecogniseFile(file, known));
-    std::move(bare.begin(), bare.end(), std::back_inserter(cards));
+  ASSIGN_OR_RETURN(std::vector<FoundFile> files,
+                   ReadFolderFiles(folder, FileNames::kOfFolder, known));
+  std::vector<ModelCard> cards;
+  for (FoundFile& file : files) {
+    RETURN_IF_ERROR(file.cards.status());
+    std::move(file.cards->begin(), file.cards->end(), std::back_inserter(cards));
   }
   return cards;
 }

@@ -119,7 +119,7 @@ absl::Status AddModel(const HandlerEnvironment& environment, RequestRecord& reco
   const ModelCatalog::Turn turn = environment.catalog.AwaitTurn();
   RETURN_IF_ERROR(CheckNew(environment, name));
   RETURN_IF_ERROR(intake.Place());
-  response.set_sha256(intake.sha256());
+  intake.Describe(response);
   absl::Status served = Serve(environment, turn, record, name, response);
   if (!served.ok()) intake.Withdraw();
   return served;

@@ -103,6 +103,24 @@ TEST_F(CliTest, ModelsComeAndGoAsFiles) {
   ASSERT_EQ(result.exit_code, client::kExitOk) << result.err;
   EXPECT_THAT(result.out, StartsWith("added mine: onnx, scale 2, 7992 multiply-adds a pixel"));
   EXPECT_TRUE(fs::exists(models + "/mine.onnx"));
+  const std::string sha256 = result.out.substr(result.out.rfind(' ') + 1, 64);
+
+  const std::string pair = File("pair");
+  ASSERT_EQ(run({"export", "fast-2x", "--to", "ncnn", "-o", pair}).exit_code, client::kExitOk);
+  result = run({"add", pair + ".param"});
+  ASSERT_EQ(result.exit_code, client::kExitOk) << result.err;
+  EXPECT_THAT(result.out, StartsWith("added pair: ncnn, scale 2, 7992 multiply-adds a pixel"));
+  EXPECT_THAT(result.out, HasSubstr(", of its .bin "));
+  EXPECT_EQ(ReadText(models + "/pair.bin"), ReadText(pair + ".bin"));
+  EXPECT_THAT(
+      run({"add", pair + ".param", "--name", "other.param", "--bin-sha256", std::string(64, '0')})
+          .err,
+      HasSubstr("the file's SHA-256 is "));
+  EXPECT_THAT(run({"add", pair + ".param", "--name", "pair.onnx"}).err,
+              HasSubstr("only a .param has a .bin"));
+  fs::remove(pair + ".bin");
+  EXPECT_THAT(run({"add", pair + ".param", "--name", "third.param"}).err, HasSubstr("pair.bin"));
+  EXPECT_FALSE(fs::exists(models + "/other.bin") || fs::exists(models + "/third.param"));
 
   client::FakeHttpServer web([&](const client::FakeHttpRequest& request) {
     return request.target == "/theirs.onnx?v=1"
@@ -114,7 +132,6 @@ TEST_F(CliTest, ModelsComeAndGoAsFiles) {
   EXPECT_THAT(run({"add", url, "--sha256", wrong}).err, HasSubstr("the file's SHA-256 is "));
   EXPECT_THAT(run({"add", web.url() + "/none.pth", "--sha256", wrong}).err, HasSubstr("404"));
   EXPECT_FALSE(fs::exists(models + "/theirs.onnx"));
-  const std::string sha256 = result.out.substr(result.out.rfind(' ') + 1, 64);
   result = run({"add", url, "--sha256", sha256, "--name", "renamed.onnx"});
   EXPECT_EQ(result.exit_code, client::kExitOk) << result.err;
   EXPECT_TRUE(fs::exists(models + "/renamed.onnx"));

@@ -58,13 +58,17 @@ class ModelFilesTest : public ::testing::Test {
     return files;
   }
   absl::StatusOr<pb::AddModelResponse> Add(const std::string& name, const std::string& bytes,
-                                           const std::string& sha256 = "", int64_t extra = 0) {
+                                           const std::string& sha256 = "", int64_t extra = 0,
+                                           const std::string& bin = "", int64_t bin_extra = 0) {
     pb::AddModelStart start;
     start.set_file_name(name);
     start.set_size_bytes(static_cast<int64_t>(bytes.size()) + extra);
     start.set_sha256(sha256);
-    MemorySource source(bytes);
-    return Admin(server_).AddModel(start, source);
+    start.set_bin_size_bytes(static_cast<int64_t>(bin.size()) + bin_extra);
+    std::vector<std::unique_ptr<client::ImageSource>> sources;
+    sources.push_back(std::make_unique<MemorySource>(bytes));
+    if (!bin.empty()) sources.push_back(std::make_unique<MemorySource>(bin));
+    return Admin(server_).AddModel(start, sources);
   }
   std::vector<std::string> FolderNames() const {
     std::vector<std::string> names;
@@ -138,6 +142,46 @@ TEST_F(ModelFilesTest, NothingIsLeftOfAFileThatCannotBeServed) {
   EXPECT_THAT(FolderNames(), ::testing::ElementsAre("taken"));
 }
 
+TEST_F(ModelFilesTest, APairOfFilesIsOneModel) {
+  const auto ncnn = Export("fast-2x", pb::MODEL_FORMAT_NCNN);
+  ASSERT_TRUE(ncnn.ok()) << ncnn.status();
+  const std::string &param = ncnn->at(".param"), &bin = ncnn->at(".bin");
+  const struct {
+    const char *name, *message;
+    std::string bin;
+    int64_t bin_extra = 0;
+  } kCases[] = {
+      {"pair.param", "a .param needs its .bin", ""},
+      {"pair.pth", "only a .param has a .bin, and file_name is 'pair.pth'", bin},
+      {"pair.param", "bin_size_bytes is 1099511627776, must be in 1..", "", int64_t{1} << 40},
+      {"pair.param", "bytes came, ", bin, 1},
+      {"pair.param", "bytes came that were announced", bin, -1},
+      {"pair.param", "weights end too early", bin.substr(0, 1000)},
+  };
+  for (const auto& [name, message, sent, extra] : kCases) {
+    const absl::Status status = Add(name, param, "", 0, sent, extra).status();
+    EXPECT_THAT(std::string(status.message()), HasSubstr(message));
+    EXPECT_THAT(FolderNames(), IsEmpty()) << message;
+  }
+  WriteText(folder_ / "pair.bin", "somebody's");
+  EXPECT_EQ(Add("pair.param", param, "", 0, bin).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(FolderNames(), ::testing::ElementsAre("pair.bin"));
+  std::filesystem::remove(folder_ / "pair.bin");
+
+  const auto added = Add("pair.param", param, Sha256Of(param), 0, bin);
+  ASSERT_TRUE(added.ok()) << added.status();
+  EXPECT_EQ(added->sha256(), Sha256Of(param));
+  EXPECT_EQ(added->bin_sha256(), Sha256Of(bin));
+  EXPECT_EQ(added->model().family(), "ncnn");
+  EXPECT_THAT(FolderNames(), ::testing::UnorderedElementsAre("pair.param", "pair.bin"));
+  pb::UpscaleOptions options;
+  options.set_model("pair");
+  std::mt19937 random = test::FreshRandom();
+  const std::string image =
+      *test::Encode(test::PhotoImage({37, 23, 3, SampleType::kU8}, random).view(), {});
+  EXPECT_TRUE(UpscaleImage(server_.stub(), options, image).status.ok());
+}
+
 TEST_F(ModelFilesTest, AddsWaitForEachOtherAndOneOfANameStays) {
   const std::string onnx = Export("fast-2x", pb::MODEL_FORMAT_ONNX)->at(".onnx");
   const std::string names[] = {"one.onnx", "two.onnx", "two.onnx", "three.onnx"};
@@ -206,8 +250,9 @@ TEST(ModelFolderTest, TheBundledModelsTakeNoOthers) {
   UpscaleClient admin(server.NewAdminChannel(), {.max_retries = 0});
   pb::AddModelStart start;
   start.set_file_name("a.pth");
-  MemorySource source("x");
-  const absl::Status status = admin.AddModel(start, source).status();
+  std::vector<std::unique_ptr<client::ImageSource>> sources;
+  sources.push_back(std::make_unique<MemorySource>("x"));
+  const absl::Status status = admin.AddModel(start, sources).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("no --model-repository"));
 }

@@ -339,7 +339,7 @@ TEST_F(ResultsTest, TheNoiseLevelThatSuitsAJpegIsInItsName) {
   };
   for (const Case& c : {Case{98, -1}, Case{85, 1}, Case{70, 2}, Case{40, 3}}) {
     const std::string image = jpeg(c.quality);
-    const Outcome chosen = UpscaleImage(server.stub(), {}, image);
+    const Outcome chosen = UpscaleImage(server.stub(), pb::UpscaleOptions(), image);
     ASSERT_TRUE(chosen.status.ok()) << chosen.status.error_message();
     EXPECT_EQ(chosen.header->has_noise_level(), c.level >= 0) << c.quality;
     if (c.level >= 0) EXPECT_EQ(chosen.header->noise_level(), c.level) << c.quality;

@@ -11,11 +11,15 @@
 #include "engine/model/architectures/compact.h"
 #include "engine/model/architectures/cunet.h"
 #include "engine/model/architectures/dis.h"
+#include "engine/model/architectures/edsr.h"
 #include "engine/model/architectures/espcn.h"
 #include "engine/model/architectures/esrgan.h"
 #include "engine/model/architectures/mosr.h"
+#include "engine/model/architectures/nunif.h"
 #include "engine/model/architectures/plksr.h"
 #include "engine/model/architectures/span.h"
+#include "engine/model/architectures/srresnet.h"
+#include "engine/model/architectures/swift_srgan.h"
 #include "engine/model/quote.h"
 
 namespace upscaled {
@@ -33,9 +37,17 @@ constexpr Architecture kArchitectures[] = {
     {"espcn", RecogniseEspcn, EspcnScale, BuildEspcn},
     {"artcnn", RecogniseArtCnn, ArtCnnScale, BuildArtCnn},
     {"dis", RecogniseDis, DisScale, BuildDis},
+    {"cugan", RecogniseCugan, CunetScale, BuildCugan},
     {"cunet", RecogniseCunet, CunetScale, BuildCunet},
     {"plksr", RecognisePlksr, PlksrScale, BuildPlksr},
     {"mosr", RecogniseMosr, MosrScale, BuildMosr},
+    {"spanplus", RecogniseSpanPlus, SpanPlusScale, BuildSpanPlus},
+    {"srresnet", RecogniseSrResNet, SrResNetScale, BuildSrResNet},
+    {"edsr", RecogniseEdsr, EdsrScale, BuildEdsr},
+    {"rcan", RecogniseRcan, EdsrScale, BuildRcan},
+    {"swift-srgan", RecogniseSwiftSrgan, SwiftSrganScale, BuildSwiftSrgan},
+    {"vgg_7", RecogniseVgg7, Vgg7Scale, BuildVgg7},
+    {"upconv_7", RecogniseUpconv7, Upconv7Scale, BuildUpconv7},
 };
 
 // One that we do not have, by a tensor, or two, that none of those below it has.
@@ -56,11 +68,16 @@ constexpr Missing kMissing[] = {
      "the architecture in a model.json"},
     {"RealPLKSR with DySample", "feats.1.lk.conv.weight", kDySample, "to_img.init_pos"},
     {"MoSR with DySample", "gblocks.1.norm.weight", kDySample, "upsampler.init_pos"},
+    {"SPANPlus with DySample", "feats.1.block_1.c1_r.sk.weight", kDySample, "upsampler.init_pos"},
+    {"RTMoSR", "body.0.conv.0.poll.1.alpha", "max pooling"},
+    {"RTMoSR", "body.0.conv.dwconv_hw.weight", "kernels that are not square"},
+    {"SPSR", "f_HR_conv1.0.weight", "the lengths of gradients (square roots)"},
     {"MoESR", "blocks.0.blocks.0.conv.dwconv_hw.weight", "kernels that are not square"},
     {"OmniSR", "residual_layer.0.residual_layer.0.layer.0.fn.0.weight", kAttention},
     {"HAT", "layers.0.residual_group.overlap_attn.qkv.weight", kAttention},
     {"ATD", "layers.0.residual_group.td", kAttention},
     {"CRAFT", "layers.0.residual_group.hf_blocks.0.attn.temperature", kAttention},
+    {"SRFormer", "layers.0.residual_group.blocks.0.attn.kv.weight", kAttention},
     {"Swin2SR", "layers.0.residual_group.blocks.0.attn.logit_scale", kAttention},
     {"SwinIR", "layers.0.residual_group.blocks.0.norm1.weight", kAttention},
     {"DAT", "layers.0.blocks.0.attn.dwconv.0.weight", kAttention},
@@ -74,7 +91,6 @@ constexpr Missing kMissing[] = {
     {"SAFMN", "feats.0.safm.aggr.weight", "max pooling to several sizes"},
     {"SeemoRe", "body.0.local_block.block.moe_layer.experts.0.conv_1.weight",
      "a choice of convolutions by the image"},
-    {"Swift-SRGAN", "initial.cnn.depthwise.weight", "batch normalisation"},
 };
 
 std::string Names() {

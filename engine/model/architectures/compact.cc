@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/model/architectures/planes.h"
 #include "engine/model/architectures/shuffle_scale.h"
 
 namespace upscaled {
@@ -25,10 +26,19 @@ int LastModule(const TensorFile& file) {
   return last;
 }
 
+// Planes that the first convolution takes and the last one gives; 3 if they differ.
+int64_t CompactPlanes(const TensorFile& file) {
+  const int64_t planes = file.Find(Module(0) + ".weight")->shape[1];
+  const int64_t last = file.Find(Module(LastModule(file)) + ".weight")->shape[0];
+  return ArePlanes(planes) && ScaleOfShuffle(last, planes).ok() ? planes : 3;
+}
+
 void Build(NetworkBuilder& builder, Activation activation) {
   const absl::StatusOr<int> scale = CompactScale(builder.file());
   if (!scale.ok()) return builder.Fail(scale.status());
-  const int image = builder.Input();
+  const int64_t planes = CompactPlanes(builder.file());
+  const int rgb = builder.Input();
+  const int image = PlanesOf(builder, rgb, planes);
   int x = image;
   const int last = LastModule(builder.file());
   for (int i = 0; i < last; i += 2) {
@@ -39,7 +49,8 @@ void Build(NetworkBuilder& builder, Activation activation) {
     }
   }
   x = builder.PixelShuffle(builder.Conv(x, Module(last), {}), *scale);
-  builder.Add(x, builder.Nearest(image, *scale));
+  x = builder.Add(x, builder.Nearest(image, *scale));
+  RgbOf(builder, rgb, x, planes, *scale);
 }
 
 }  // namespace
@@ -51,7 +62,8 @@ bool RecogniseCompact(const TensorFile& file) {
 
 absl::StatusOr<int> CompactScale(const TensorFile& file) {
   if (!HasConv(file, 0)) return absl::InvalidArgumentError("lacks the tensor 'body.0.weight'");
-  return ScaleOfShuffle(file.Find(Module(LastModule(file)) + ".weight")->shape[0]);
+  return ScaleOfShuffle(file.Find(Module(LastModule(file)) + ".weight")->shape[0],
+                        CompactPlanes(file));
 }
 
 void BuildCompact(NetworkBuilder& builder) { Build(builder, Activation::kPRelu); }

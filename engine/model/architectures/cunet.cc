@@ -20,6 +20,8 @@ constexpr float kProFactor = 0.7f, kProOffset = 0.15f;
 constexpr char kProMark[] = "pro";
 // The pixels that the second U-Net cuts off every side.
 constexpr int kSecondLossPx = 20;
+// The border that the layers of the x4 network cut off.
+constexpr int kCunetBorderPx = 19;
 
 int AddConvs(NetworkBuilder& builder, int x, const std::string& name) {
   x = builder.Conv(x, name + ".conv.0", kValid);
@@ -64,6 +66,12 @@ int AddSecond(NetworkBuilder& builder, int x, const std::string& unet) {
   return AddBottom(builder, x, unet);
 }
 
+// Sees blocks of 2x2 pixels.
+bool IsFast(const TensorFile& file) {
+  const TensorInfo* first = file.Find("unet1.conv1.conv.0.weight");
+  return first != nullptr && first->shape.size() == 4 && first->shape[1] == 12;
+}
+
 }  // namespace
 
 bool RecogniseCunet(const TensorFile& file) {
@@ -72,8 +80,14 @@ bool RecogniseCunet(const TensorFile& file) {
          file.Find("unet2.conv3.seblock.conv1.weight") != nullptr;
 }
 
+bool RecogniseCugan(const TensorFile& file) {
+  if (!RecogniseCunet(file) || file.Has(kNunifMark)) return false;
+  const absl::StatusOr<int> scale = CunetScale(file);
+  return scale.ok() && *scale > 1;
+}
+
 absl::StatusOr<int> CunetScale(const TensorFile& file) {
-  if (file.Find("conv_final.weight") != nullptr) return 4;
+  if (file.Find("conv_final.weight") != nullptr) return IsFast(file) ? 2 : 4;
   const TensorInfo* bottom = file.Find("unet1.conv_bottom.weight");
   const int64_t kernel_px = bottom == nullptr || bottom->shape.size() != 4 ? 0 : bottom->shape[2];
   if (kernel_px >= 3 && kernel_px <= 5) return static_cast<int>(kernel_px) - 2;
@@ -81,24 +95,49 @@ absl::StatusOr<int> CunetScale(const TensorFile& file) {
                                                  " pixels high, must be 3, 4 or 5"));
 }
 
-void BuildCunet(NetworkBuilder& builder) {
+namespace {
+
+// The border that Real-CUGAN's code fills by reflection.
+struct CuganBorder {
+  int padding_px, align_px;
+};
+
+// `scale`: 2 to 4. The fast network sees blocks of four pixels; its code aligns to 2, where it then
+// fails for every second size.
+CuganBorder BorderOfCugan(int scale, bool fast) {
+  constexpr CuganBorder kBorders[] = {{18, 2}, {14, 4}, {19, 2}};
+  return fast ? CuganBorder{38, 4} : kBorders[scale - 2];
+}
+
+void BuildUnets(NetworkBuilder& builder, bool reflects) {
   const absl::StatusOr<int> scale = CunetScale(builder.file());
   if (!scale.ok()) return builder.Fail(scale.status());
   const bool pro = builder.file().Has(kProMark);
   builder.Ignore(kProMark);
+  const bool fast = IsFast(builder.file());
   int image = builder.Input();
   if (pro) image = builder.Affine(image, {kProFactor}, {kProOffset});
-  const int first = AddFirst(builder, image, "unet1.");
+  int border_px = kCunetBorderPx;
+  if (reflects && *scale > 1) {
+    const CuganBorder border = BorderOfCugan(*scale, fast);
+    border_px = border.padding_px;
+    image = builder.Pad(image, border_px, PadMode::kReflect, border.align_px);
+  }
+  const int seen = fast ? builder.PixelUnshuffle(image, 2) : image;
+  const int first = AddFirst(builder, seen, "unet1.");
   const int second = AddSecond(builder, first, "unet2.");
   int x = builder.Add(second, builder.Crop(first, kSecondLossPx));
-  if (*scale == 4) {
-    // 19 pixels of border are cut off by then; see UpCunet4x.
-    constexpr int kBorderPx = 19;
+  if (builder.file().Has("conv_final.weight")) {
     x = builder.Crop(builder.Conv(x, "conv_final", kPlain), 1);
     x = builder.PixelShuffle(x, 2);
-    x = builder.Add(x, builder.Nearest(builder.Crop(image, kBorderPx), 4));
+    x = builder.Add(x, builder.Nearest(builder.Crop(image, border_px), *scale));
   }
   if (pro) builder.Affine(x, {1 / kProFactor}, {-kProOffset / kProFactor});
 }
+
+}  // namespace
+
+void BuildCunet(NetworkBuilder& builder) { BuildUnets(builder, /*reflects=*/false); }
+void BuildCugan(NetworkBuilder& builder) { BuildUnets(builder, /*reflects=*/true); }
 
 }  // namespace upscaled

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
 #include "engine/base/status_macros.h"
+#include "engine/model/architectures/planes.h"
 #include "engine/model/limits.h"
 
 namespace upscaled {
@@ -97,15 +98,24 @@ absl::StatusOr<Spelling> FindSpelling(const TensorFile& file) {
   return absl::InvalidArgumentError("lacks the tensors of the first dense block");
 }
 
+// The planes of the result.
+int64_t PlanesOfResult(const TensorFile& file, const Spelling& spelling) {
+  const TensorInfo* last = file.Find(spelling.last + ".weight");
+  const int64_t planes = last == nullptr || last->shape.size() != 4 ? 0 : last->shape[0];
+  return ArePlanes(planes) ? planes : 3;
+}
+
 // The side of the blocks of pixels that the first convolution takes as one.
 absl::StatusOr<int> UnshuffleFactor(const TensorFile& file, const Spelling& spelling) {
   const TensorInfo& first = *file.Find(spelling.first + ".weight");
   const int64_t planes = first.shape.size() == 4 ? first.shape[1] : 0;
+  const int64_t wanted = PlanesOfResult(file, spelling);
   for (const int factor : {1, 2, 4}) {
-    if (planes == 3 * factor * factor) return factor;
+    if (planes == wanted * factor * factor) return factor;
   }
-  return absl::UnimplementedError(
-      absl::StrCat("takes ", planes, " planes, must be 3, or 12 or 48 of blocks of pixels"));
+  return absl::UnimplementedError(absl::StrCat("takes ", planes, " planes, must be ", wanted,
+                                               ", or ", 4 * wanted, " or ", 16 * wanted,
+                                               " of blocks of pixels"));
 }
 
 int AddDenseBlock(NetworkBuilder& builder, const Spelling& spelling, int block, int dense, int x) {
@@ -128,7 +138,10 @@ int AddDenseBlock(NetworkBuilder& builder, const Spelling& spelling, int block, 
 
 }  // namespace
 
-bool RecogniseEsrgan(const TensorFile& file) { return FindSpelling(file).ok(); }
+// SPSR has the same tensors, and those of a second branch.
+bool RecogniseEsrgan(const TensorFile& file) {
+  return FindSpelling(file).ok() && !file.Has("f_HR_conv1.0.weight");
+}
 
 absl::StatusOr<int> EsrganScale(const TensorFile& file) {
   ASSIGN_OR_RETURN(const Spelling spelling, FindSpelling(file));
@@ -149,8 +162,12 @@ void BuildEsrgan(NetworkBuilder& builder) {
   const auto factor = UnshuffleFactor(file, *spelling);
   if (!factor.ok()) return builder.Fail(factor.status());
 
-  const int first =
-      builder.Conv(builder.PixelUnshuffle(builder.Input(), *factor), spelling->first, {});
+  const absl::StatusOr<int> scale = EsrganScale(file);
+  if (!scale.ok()) return builder.Fail(scale.status());
+  const int64_t planes = PlanesOfResult(file, *spelling);
+  const int image = builder.Input();
+  const int seen = builder.PixelUnshuffle(PlanesOf(builder, image, planes), *factor);
+  const int first = builder.Conv(seen, spelling->first, {});
   int x = first;
   const int blocks = CountBlocks(file, *spelling);
   for (int block = 0; block < blocks && builder.ok(); ++block) {
@@ -162,7 +179,8 @@ void BuildEsrgan(NetworkBuilder& builder) {
   }
   x = builder.Add(builder.Conv(x, spelling->trunk, {}), first);
   for (const std::string& up : spelling->ups) x = builder.Conv(builder.Nearest(x, 2), up, kLeaky);
-  builder.Conv(builder.Conv(x, spelling->hr, kLeaky), spelling->last, {});
+  x = builder.Conv(builder.Conv(x, spelling->hr, kLeaky), spelling->last, {});
+  RgbOf(builder, image, x, planes, *scale);
 }
 
 }  // namespace upscaled

@@ -247,8 +247,12 @@ int NetworkBuilder::Bilinear(int input, int factor) {
   return Append({.op = Op::kResizeBilinear, .inputs = {input}, .factor = factor});
 }
 
-int NetworkBuilder::Pad(int input, int padding_px, PadMode mode) {
-  return Append({.op = Op::kPad, .inputs = {input}, .padding_px = padding_px, .pad_mode = mode});
+int NetworkBuilder::Pad(int input, int padding_px, PadMode mode, int align_px) {
+  return Append({.op = Op::kPad,
+                 .inputs = {input},
+                 .padding_px = padding_px,
+                 .factor = align_px,
+                 .pad_mode = mode});
 }
 
 int NetworkBuilder::Crop(int input, int crop_px) {

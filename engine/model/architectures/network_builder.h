@@ -67,7 +67,8 @@ class NetworkBuilder {
   int Nearest(int input, int factor);
   int Bilinear(int input, int factor);
   int Crop(int input, int crop_px);
-  int Pad(int input, int padding_px, PadMode mode);
+  // `align_px`: the sides are rounded up to multiples of it first.
+  int Pad(int input, int padding_px, PadMode mode, int align_px = 1);
 
   // The network looks at so many channels of the image, which has three.
   void SetInputChannels(int channels) { network_.input_channels = channels; }

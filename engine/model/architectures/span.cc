@@ -126,11 +126,11 @@ struct BlockResults {
   int last;
 };
 
-BlockResults AddBlock(NetworkBuilder& builder, int x, int index) {
-  const std::string block = absl::StrCat("block_", index, ".");
-  const int first = AddConv(builder, x, block + "c1_r", Activation::kSilu);
-  const int second = AddConv(builder, first, block + "c2_r", Activation::kSilu);
-  const int third = AddConv(builder, second, block + "c3_r");
+BlockResults AddBlock(NetworkBuilder& builder, int x, const std::string& block,
+                      Activation activation) {
+  const int first = AddConv(builder, x, block + ".c1_r", activation);
+  const int second = AddConv(builder, first, block + ".c2_r", activation);
+  const int third = AddConv(builder, second, block + ".c3_r");
   const int attention =
       builder.Affine(builder.Activate(third, Activation::kSigmoid), {1.0f}, {-0.5f});
   return {first, builder.Mul(builder.Add(third, x), attention)};
@@ -162,12 +162,54 @@ void BuildSpan(NetworkBuilder& builder) {
   BlockResults results{features, features};
   int first_block = features;
   for (int i = 1; i <= kBlocks; ++i) {
-    results = AddBlock(builder, results.last, i);
+    results = AddBlock(builder, results.last, absl::StrCat("block_", i), Activation::kSilu);
     if (i == 1) first_block = results.last;
   }
   const int deep = AddConv(builder, results.last, "conv_2");
   int x = builder.Concat({features, deep, first_block, results.first});
   x = builder.Conv(builder.Conv(x, "conv_cat", {}), "upsampler.0", {});
+  builder.PixelShuffle(x, *scale);
+}
+
+namespace {
+
+// One stage of SPANPlus: a SPAN without its ends.
+int AddStage(NetworkBuilder& builder, int x, const std::string& stage) {
+  const auto add = [&](int input, const std::string& block) {
+    return AddBlock(builder, input, stage + block, Activation::kMish);
+  };
+  const int first = add(x, "block_1").last;
+  int deep = first;
+  for (int i = 0; builder.file().Has(absl::StrCat(stage, "block_n.", i, ".c1_r.sk.weight")); ++i) {
+    deep = add(deep, absl::StrCat("block_n.", i)).last;
+  }
+  const BlockResults end = add(deep, "block_end");
+  const int last = AddConv(builder, end.last, stage + "conv_2");
+  return builder.Conv(builder.Concat({x, last, first, end.first}), stage + "conv_cat", {});
+}
+
+}  // namespace
+
+bool RecogniseSpanPlus(const TensorFile& file) {
+  return file.Has("feats.0.sk.weight") && file.Has("feats.1.block_1.c1_r.sk.weight") &&
+         (file.Has("upsampler.0.weight") || file.Has("upsampler.weight"));
+}
+
+absl::StatusOr<int> SpanPlusScale(const TensorFile& file) {
+  if (file.Has("upsampler.weight")) return 1;
+  return SpanScale(file);
+}
+
+void BuildSpanPlus(NetworkBuilder& builder) {
+  const TensorFile& file = builder.file();
+  const absl::StatusOr<int> scale = SpanPlusScale(file);
+  if (!scale.ok()) return builder.Fail(scale.status());
+  int x = AddConv(builder, builder.Input(), "feats.0");
+  const auto stage = [](int index) { return absl::StrCat("feats.", index, "."); };
+  for (int i = 1; builder.ok() && file.Has(stage(i) + "block_1.c1_r.sk.weight"); ++i) {
+    x = AddStage(builder, x, stage(i));
+  }
+  x = builder.Conv(x, file.Has("upsampler.weight") ? "upsampler" : "upsampler.0", {});
   builder.PixelShuffle(x, *scale);
 }
 

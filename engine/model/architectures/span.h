@@ -1,5 +1,6 @@
 // SPAN: six blocks of three convolutions whose result is weighted by its own sigmoid, without
-// parameters. Each convolution was trained as four, which are one: see span.cc.
+// parameters. Each convolution was trained as four, which are one: see span.cc. SPANPlus has any
+// number of blocks, in stages, with Mish.
 #pragma once
 
 #include "engine/model/architectures/architecture.h"
@@ -9,5 +10,9 @@ namespace upscaled {
 bool RecogniseSpan(const TensorFile& file);
 absl::StatusOr<int> SpanScale(const TensorFile& file);
 void BuildSpan(NetworkBuilder& builder);
+
+bool RecogniseSpanPlus(const TensorFile& file);
+absl::StatusOr<int> SpanPlusScale(const TensorFile& file);
+void BuildSpanPlus(NetworkBuilder& builder);
 
 }  // namespace upscaled

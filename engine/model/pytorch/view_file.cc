@@ -79,7 +79,10 @@ absl::Status ViewFile::AddStateDict(Objects objects, size_t file_bytes) {
                                                 : AddOther(key.text));
   }
   DropWrappers();
-  return absl::OkStatus();
+  const Value& root = objects_.Root();
+  if (root.kind != Kind::kDict || Has(kNunifMark)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Value* mark, objects_.Find(root, kNunifMark));
+  return mark == nullptr ? absl::OkStatus() : AddOther(kNunifMark);
 }
 
 absl::Status ViewFile::AddTensor(std::string_view name, size_t view_index) {

@@ -18,6 +18,10 @@ namespace upscaled {
 
 enum class TensorType : uint8_t { kF32, kF16, kBF16, kOther };
 
+// Stands among TensorFile::others of the files that nunif writes, which says of which model they
+// are.
+inline constexpr char kNunifMark[] = "nunif_model";
+
 struct TensorInfo {
   std::vector<int64_t> shape;
   TensorType type = TensorType::kOther;

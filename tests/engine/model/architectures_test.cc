@@ -419,8 +419,17 @@ TEST(ArchitecturesTest, WhatIsMissingIsNamed) {
        {"conv_1.weight", "conv_2.weight", "norm.weight", "upsampler.0.weight",
         "body.0.local_block.norm_1.weight",
         "body.0.local_block.block.moe_layer.experts.0.conv_1.weight"}},
-      {"Swift-SRGAN, which needs batch normalisation",
-       {"initial.cnn.depthwise.weight", "final_conv.pointwise.weight"}},
+      {"SRFormer, which needs attention",
+       {"conv_first.weight", "layers.0.residual_group.blocks.0.norm1.weight",
+        "layers.0.residual_group.blocks.0.attn.q.weight",
+        "layers.0.residual_group.blocks.0.attn.kv.weight"}},
+      {"SPANPlus with DySample, which needs DySample",
+       {"feats.0.sk.weight", "feats.1.block_1.c1_r.sk.weight", "upsampler.init_pos"}},
+      {"RTMoSR, which needs max pooling", {"to_feat.alpha", "body.0.conv.0.poll.1.alpha"}},
+      {"RTMoSR, which needs kernels that are not square",
+       {"to_feat.weight", "body.0.conv.dwconv_hw.weight"}},
+      {"SPSR, which needs the lengths of gradients",
+       {"model.0.weight", "model.1.sub.0.RDB1.conv1.0.weight", "f_HR_conv1.0.weight"}},
   };
   for (const Refused& refused : kRefused) {
     Shapes shapes;

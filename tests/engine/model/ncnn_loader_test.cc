@@ -377,8 +377,8 @@ TEST(NcnnLoaderTest, UnsupportedIsNamed) {
               unimplemented, "activation type 6 is not supported");
   ExpectError(Parse(WithInput().Line("ReLU r 1 1 x y 7=1")), unimplemented,
               "parameter 7 is not supported");
-  ExpectError(Parse(WithInput().Line("Interp i 1 1 x y 0=3 1=2 2=2")), unimplemented,
-              "resize type 3 is not supported");
+  ExpectError(Parse(WithInput().Line("Interp i 1 1 x y 0=4 1=2 2=2")), unimplemented,
+              "resize type 4 is not supported");
   ExpectError(Parse(WithInput().Line("Pooling p 1 1 x y 0=1 1=2")), unimplemented,
               "windowed pooling is not supported");
   ExpectError(Parse(WithInput().Line("Padding p 1 1 x y 0=1 1=1 2=1 3=2")), unimplemented,

@@ -20,6 +20,12 @@ from torch.nn import functional as F
 class Srvgg(public_networks.Srvgg):
     """Names: body.0, body.1 and so on, the last convolution among them."""
 
+    def __init__(self, scale, convs=16, width=64, planes=3):
+        super().__init__(scale, convs, width)
+        if planes != 3:
+            self.body[0] = nn.Conv2d(planes, width, 3, padding=1)
+            self.last = nn.Conv2d(width, planes * scale**2, 3, padding=1)
+
     def published(self):
         last = f"body.{len(self.body)}."
         return {re.sub("^last[.]", last, name): value for name, value in self.state_dict().items()}
@@ -37,9 +43,11 @@ RRDB_NAMES = {
 class Rrdb(public_networks.Rrdb):
     """With any number of doublings, over blocks of pixels, in each of the three spellings."""
 
-    def __init__(self, spelling, blocks, width=64, growth=32, ups=2, unshuffle=1, plus=False):
+    def __init__(self, spelling, blocks, width=64, growth=32, ups=2, unshuffle=1, plus=False, planes=3):
         super().__init__(blocks, width, growth)
-        self.first = nn.Conv2d(3 * unshuffle ** 2, width, 3, padding=1)
+        self.first = nn.Conv2d(planes * unshuffle ** 2, width, 3, padding=1)
+        if planes != 3:
+            self.last = nn.Conv2d(width, planes, 3, padding=1)
         self.ups = nn.ModuleList([nn.Conv2d(width, width, 3, padding=1) for _ in range(ups)])
         del self.up1, self.up2
         self.spelling, self.unshuffle, self.plus = spelling, unshuffle, plus
@@ -176,7 +184,7 @@ class Luma(nn.Module):
         self.inner, self.scale = inner, scale
 
     def published(self):
-        return self.inner.state_dict()
+        return self.inner.published() if hasattr(self.inner, "published") else self.inner.state_dict()
 
     def forward(self, x):
         red, green, blue = x[:, :1], x[:, 1:2], x[:, 2:]
@@ -186,6 +194,20 @@ class Luma(nn.Module):
         y = self.inner(luma)
         r, b = y + 1.5748 * cr, y + 1.8556 * cb
         return torch.cat([r, (y - 0.2126 * r - 0.0722 * b) / 0.7152, b], 1)
+
+
+class Rgba(nn.Module):
+    """A network of four planes as a network of three: it sees an opaque image."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def published(self):
+        return self.inner.published()
+
+    def forward(self, x):
+        return self.inner(torch.cat([x, torch.ones_like(x[:, :1])], 1))[:, :3]
 
 
 class ArtCnn(nn.Module):
@@ -305,14 +327,15 @@ class Unet2(nn.Module):
 
 
 class Cunet(nn.Module):
-    """waifu2x's (x1, x2) and Real-CUGAN's (x2 to x4)."""
+    """waifu2x's (x1, x2), whose border repeats the edge, and Real-CUGAN's (x2 to x4), whose border is reflected."""
 
-    def __init__(self, scale, pro=False):
+    def __init__(self, scale, pro=False, mode="reflect", fast=False):
         super().__init__()
-        self.scale = scale
-        planes = 64 if scale == 4 else 3
-        self.unet1, self.unet2 = Unet1(3, planes, min(scale, 2) if scale != 3 else 3), Unet2(planes, planes)
-        if scale == 4:
+        self.scale, self.mode, self.fast = scale, mode, fast
+        planes = 64 if scale == 4 or fast else 3
+        self.unet1 = Unet1(12 if fast else 3, planes, min(scale, 2) if scale != 3 else 3)
+        self.unet2 = Unet2(planes, planes)
+        if scale == 4 or fast:
             self.conv_final = nn.Conv2d(64, 12, 3)
         if pro:
             self.register_buffer("pro", torch.zeros(1))
@@ -321,18 +344,230 @@ class Cunet(nn.Module):
         height, width = x.shape[2:]
         if hasattr(self, "pro"):
             x = x * 0.7 + 0.15
-        border = {1: 28, 2: 18, 3: 14, 4: 19}[self.scale]
-        align = 4 if self.scale in (1, 3) else 2
+        border = 38 if self.fast else {1: 28, 2: 18, 3: 14, 4: 19}[self.scale]
+        align = 4 if self.scale in (1, 3) or self.fast else 2
         image = x
-        x = F.pad(x, (border, border + -width % align, border, border + -height % align), mode="replicate")
+        x = F.pad(x, (border, border + -width % align, border, border + -height % align), mode=self.mode)
+        if self.fast:
+            x = F.pixel_unshuffle(x, 2)
         x = self.unet1(x)
         x = self.unet2(x) + F.pad(x, (-20,) * 4)
-        if self.scale == 4:
+        if hasattr(self, "conv_final"):
             x = F.pixel_shuffle(F.pad(self.conv_final(x), (-1,) * 4), 2)
         x = x[:, :, :height * self.scale, :width * self.scale]
-        if self.scale == 4:
-            x = x + F.interpolate(image, scale_factor=4, mode="nearest")
+        if hasattr(self, "conv_final"):
+            x = x + F.interpolate(image, scale_factor=self.scale, mode="nearest")
         return (x - 0.15) / 0.7 if hasattr(self, "pro") else x
+
+
+def upsampler(scale, width):
+    """EDSR's: a doubling or two, or one step by three."""
+    steps = {1: [], 2: [2], 3: [3], 4: [2, 2]}[scale]
+    return nn.Sequential(*[m for f in steps for m in (nn.Conv2d(width, width * f**2, 3, padding=1), nn.PixelShuffle(f))])
+
+
+class Attention(nn.Module):
+    """RCAN's, in either spelling."""
+
+    def __init__(self, width, name):
+        super().__init__()
+        squeeze = [nn.Conv2d(width, width // 4, 1), nn.ReLU(), nn.Conv2d(width // 4, width, 1), nn.Sigmoid()]
+        parts = squeeze if name == "conv_du" else [nn.AdaptiveAvgPool2d(1), *squeeze]
+        self.name = name
+        setattr(self, name, nn.Sequential(*parts))
+
+    def forward(self, x):
+        return x * getattr(self, self.name)(x.mean((2, 3), keepdim=True))
+
+
+class Residual(nn.Module):
+    """A block of EDSR or, with attention, of RCAN. `body`: its convolutions are a sequence of that name."""
+
+    def __init__(self, width, body=None, attention=None, factor=1.0):
+        super().__init__()
+        convs = [nn.Conv2d(width, width, 3, padding=1) for _ in range(2)]
+        parts = [convs[0], nn.ReLU(), convs[1], *([Attention(width, attention)] if attention else [])]
+        self.factor, self.parts = factor, None
+        if body:
+            setattr(self, body, nn.Sequential(*parts))
+            self.parts = body
+        else:
+            self.conv1, self.conv2 = convs
+
+    def forward(self, x):
+        y = getattr(self, self.parts)(x) if self.parts else self.conv2(F.relu(self.conv1(x)))
+        return x + y * self.factor
+
+
+class Group(nn.Module):
+    def __init__(self, width, blocks, basicsr):
+        super().__init__()
+        conv = nn.Conv2d(width, width, 3, padding=1)
+        if basicsr:
+            self.residual_group = nn.Sequential(*[Residual(width, "rcab", "attention") for _ in range(blocks)])
+            self.conv = conv
+        else:
+            self.body = nn.Sequential(*[Residual(width, "body", "conv_du") for _ in range(blocks)], conv)
+        self.basicsr = basicsr
+
+    def forward(self, x):
+        return x + (self.conv(self.residual_group(x)) if self.basicsr else self.body(x))
+
+
+class Edsr(nn.Module):
+    """EDSR, and RCAN where there are groups, in their authors' spelling or in BasicSR's."""
+
+    def __init__(self, scale, blocks, width, groups=0, basicsr=False):
+        super().__init__()
+        self.basicsr = basicsr
+        factor = 0.1 if width == 256 else 1.0
+        if groups:
+            body = [Group(width, blocks, basicsr) for _ in range(groups)]
+        else:
+            body = [Residual(width, None if basicsr else "body", factor=factor) for _ in range(blocks)]
+        def conv(inputs, outputs):
+            return nn.Conv2d(inputs, outputs, 3, padding=1)
+        if basicsr:
+            self.conv_first, self.body, self.conv_after_body = conv(3, width), nn.Sequential(*body), conv(width, width)
+            self.upsample, self.conv_last = upsampler(scale, width), conv(width, 3)
+        else:
+            self.sub_mean, self.add_mean = nn.Conv2d(3, 3, 1), nn.Conv2d(3, 3, 1)
+            self.head, self.body = nn.Sequential(conv(3, width)), nn.Sequential(*body, conv(width, width))
+            self.tail = nn.Sequential(upsampler(scale, width), conv(width, 3))
+
+    def forward(self, x):
+        if self.basicsr:
+            mean = torch.tensor([0.4488, 0.4371, 0.4040]).view(1, 3, 1, 1)
+            x = self.conv_first((x - mean) * 255)
+            x = x + self.conv_after_body(self.body(x))
+            return self.conv_last(self.upsample(x)) / 255 + mean
+        x = self.head(self.sub_mean(x * 255))
+        return self.add_mean(self.tail(x + self.body(x))) / 255
+
+
+class SrResNet(nn.Module):
+    """BasicSR's MSRResNet."""
+
+    def __init__(self, scale, blocks, width):
+        super().__init__()
+        def conv(inputs=width, outputs=width):
+            return nn.Conv2d(inputs, outputs, 3, padding=1)
+        self.scale = scale
+        self.conv_first, self.body = conv(3), nn.Sequential(*[Residual(width) for _ in range(blocks)])
+        self.steps = {1: [], 2: [2], 3: [3], 4: [2, 2]}[scale]
+        for i, factor in enumerate(self.steps):
+            setattr(self, f"upconv{i + 1}", conv(width, width * factor**2))
+        self.conv_hr, self.conv_last = conv(), conv(width, 3)
+
+    def forward(self, x):
+        y = self.body(F.leaky_relu(self.conv_first(x), 0.1))
+        for i, factor in enumerate(self.steps):
+            y = F.leaky_relu(F.pixel_shuffle(getattr(self, f"upconv{i + 1}")(y), factor), 0.1)
+        y = self.conv_last(F.leaky_relu(self.conv_hr(y), 0.1))
+        return y + (F.interpolate(x, scale_factor=self.scale, mode="bilinear", align_corners=False)
+                    if self.scale > 1 else x)
+
+
+class SwiftSrgan(nn.Module):
+    def __init__(self, scale, blocks, width):
+        super().__init__()
+        def separable(inputs=width, outputs=width, kernel=3):
+            module = nn.Module()
+            module.depthwise = nn.Conv2d(inputs, inputs, kernel, padding=kernel // 2, groups=inputs)
+            module.pointwise = nn.Conv2d(inputs, outputs, 1)
+            module.forward = lambda x: module.pointwise(module.depthwise(x))
+            return module
+        def prelu():
+            act = nn.PReLU(width)
+            nn.init.uniform_(act.weight, -0.2, 0.5)
+            return act
+        def norm():
+            module = nn.BatchNorm2d(width)
+            for tensor, least in ((module.running_mean, -0.5), (module.running_var, 0.5), (module.weight, 0.5),
+                                  (module.bias, -0.5)):
+                nn.init.uniform_(tensor, least, least + 1)
+            return module
+        def block(act):
+            module = nn.Module()
+            module.cnn, module.bn = separable(), norm()
+            if act:
+                module.act = prelu()
+            module.forward = lambda x: module.act(module.bn(module.cnn(x))) if act else module.bn(module.cnn(x))
+            return module
+        def residual():
+            module = nn.Module()
+            module.block1, module.block2 = block(True), block(False)
+            module.forward = lambda x: x + module.block2(module.block1(x))
+            return module
+        def doubling():
+            module = nn.Module()
+            module.conv, module.act = separable(width, 4 * width), prelu()
+            module.forward = lambda x: module.act(F.pixel_shuffle(module.conv(x), 2))
+            return module
+        self.initial = nn.Module()
+        self.initial.cnn, self.initial.act = separable(3, width, 9), prelu()
+        self.residuals = nn.Sequential(*[residual() for _ in range(blocks)])
+        self.convblock = block(False)
+        self.upsamples = nn.Sequential(*[doubling() for _ in range(scale.bit_length() - 1)])
+        self.final_conv = separable(width, 3, 9)
+
+    def forward(self, x):
+        initial = self.initial.act(self.initial.cnn(x))
+        y = self.upsamples(self.convblock(self.residuals(initial)) + initial)
+        return (torch.tanh(self.final_conv(y)) + 1) / 2
+
+
+class SpanPlus(nn.Module):
+    def __init__(self, scale, width=48, stages=(4,), conv=False):
+        super().__init__()
+        self.feats = nn.Sequential(Conv3XC(3, width), *[SpanStage(width, blocks) for blocks in stages])
+        last = nn.Conv2d(width, 3 * scale**2, 3, padding=1)
+        self.upsampler = last if conv else nn.Sequential(last, nn.PixelShuffle(scale))
+
+    def forward(self, x):
+        return self.upsampler(self.feats(x))
+
+
+class SpanStage(nn.Module):
+    def __init__(self, width, blocks):
+        super().__init__()
+        def spab():
+            module = Spab(width)
+            module.act1 = nn.Mish(inplace=True)
+            return module
+        self.block_1, self.block_n = spab(), nn.ModuleList([spab() for _ in range(blocks)])
+        self.block_end, self.conv_2 = spab(), Conv3XC(width, width)
+        self.conv_cat = nn.Conv2d(4 * width, width, 1)
+
+    def forward(self, x):
+        first = self.block_1(x)[0]
+        y = first
+        for block in self.block_n:
+            y = block(y)[0]
+        y, middle = self.block_end(y)
+        return self.conv_cat(torch.cat([x, self.conv_2(y), first, middle], 1))
+
+
+class Nunif(nn.Module):
+    """waifu2x's vgg_7 and upconv_7, and its cunets, as nunif stores them."""
+
+    def __init__(self, widths=(), inner=None):
+        super().__init__()
+        self.inner, self.border = inner, 7
+        if inner is None:
+            layers = []
+            for inputs, outputs in zip((3, *widths), widths):
+                layers += [nn.Conv2d(inputs, outputs, 3), nn.LeakyReLU(0.1, inplace=True)]
+            up = widths[-1] == 256
+            layers.append(nn.ConvTranspose2d(256, 3, 4, 2, 3) if up else nn.Conv2d(widths[-1], 3, 3))
+            self.net = nn.Sequential(*layers)
+
+    def published(self):
+        tensors = self.inner.state_dict() if self.inner else self.state_dict()
+        return {"nunif_model": 1, "name": "waifu2x", "kwargs": {"in_channels": 3}, "state_dict": tensors}
+
+    def forward(self, x):
+        return self.inner(x) if self.inner else self.net(F.pad(x, (self.border,) * 4, mode="replicate"))
 
 
 class Espcn(nn.Module):
@@ -513,6 +748,7 @@ EVERY_KIND = {
     "network.safetensors": safetensors,
 }
 ONE_KIND = {"network.pth": EVERY_KIND["network.pth"]}
+NUNIF_KIND = {"network.pth": torch.save}
 
 
 # Name: how to make it, the size of its image, and the files of its weights.
@@ -547,11 +783,34 @@ NETWORKS = {
     "real-plksr-x2-norm": (lambda: Plksr(2, real=True, norm=True), (22, 15), ONE_KIND),
     "mosr-x4": (lambda: Mosr(4, width=64, convolved=64), (13, 17), ONE_KIND),
     "mosr-x2-mean": (lambda: Mosr(2, convolved=12, mean_end=True), (14, 19), ONE_KIND),
-    "cunet-x1": (lambda: Cunet(1), (21, 26), ONE_KIND),
-    "cunet-x2": (lambda: Cunet(2), (21, 26), EVERY_KIND),
+    "compact-luma-x2": (lambda: Luma(Srvgg(2, convs=5, width=16, planes=1), 2), (13, 18), ONE_KIND),
+    "compact-rgba-x4": (lambda: Rgba(Srvgg(4, convs=4, width=16, planes=4)), (11, 9), ONE_KIND),
+    "esrgan-luma-x4": (lambda: Luma(Rrdb("esrgan", 2, width=32, growth=16, planes=1), 4), (7, 9), ONE_KIND),
+    "real-esrgan-rgba-x2": (lambda: Rgba(Rrdb("real-esrgan", 2, width=32, growth=16, unshuffle=2, planes=4)), (9, 12),
+                            ONE_KIND),
+    "cunet-x1": (lambda: Cunet(1, mode="replicate"), (21, 26), ONE_KIND),
+    "cunet-x2": (lambda: Nunif(inner=Cunet(2, mode="replicate")), (21, 27), NUNIF_KIND),
+    "cugan-x2": (lambda: Cunet(2), (21, 26), EVERY_KIND),
+    "cugan-x2-odd": (lambda: Cunet(2), (20, 23), ONE_KIND),
+    "cugan-fast-x2": (lambda: Cunet(2, fast=True), (45, 43), ONE_KIND),
     "cugan-x3": (lambda: Cunet(3), (21, 26), ONE_KIND),
     "cugan-x4": (lambda: Cunet(4), (21, 26), ONE_KIND),
     "cugan-pro-x2": (lambda: Cunet(2, pro=True), (21, 26), ONE_KIND),
+    "edsr-x2": (lambda: Edsr(2, 3, 32), (11, 14), ONE_KIND),
+    "edsr-x4-large": (lambda: Edsr(4, 2, 256), (5, 7), ONE_KIND),
+    "edsr-x3-basicsr": (lambda: Edsr(3, 3, 24, basicsr=True), (9, 13), ONE_KIND),
+    "rcan-x2": (lambda: Edsr(2, 2, 16, groups=2), (12, 15), ONE_KIND),
+    "rcan-x4-basicsr": (lambda: Edsr(4, 2, 16, groups=2, basicsr=True), (9, 7), ONE_KIND),
+    "srresnet-x4": (lambda: SrResNet(4, 3, 32), (9, 11), ONE_KIND),
+    "srresnet-x1": (lambda: SrResNet(1, 2, 16), (13, 10), ONE_KIND),
+    "srresnet-x3": (lambda: SrResNet(3, 2, 16), (8, 11), ONE_KIND),
+    "swift-srgan-x2": (lambda: SwiftSrgan(2, 2, 16), (13, 16), ONE_KIND),
+    "swift-srgan-x4": (lambda: SwiftSrgan(4, 2, 24), (9, 11), ONE_KIND),
+    "spanplus-x4": (lambda: SpanPlus(4), (13, 17), ONE_KIND),
+    "spanplus-x2-stages": (lambda: SpanPlus(2, 32, (2, 1)), (16, 11), ONE_KIND),
+    "spanplus-x1": (lambda: SpanPlus(1, 32, (2,), conv=True), (14, 17), ONE_KIND),
+    "nunif-vgg7": (lambda: Nunif((32, 32, 64, 64, 128, 128)), (17, 22), NUNIF_KIND),
+    "nunif-upconv7": (lambda: Nunif((16, 32, 64, 128, 128, 256)), (17, 22), NUNIF_KIND),
 }
 
 

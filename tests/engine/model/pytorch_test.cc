@@ -197,13 +197,18 @@ INSTANTIATE_TEST_SUITE_P(
                           "artcnn-luma-x3", "dis-x4", "dis-x3-depthwise", "dis-x1", "dis-luma-x2",
                           "plksr-x4", "real-plksr-x2", "real-plksr-x3-small", "real-plksr-x4-norm",
                           "real-plksr-x2-norm", "mosr-x4", "mosr-x2-mean", "cunet-x1", "cunet-x2",
-                          "cugan-x3", "cugan-x4", "cugan-pro-x2"),
+                          "cugan-x2", "cugan-x2-odd", "cugan-fast-x2", "cugan-x3", "cugan-x4",
+                          "cugan-pro-x2", "compact-luma-x2", "compact-rgba-x4", "esrgan-luma-x4",
+                          "real-esrgan-rgba-x2", "edsr-x2", "edsr-x4-large", "edsr-x3-basicsr",
+                          "rcan-x2", "rcan-x4-basicsr", "srresnet-x4", "srresnet-x1", "srresnet-x3",
+                          "swift-srgan-x2", "swift-srgan-x4", "spanplus-x4", "spanplus-x2-stages",
+                          "spanplus-x1", "nunif-vgg7", "nunif-upconv7"),
         kDevices),
     NameOf);
 
 INSTANTIATE_TEST_SUITE_P(Networks, WrittenTest,
                          ::testing::Combine(::testing::Values("compact-x4", "esrgan-x8", "span-x4",
-                                                              "artcnn-x2", "dis-x4", "cunet-x2"),
+                                                              "artcnn-x2", "dis-x4", "cugan-x2"),
                                             ::testing::Values("reference")),
                          NameOf);
 

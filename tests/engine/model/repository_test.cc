@@ -1,5 +1,6 @@
 #include "engine/model/repository.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -7,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/golden_files.h"
@@ -147,7 +149,7 @@ TEST_F(RepositoryTest, ACardOfAnOnnxModel) {
   status = LoadNetwork(again->models()[0], again->models()[0].variants[0]).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("tiny/a.onnx: node 0 'the_out' (Loop): the operator is not supported"));
+              HasSubstr("tiny/a.onnx: node 0 'the_out' (Loop): is control flow"));
 }
 
 TEST_F(RepositoryTest, EarlierDirectoriesWinAName) {
@@ -214,7 +216,7 @@ TEST_F(RepositoryTest, RealesrganKeepsSeveralModelsInOneFolder) {
   }
   const auto repository = ModelRepository::Open({root_});
   ASSERT_TRUE(repository.ok()) << repository.status();
-  ASSERT_EQ(repository->models().size(), 4u);
+  ASSERT_EQ(repository->models().size(), 5u);
   const ModelCard& video = **repository->Find("realesr-animevideov3");
   EXPECT_THAT(video.Scales(), ElementsAre(2, 3, 4));
   EXPECT_EQ(video.family, "realesr");
@@ -223,6 +225,7 @@ TEST_F(RepositoryTest, RealesrganKeepsSeveralModelsInOneFolder) {
   EXPECT_THAT(photo.Scales(), ElementsAre(4));
   EXPECT_THAT(photo.NoiseLevels(), ElementsAre(kNoDenoise));
   EXPECT_EQ(photo.style, "general");
+  EXPECT_EQ((*repository->Find("realesrgan-x4plus-"))->family, "ncnn") << "a name of its own";
   EXPECT_EQ((*repository->Find("realesrgan-x4plus-anime"))->Find(4, kNoDenoise)->weights,
             root_ / "models/realesrgan-x4plus-anime.param");
   std::filesystem::remove(root_ / "models/realesrgan-x4plus.bin");
@@ -352,6 +355,143 @@ TEST_F(RepositoryTest, ABareOnnxFileIsAModel) {
   EXPECT_EQ(card.family, "onnx");
   EXPECT_THAT(card.Scales(), ElementsAre(1));
   EXPECT_TRUE(LoadNetwork(card, card.variants[0]).ok());
+}
+
+std::vector<std::string> Names(const ModelRepository& repository) {
+  std::vector<std::string> names;
+  for (const ModelCard& card : repository.models()) names.push_back(card.name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string> Refused(const ModelRepository& repository) {
+  std::vector<std::string> names;
+  for (const RefusedModel& refused : repository.refused()) names.push_back(refused.name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST_F(RepositoryTest, AnNcnnPairOfAnyNameIsAModel) {
+  WriteWeights("4x-any name");
+  WriteWeights("UPPER");
+  std::filesystem::rename(root_ / "UPPER.param", root_ / "UPPER.PARAM");
+  std::filesystem::rename(root_ / "UPPER.bin", root_ / "UPPER.BIN");
+  WriteWeights("realesr-animevideov3-x2");
+  WriteWeights("scale2.0x_model");
+  Write("4x-any name.model.json", R"({"licence": "MIT"})");
+  const auto repository = ModelRepository::Open({root_});
+  ASSERT_TRUE(repository.ok()) << repository.status();
+  EXPECT_THAT(Refused(*repository), ElementsAre());
+  EXPECT_THAT(Names(*repository),
+              ElementsAre("4x-any name", "UPPER", "realesr-animevideov3", "scale2.0x_model"));
+  for (const ModelCard& card : repository->models()) {
+    EXPECT_THAT(card.Scales(), ElementsAre(2)) << card.name;
+    const auto network = LoadNetwork(card, card.variants[0]);
+    EXPECT_TRUE(network.ok()) << network.status();
+  }
+  const ModelCard& any = **repository->Find("4x-any name");
+  EXPECT_EQ(any.family, "ncnn");
+  EXPECT_EQ(any.licence, "MIT");
+  EXPECT_EQ(FilesOf((*repository->Find("UPPER"))->variants[0]).back(), root_ / "UPPER.BIN");
+}
+
+TEST_F(RepositoryTest, EndingsMayBeInUpperCaseAndFoldersNested) {
+  Write("A.SAFETENSORS", CompactWeights(true));
+  Write("B.Onnx", test::OnnxFile().Add({"Relu", {"x"}, "out"}).bytes());
+  Write("C.PTH", "PK");
+  Write("by author/new/d.safetensors", CompactWeights(true));
+  WriteWeights("by author/new/e");
+  WriteWeights("by author/cunet/scale2.0x_model");
+  WriteWeights("by author/versions/3/f");
+  Write("by author/.trash/g.safetensors", CompactWeights(true));
+  Write("by author/notes.txt", "");
+  const auto repository = ModelRepository::Open({root_});
+  ASSERT_TRUE(repository.ok()) << repository.status();
+  EXPECT_THAT(Names(*repository), ElementsAre("A", "B", "cunet", "d", "e", "versions"));
+  EXPECT_THAT(Refused(*repository), ElementsAre("C"));
+}
+
+TEST_F(RepositoryTest, FilesThatLookLikeModelsAreRefusedByName) {
+  WriteWeights("no-bin");
+  std::filesystem::remove(root_ / "no-bin.bin");
+  Write("no-param.bin", "weights");
+  Write("other.tflite", "TFL3");
+  Write("upper.PKL", "");
+  Write("pixels.json", R"({"no": "model"})");
+  Write("layers.json", R"([{"no": "layer"}])");
+  Write("sub/deep.GGUF", "");
+  const auto repository = ModelRepository::Open({root_});
+  ASSERT_TRUE(repository.ok()) << repository.status();
+  EXPECT_THAT(Names(*repository), ElementsAre());
+  EXPECT_THAT(Refused(*repository),
+              ElementsAre("deep", "layers", "no-bin", "no-param", "other", "upper"));
+  const auto why = [&](const char* name) {
+    return std::string(repository->Find(name).status().message());
+  };
+  EXPECT_THAT(why("no-bin"), HasSubstr("no-bin.bin"));
+  EXPECT_THAT(why("no-param"), HasSubstr("is in no known format"));
+  EXPECT_THAT(why("other"), HasSubstr(".tflite files are not supported; supported are .pth"));
+}
+
+TEST_F(RepositoryTest, AFileWhoseNameIsTakenIsRefusedByItsPath) {
+  Write("a.safetensors", CompactWeights(true));
+  Write("a.onnx", test::OnnxFile().Add({"Relu", {"x"}, "out"}).bytes());
+  Write("sub/a.safetensors", CompactWeights(true));
+  Write("sub/half.pth", "PK");
+  Write("sub/deeper/half.safetensors", CompactWeights(true));
+  Write("second/a.safetensors", CompactWeights(true));
+  const auto repository = ModelRepository::Open({root_, root_ / "second"});
+  ASSERT_TRUE(repository.ok()) << repository.status();
+  EXPECT_THAT(Names(*repository), ElementsAre("a"));
+  EXPECT_EQ(repository->models()[0].family, "onnx") << "the first in order of name";
+  EXPECT_THAT(Refused(*repository), ElementsAre("a.safetensors", "half", "sub/a.safetensors",
+                                                "sub/deeper/half.safetensors"));
+  EXPECT_THAT(std::string(repository->Find("sub/a.safetensors").status().message()),
+              HasSubstr("the name 'a' is that of " + (root_ / "a.onnx").string()));
+}
+
+TEST_F(RepositoryTest, FoldersThatLinkToEachOtherAreNoCircle) {
+  Write("sub/a.safetensors", CompactWeights(true));
+  std::filesystem::create_directory_symlink(root_, root_ / "sub/up");
+  std::filesystem::create_directory_symlink(root_ / "sub", root_ / "also");
+  path deep = "deep";
+  for (int i = 0; i < 8; ++i) deep /= absl::StrCat("d", i);
+  Write(deep / "b.safetensors", CompactWeights(true));
+  const auto repository = ModelRepository::Open({root_});
+  ASSERT_TRUE(repository.ok()) << repository.status();
+  EXPECT_THAT(Names(*repository), ElementsAre("a"));
+  EXPECT_THAT(Refused(*repository), ElementsAre("d7", "sub/a.safetensors")) << "also/a comes first";
+  EXPECT_THAT(std::string(repository->Find("d7").status().message()),
+              HasSubstr("lies 9 folders deep, the limit is 8"));
+}
+
+TEST_F(RepositoryTest, ACardSaysWhatKnownFileNamesDoNot) {
+  WriteWeights("waifu2x-art/scale2.0x_model");
+  Write("waifu2x-art/waifu2x-art.model.json", R"({"licence": "MIT", "style": "drawings"})");
+  WriteWeights("realesr-animevideov3-x2");
+  Write("realesr-animevideov3.model.json", R"({"licence": "BSD-3-Clause"})");
+  auto repository = ModelRepository::Open({root_});
+  ASSERT_TRUE(repository.ok()) << repository.status();
+  EXPECT_EQ((*repository->Find("waifu2x-art"))->licence, "MIT");
+  EXPECT_EQ((*repository->Find("waifu2x-art"))->style, "drawings");
+  const ModelCard& video = **repository->Find("realesr-animevideov3");
+  EXPECT_EQ(video.licence, "BSD-3-Clause");
+  EXPECT_EQ(video.style, "anime");
+  EXPECT_THAT(Refused(*repository), ElementsAre());
+  Write("waifu2x-art/waifu2x-art.model.json", R"({"license": "MIT"})");
+  repository = ModelRepository::Open({root_});
+  EXPECT_THAT(Refused(*repository), ElementsAre("waifu2x-art"));
+}
+
+TEST_F(RepositoryTest, AVariantWithoutItsFilesIsRefusedAndNotItsModel) {
+  for (const char* scale : {"2", "3", "4"}) {
+    WriteWeights(std::string("models/realesr-animevideov3-x") + scale);
+  }
+  std::filesystem::remove(root_ / "models/realesr-animevideov3-x3.bin");
+  const auto repository = ModelRepository::Open({root_});
+  ASSERT_TRUE(repository.ok()) << repository.status();
+  EXPECT_THAT((*repository->Find("realesr-animevideov3"))->Scales(), ElementsAre(2, 4));
+  EXPECT_THAT(Refused(*repository), ElementsAre("realesr-animevideov3/realesr-animevideov3-x3"));
 }
 
 TEST_F(RepositoryTest, TheNewestVersionIsTheModel) {
@@ -559,9 +699,11 @@ TEST(SharedModelsTest, AreRecognisedAndLoad) {
       EXPECT_EQ(network->scale, variant.scale);
     }
   }
-  EXPECT_THAT(names, ElementsAre("realcugan-se realcugan general", "waifu2x-cunet-art cunet art",
-                                 "waifu2x-upconv_7-art upconv_7 art",
-                                 "waifu2x-upconv_7-photo upconv_7 photo"));
+  EXPECT_THAT(names,
+              ElementsAre("realcugan-se realcugan general", "realesr-animevideov3 realesr anime",
+                          "RealESRGAN_General_x4_v3 ncnn general", "waifu2x-cunet-art cunet art",
+                          "waifu2x-upconv_7-art upconv_7 art", "scale2.0x_model onnx general",
+                          "waifu2x-upconv_7-photo upconv_7 photo"));
   EXPECT_THAT((*repository->Find("waifu2x-cunet-art"))->Scales(), ElementsAre(1, 2));
 }
 

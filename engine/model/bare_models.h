@@ -1,0 +1,28 @@
+// Single files that are whole models, or that look like one.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/model/bare_files.h"
+#include "engine/model/repository.h"
+
+namespace upscaled {
+
+// Returns whether files with such a name are whole models: .pth, .pt, .ckpt, .safetensors, .onnx,
+// and .param with its .bin, in either case.
+bool IsBareModel(const std::filesystem::path& file);
+
+// Returns the card of a file that is a whole model (.onnx, an ncnn .param with its .bin, a waifu2x
+// .json) or weights alone (.pth, .pt, .ckpt, .safetensors, a .bin without a .param), named as the
+// file without that, with the fields of a card beside it (ReadCardBeside); none for other files.
+// The card keeps the network (ModelVariant::read_ahead); `known` spares reading a file that has not
+// changed, and is told.
+//
+// UNIMPLEMENTED for models in the formats of other programs. Errors of the card beside it and of
+// LoadNetworkFile.
+absl::StatusOr<std::vector<ModelCard>> RecogniseFile(const std::filesystem::path& file,
+                                                     BareFiles& known);
+
+}  // namespace upscaled

@@ -1,0 +1,31 @@
+// Resizes by a fraction, or by bicubic interpolation, as layers that every backend has: a border, a
+// strided convolution of each channel and a pixel shuffle.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "engine/model/network.h"
+
+namespace upscaled {
+
+// A factor in lowest terms.
+struct Fraction {
+  int up = 1, down = 1;
+};
+
+// Returns `factor` as a fraction whose terms are at most 8; nothing if it is none.
+std::optional<Fraction> FractionOf(double factor);
+
+enum class Interpolation {
+  kNearest,   // the pixel at floor(o / factor)
+  kBilinear,  // half-pixel centres
+  kBicubic,   // half-pixel centres; Keys' kernel with a = -0.75, as PyTorch and ncnn have it
+};
+
+// Returns layers, each of which reads the one before it, that resize `channels` planes. Pixels past
+// the edge are its own. Inputs are left empty. The sides of the planes must be multiples of
+// `factor.down`, which Network::ValidateSizes sees to.
+std::vector<Layer> MakeFractionalResize(Interpolation interpolation, Fraction factor, int channels);
+
+}  // namespace upscaled
