@@ -176,7 +176,9 @@ void UpscaleFlags::AddTo(CLI::App& command) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
     return command.add_option(name, value, description)->type_name(type);
   };
-  add("-m,--model", model, "NAME", "Model, see 'upscale models'; default: the server's")
+  add("-m,--model", model, "NAME",
+      "Model, see 'upscale models', or several to run one after the other: 1x-dejpg,4x-foo; "
+      "default: the server's")
       ->check(ModelName());
   add("-n,--noise", noise, "N",
       "Noise level to remove: -1 none, 0 weak to 3 strong, or auto: by the compression of a JPEG; "

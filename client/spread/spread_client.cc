@@ -139,6 +139,7 @@ class SpreadImage {
                                                       plan.upscale, kBandBudgetBytes));
     ASSIGN_OR_RETURN(TranscodePlan transcode,
                      PlanTranscode(header, plan.part, std::move(upscale), plan.encode));
+    transcode.warnings.insert(transcode.warnings.end(), plan.warnings.begin(), plan.warnings.end());
     Announce(transcode);
     return transcode;
   }

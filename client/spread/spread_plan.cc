@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
 #include "engine/pipeline/choose_noise.h"
+#include "engine/pipeline/choose_passes.h"
 
 namespace upscaled::client {
 namespace {
@@ -72,6 +73,10 @@ absl::StatusOr<v1::Model> FindModel(const v1::ListModelsResponse& models, const 
   for (const v1::Model& model : models.models()) {
     if (std::ranges::count(model.aliases(), name) != 0) return model;
   }
+  if (name.find(',') != std::string::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--spread computes one model at a time; '", name, "' names several"));
+  }
   const auto format = [](std::string* out, const v1::Model& m) { absl::StrAppend(out, m.name()); };
   return absl::NotFoundError(absl::StrCat(
       "no model '", name, "'; there are: ", absl::StrJoin(models.models(), ", ", format)));
@@ -112,9 +117,11 @@ absl::StatusOr<SpreadPlan> PlanSpread(const v1::UpscaleOptions& options, const v
       options.has_noise_level()
           ? options.noise_level()
           : ChooseNoiseLevel(source, plan.part.size(), plan.result, card.NoiseLevels());
-  ASSIGN_OR_RETURN(const std::vector<const ModelVariant*> passes,
-                   ChoosePasses(card, plan.part.size(), plan.result, noise_level));
-  for (const ModelVariant* pass : passes) plan.passes.push_back(*pass);
+  const ModelCard* const chain[] = {&card};
+  ASSIGN_OR_RETURN(const ChosenPasses chosen,
+                   ChoosePasses(chain, plan.part.size(), plan.result, noise_level));
+  for (const ModelPass& pass : chosen.passes) plan.passes.push_back(*pass.variant);
+  plan.warnings = chosen.warnings;
   return plan;
 }
 

@@ -1,6 +1,9 @@
 // The plan of a request for one source, worked out here as a server would.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "engine/image/codec.h"
 #include "engine/model/repository.h"
@@ -16,10 +19,11 @@ struct SpreadPlan {
   UpscaleOptions upscale;  // but for its concurrency
   // Scale and noise level of each pass, in order; empty: no network is needed.
   std::vector<ModelVariant> passes;
+  std::vector<std::string> warnings;  // ChosenPasses::warnings
 };
 
 // The model of that name in `models`, or else of that alias, or the default one. NOT_FOUND lists
-// the names there are.
+// the names there are; INVALID_ARGUMENT for several names.
 absl::StatusOr<::upscale::v1::Model> FindModel(const ::upscale::v1::ListModelsResponse& models,
                                                const std::string& name);
 

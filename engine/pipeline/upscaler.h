@@ -19,7 +19,6 @@
 #include "engine/image/bilateral.h"
 #include "engine/image/image.h"
 #include "engine/image/row_source.h"
-#include "engine/model/repository.h"
 #include "engine/pipeline/pass_spec.h"
 #include "engine/pipeline/stage.h"
 #include "engine/pipeline/tile_executor.h"
@@ -55,16 +54,6 @@ struct ResolvedTarget {
 // INVALID_ARGUMENT for a target that is contradictory, too large or below one pixel.
 absl::StatusOr<ResolvedTarget> ResolveTarget(const TargetSize& target, Size source,
                                              int model_scale);
-
-// The networks to run one after the other: x4 is x2 twice, the noise level is the first pass's
-// alone; the product of the scales is the smallest that reaches `result` (the final resize shrinks
-// it), or the largest that the model has. Empty: no network is needed (x1 without denoising).
-// INVALID_ARGUMENT when the model lacks the noise level, naming those it has, or weights for a
-// further pass (noise level -1 or, for want of it, 0). The product is at most 16, and beyond the
-// first factor no pass makes more than four times the result's pixels, whatever the aspect ratios:
-// the resize does the rest.
-absl::StatusOr<std::vector<const ModelVariant*>> ChoosePasses(const ModelCard& card, Size source,
-                                                              Size result, int noise_level);
 
 struct UpscaleOptions {
   std::optional<BilateralOptions> prefilter;  // smooths the source

@@ -61,14 +61,14 @@ DeviceChooser::DeviceChooser(DeviceQuarantine& quarantine,
                              std::function<std::vector<DeviceClassWork>()> work)
     : quarantine_(quarantine), work_(std::move(work)) {}
 
-absl::StatusOr<DeviceChooser::Choice> DeviceChooser::Load(
-    const ModelCard& card, std::span<const ModelVariant* const> variants, Precision precision,
-    int64_t pixels, Cancellation* cancellation) {
-  if (variants.empty()) return Choice();
+absl::StatusOr<DeviceChooser::Choice> DeviceChooser::Load(std::span<const ModelPass> passes,
+                                                          Precision precision, int64_t pixels,
+                                                          Cancellation* cancellation) {
+  if (passes.empty()) return Choice();
   const DeviceList devices = quarantine_.working();
   if (devices.empty()) return quarantine_.NoDeviceError();
   absl::StatusOr<DeviceExecutables> executables =
-      LoadOnDevices(devices, card, variants, precision, cancellation,
+      LoadOnDevices(devices, passes, precision, cancellation,
                     [this](const Device& device, const absl::Status& fault) {
                       quarantine_.Report(device, fault);
                     });

@@ -60,7 +60,7 @@ class DeviceChooser {
   };
 
   struct Choice {
-    DeviceExecutables executables;  // one for each variant; the best device first
+    DeviceExecutables executables;  // one for each pass; the best device first
     Binding binding;                // to the device class of the first
   };
 
@@ -72,10 +72,10 @@ class DeviceChooser {
   // is soonest done with them for `pixels` of the source (0: unknown), going by what is bound to
   // each and by its speed so far. Loads what is not loaded, and waits for what others load until
   // `cancellation` (may be null); a device that fails at that goes into quarantine. UNAVAILABLE
-  // (kDeviceFailure) when no device works; else as ModelCache::Get. Nothing for no variants.
-  absl::StatusOr<Choice> Load(const ModelCard& card, std::span<const ModelVariant* const> variants,
-                              Precision precision, int64_t pixels,
-                              Cancellation* cancellation = nullptr) ABSL_LOCKS_EXCLUDED(mutex_);
+  // (kDeviceFailure) when no device works; else as ModelCache::Get. Nothing for no passes.
+  absl::StatusOr<Choice> Load(std::span<const ModelPass> passes, Precision precision,
+                              int64_t pixels, Cancellation* cancellation = nullptr)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   // By device class, until all is done, with so much more work.

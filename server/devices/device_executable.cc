@@ -11,11 +11,12 @@ namespace upscaled::server {
 namespace {
 
 absl::StatusOr<std::vector<std::shared_ptr<const Executable>>> LoadAll(
-    ModelCache& models, const ModelCard& card, std::span<const ModelVariant* const> variants,
-    Precision precision, Cancellation* cancellation) {
+    ModelCache& models, std::span<const ModelPass> passes, Precision precision,
+    Cancellation* cancellation) {
   std::vector<std::shared_ptr<const Executable>> loaded;
-  for (const ModelVariant* variant : variants) {
-    ASSIGN_OR_RETURN(loaded.emplace_back(), models.Get(card, *variant, precision, cancellation));
+  for (const ModelPass& pass : passes) {
+    ASSIGN_OR_RETURN(loaded.emplace_back(),
+                     models.Get(*pass.model, *pass.variant, precision, cancellation));
   }
   return loaded;
 }
@@ -72,13 +73,12 @@ size_t DeviceExecutable::WeightBytes() const {
 }
 
 absl::StatusOr<DeviceExecutables> LoadOnDevices(
-    const DeviceList& devices, const ModelCard& card, std::span<const ModelVariant* const> variants,
-    Precision precision, Cancellation* cancellation,
-    const std::function<void(Device&, const absl::Status&)>& on_fault) {
-  std::vector<std::vector<DeviceExecutable::Part>> parts(variants.size());  // for each variant
+    const DeviceList& devices, std::span<const ModelPass> passes, Precision precision,
+    Cancellation* cancellation, const std::function<void(Device&, const absl::Status&)>& on_fault) {
+  std::vector<std::vector<DeviceExecutable::Part>> parts(passes.size());  // for each pass
   absl::Status refusal;
   for (const std::shared_ptr<Device>& device : devices) {
-    auto loaded = LoadAll(device->models(), card, variants, precision, cancellation);
+    auto loaded = LoadAll(device->models(), passes, precision, cancellation);
     // Its reason may be one that speaks against a device otherwise.
     if (cancellation != nullptr) RETURN_IF_ERROR(cancellation->status());
     if (!loaded.ok()) {
@@ -87,14 +87,14 @@ absl::StatusOr<DeviceExecutables> LoadOnDevices(
       if (absl::IsUnavailable(loaded.status())) on_fault(*device, loaded.status());
       continue;
     }
-    for (size_t i = 0; i < variants.size(); ++i) {
+    for (size_t i = 0; i < passes.size(); ++i) {
       parts[i].push_back({device, (*loaded)[i]});
     }
   }
   DeviceExecutables executables;
-  for (std::vector<DeviceExecutable::Part>& of_variant : parts) {
-    if (of_variant.empty()) return refusal;
-    executables.push_back(std::make_shared<DeviceExecutable>(std::move(of_variant)));
+  for (std::vector<DeviceExecutable::Part>& of_pass : parts) {
+    if (of_pass.empty()) return refusal;
+    executables.push_back(std::make_shared<DeviceExecutable>(std::move(of_pass)));
   }
   return executables;
 }

@@ -70,12 +70,11 @@ class DeviceExecutable final : public Executable {
 
 using DeviceExecutables = std::vector<std::shared_ptr<const DeviceExecutable>>;
 
-// The variants of `card` on those of `devices` that can run all of them, in order; loads what is
+// The networks of `passes` on those of `devices` that can run all of them, in order; loads what is
 // not loaded. The first device's error when none can, or why `cancellation` (may be null) has ended
 // the waiting for what others load. `on_fault` hears of devices that fail.
 absl::StatusOr<DeviceExecutables> LoadOnDevices(
-    const DeviceList& devices, const ModelCard& card, std::span<const ModelVariant* const> variants,
-    Precision precision, Cancellation* cancellation,
-    const std::function<void(Device&, const absl::Status&)>& on_fault);
+    const DeviceList& devices, std::span<const ModelPass> passes, Precision precision,
+    Cancellation* cancellation, const std::function<void(Device&, const absl::Status&)>& on_fault);
 
 }  // namespace upscaled::server

@@ -51,11 +51,11 @@ class ImageComputation {
       : environment_(environment),
         context_(context),
         job_(job),
-        model_(*job.model),
+        models_(job.models),
         flow_(environment.scheduler.OpenFlow(context.payer, job.meter)) {}
 
   absl::StatusOr<ComputedImage> Run() {
-    context_.record.model = model_.card->name;
+    context_.record.model = models_.name();
     ClientSource input(job_.input, flow_);
     ClientSink output(job_.output, flow_);
     WorkSlice slice;
@@ -77,7 +77,7 @@ class ImageComputation {
   }
 
   absl::StatusOr<ImageVerdict> Judge() {
-    context_.record.model = model_.card->name;
+    context_.record.model = models_.name();
     std::vector<uint8_t> prefix;
     const absl::StatusOr<ImageHeader> header =
         ReadImageHeader(job_.input, ToDecodeLimits(environment_.admission.limits()), prefix);
@@ -121,7 +121,7 @@ class ImageComputation {
     announcement.set_format(ToProto(plan.encode.format));
     announcement.set_bits_per_sample(static_cast<int>(8 * SampleBytes(encoded.type)));
     announcement.set_channels(encoded.channels);
-    announcement.set_model(model_.card->name);
+    announcement.set_model(models_.name());
     announcement.set_tiles(plan.upscale.tile_count);
     if (noise_level_ != kNoDenoise) announcement.set_noise_level(noise_level_);
     if (forecast_.has_value()) *announcement.mutable_estimate() = ToProto(forecast_->total());
@@ -188,7 +188,7 @@ class ImageComputation {
 
   absl::StatusOr<TranscodePlan> Plan(const ImageHeader& header) {
     ASSIGN_OR_RETURN(const ResolvedJob resolved,
-                     ResolveJob(environment_, job_.options, model_, header));
+                     ResolveJob(environment_, job_.options, models_, header));
     const Size source = resolved.part.size();
     noise_level_ = resolved.noise_level;
     // Before a model is loaded for it; what that shows to be needed takes its place, and it that of
@@ -217,17 +217,19 @@ class ImageComputation {
                      .result_type = resolved.sample_type,
                      .activation_cache_bytes = ActivationCacheBytes(),
                      .concurrency = std::max(streams, 1)}));
-    return PlanTranscode(header, resolved.part, std::move(upscale), resolved.encode);
+    ASSIGN_OR_RETURN(TranscodePlan plan,
+                     PlanTranscode(header, resolved.part, std::move(upscale), resolved.encode));
+    plan.warnings.insert(plan.warnings.end(), resolved.warnings.begin(), resolved.warnings.end());
+    return plan;
   }
 
   // Without the halos of tiles, each network being taken to be like that of the native scale.
   int64_t RoughNetworkCost(Size source, const ResolvedJob& resolved) const {
-    const int native = NativeScale(*model_.card);
-    const double cost_per_pixel = native * native * model_.macs_per_pixel;
     double pixels = static_cast<double>(SourcePixels(source, resolved)), cost = 0;
-    for (const ModelVariant* variant : resolved.passes) {
-      cost += pixels * cost_per_pixel;
-      pixels *= variant->scale * variant->scale;
+    for (const ModelPass& pass : resolved.passes) {
+      const int native = NativeScale(*pass.model);
+      cost += pixels * native * native * models_.EntryOf(*pass.model).macs_per_pixel;
+      pixels *= pass.variant->scale * pass.variant->scale;
     }
     return static_cast<int64_t>(std::min(cost, kMaxCost));
   }
@@ -242,7 +244,7 @@ class ImageComputation {
   absl::Status LoadPasses(Size source, const ResolvedJob& resolved) {
     ASSIGN_OR_RETURN(
         DeviceChooser::Choice choice,
-        environment_.chooser.Load(*model_.card, resolved.passes, resolved.precision,
+        environment_.chooser.Load(resolved.passes, resolved.precision,
                                   SourcePixels(source, resolved), &context_.cancellation));
     passes_ = choice.executables;
     flow_.Adopt(std::move(choice));
@@ -276,6 +278,12 @@ class ImageComputation {
     return static_cast<size_t>(environment_.admission.memory_budget_bytes()) / 8;
   }
 
+  // Notes the speed of a single model: nothing tells how much of the time each of a chain took.
+  void NoteSpeed(const RequestUsage& usage) const {
+    if (models_.links().size() > 1) return;
+    environment_.catalog.NoteRun(models_.name(), usage.infer, usage.cost);
+  }
+
   void OnTile(int64_t done, int64_t total) {
     const double share = static_cast<double>(done) / static_cast<double>(total);
     context_.reservation.ReportProgress(static_cast<int64_t>(share * static_cast<double>(cost_)));
@@ -290,7 +298,7 @@ class ImageComputation {
     record.tiles = usage.tiles;
     record.queue = usage.queue;
     record.infer = usage.infer;
-    environment_.catalog.NoteRun(model_.card->name, usage.infer, usage.cost);
+    NoteSpeed(usage);
     record.cost = usage.cost;
     record.stages.queue = usage.queuing;
     record.stages.infer = usage.running;
@@ -327,7 +335,7 @@ class ImageComputation {
   const HandlerEnvironment& environment_;
   const CallContext& context_;
   const ComputeJob& job_;
-  const CatalogEntry& model_;
+  const ModelChain& models_;
   RequestFlow flow_;
   DeviceExecutables passes_;
   int noise_level_ = kNoDenoise;
@@ -346,12 +354,11 @@ class NoSink final : public ByteSink {
 absl::StatusOr<ImageVerdict> JudgeImage(const HandlerEnvironment& environment,
                                         const CallContext& context, const RequestOptions& options,
                                         ByteSource& input) {
-  ASSIGN_OR_RETURN(std::shared_ptr<const CatalogEntry> model,
-                   environment.catalog.Find(options.model));
+  ASSIGN_OR_RETURN(ModelChain models, environment.catalog.FindChain(options.model));
   NoSink output;
   pb::UpscaleImageHeader announced;
   const ComputeJob job{.options = options,
-                       .model = std::move(model),
+                       .models = std::move(models),
                        .input = input,
                        .output = output,
                        .on_header = [&announced](const pb::UpscaleImageHeader& header) {

@@ -16,13 +16,14 @@
 #include "server/handlers/call_context.h"
 #include "server/handlers/handler_environment.h"
 #include "server/handlers/request_options.h"
+#include "server/models/model_chain.h"
 #include "upscale/v1/upscale.pb.h"
 
 namespace upscaled::server {
 
 struct ComputeJob {
   const RequestOptions& options;
-  std::shared_ptr<const CatalogEntry> model;
+  ModelChain models;
   ByteSource& input;
   ByteSink& output;
   size_t buffer_bytes = 0;  // that input and output hold beside what the call has reserved

@@ -56,7 +56,7 @@ absl::StatusOr<ComputedImage> Compute(const FlightComputation& computation,
   pb::UpscaleImageHeader announced;
   const ComputeJob job{
       .options = computation.options,
-      .model = computation.model,
+      .models = computation.models,
       .input = input,
       .output = output,
       .buffer_bytes = flight.source()->size() + computation.kept_bytes,

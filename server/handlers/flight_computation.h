@@ -12,6 +12,7 @@
 #include "server/base/request_record.h"
 #include "server/handlers/handler_environment.h"
 #include "server/handlers/request_options.h"
+#include "server/models/model_chain.h"
 #include "server/results/digest.h"
 #include "server/results/flight.h"
 
@@ -22,7 +23,7 @@ struct FlightComputation {
   std::shared_ptr<Flight> flight;
   Digest key;  // of the flight
   RequestOptions options;
-  std::shared_ptr<const CatalogEntry> model;
+  ModelChain models;
   Digest source_digest;
   std::string source_header;  // StoredResult::source_header
   std::string media_type;     // of the result

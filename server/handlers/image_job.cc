@@ -12,15 +12,14 @@ namespace upscaled::server {
 absl::StatusOr<upscale::v1::UpscaleSummary> RunImageJob(const HandlerEnvironment& environment,
                                                         const CallContext& context,
                                                         const ImageJob& job) {
-  ASSIGN_OR_RETURN(std::shared_ptr<const CatalogEntry> model,
-                   environment.catalog.Find(job.options.model));
-  context.record.model = model->card->name;
+  ASSIGN_OR_RETURN(ModelChain models, environment.catalog.FindChain(job.options.model));
+  context.record.model = models.name();
   if (environment.sharing != nullptr) {
-    return RunSharedImageJob(environment, context, job, std::move(model));
+    return RunSharedImageJob(environment, context, job, std::move(models));
   }
   ASSIGN_OR_RETURN(ComputedImage computed, ComputeImage(environment, context,
                                                         {.options = job.options,
-                                                         .model = std::move(model),
+                                                         .models = std::move(models),
                                                          .input = job.input,
                                                          .output = job.output,
                                                          .buffer_bytes = job.buffer_bytes,

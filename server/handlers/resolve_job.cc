@@ -5,6 +5,7 @@
 
 #include "engine/base/status_macros.h"
 #include "engine/pipeline/choose_noise.h"
+#include "engine/pipeline/choose_passes.h"
 #include "server/base/error.h"
 
 namespace upscaled::server {
@@ -16,11 +17,11 @@ constexpr int kMaxEncodeThreads = 4;
 }  // namespace
 
 absl::StatusOr<ResolvedJob> ResolveJob(const HandlerEnvironment& environment,
-                                       const RequestOptions& options, const CatalogEntry& model,
+                                       const RequestOptions& options, const ModelChain& models,
                                        const ImageHeader& source) {
   ResolvedJob job;
   const absl::StatusOr<ResolvedTarget> target =
-      ResolveTarget(options.target, source.spec.size(), NativeScale(*model.card));
+      ResolveTarget(options.target, source.spec.size(), NativeScale(models.cards()));
   if (!target.ok()) return WithReason(target.status(), ErrorReason::kInvalidOption);
   job.part = target->source;
   job.result = target->result;
@@ -42,13 +43,14 @@ absl::StatusOr<ResolvedJob> ResolveJob(const HandlerEnvironment& environment,
   job.sample_type = spec.type;
 
   job.noise_level = options.auto_noise ? ChooseNoiseLevel(source, job.part.size(), job.result,
-                                                          model.card->NoiseLevels())
+                                                          models.NoiseLevels())
                                        : options.noise_level;
-  absl::StatusOr<std::vector<const ModelVariant*>> passes =
-      ChoosePasses(*model.card, job.part.size(), job.result, job.noise_level);
-  if (!passes.ok()) return WithReason(passes.status(), ErrorReason::kUnknownModel);
-  job.passes = *std::move(passes);
-  job.precision = options.precision.value_or(model.default_precision);
+  absl::StatusOr<ChosenPasses> chosen =
+      ChoosePasses(models.cards(), job.part.size(), job.result, job.noise_level);
+  if (!chosen.ok()) return WithReason(chosen.status(), ErrorReason::kUnknownModel);
+  job.passes = std::move(chosen->passes);
+  job.warnings = std::move(chosen->warnings);
+  job.precision = options.precision.value_or(models.default_precision());
   const UpscaleOptions defaults;
   if (!job.passes.empty()) job.keep_colours = options.keep_colours.value_or(defaults.keep_colours);
   if (source.spec.has_alpha()) {

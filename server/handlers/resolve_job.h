@@ -3,12 +3,14 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/image/codec.h"
 #include "server/handlers/handler_environment.h"
 #include "server/handlers/request_options.h"
+#include "server/models/model_chain.h"
 
 namespace upscaled::server {
 
@@ -17,18 +19,19 @@ struct ResolvedJob {
   Size result;
   EncodeOptions encode;
   SampleType sample_type = SampleType::kU8;
-  int noise_level = kNoDenoise;             // of the request, or chosen by the source
-  std::vector<const ModelVariant*> passes;  // the model's; empty: no network runs
+  int noise_level = kNoDenoise;   // of the request, or chosen by the source
+  std::vector<ModelPass> passes;  // of the chain's models; empty: no network runs
   Precision precision = Precision::kExact;
   bool keep_colours = false;         // false, too, if no network runs
   std::optional<AlphaMethod> alpha;  // no value if the source has no alpha, or no network runs
   std::optional<AlphaColour> alpha_colour;  // no value if the source has no alpha
+  std::vector<std::string> warnings;        // ChosenPasses::warnings
 };
 
 // All that follows from the source's header, checked against the limits; reserves and loads
 // nothing. INVALID_ARGUMENT with the reason that the client gets.
 absl::StatusOr<ResolvedJob> ResolveJob(const HandlerEnvironment& environment,
-                                       const RequestOptions& options, const CatalogEntry& model,
+                                       const RequestOptions& options, const ModelChain& models,
                                        const ImageHeader& source);
 
 }  // namespace upscaled::server

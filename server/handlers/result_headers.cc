@@ -21,7 +21,7 @@ constexpr size_t kSourceFields = 8;
 }  // namespace
 
 pb::UpscaleImageHeader HeaderOf(const ImageSpec& source, const ResolvedJob& resolved,
-                                const ModelCard& model, const std::string& name) {
+                                const std::string& models, const std::string& name) {
   pb::UpscaleImageHeader header;
   header.set_source_width_px(source.width_px);
   header.set_source_height_px(source.height_px);
@@ -30,9 +30,10 @@ pb::UpscaleImageHeader HeaderOf(const ImageSpec& source, const ResolvedJob& reso
   header.set_format(ToProto(resolved.encode.format));
   header.set_bits_per_sample(static_cast<int>(8 * SampleBytes(resolved.sample_type)));
   header.set_channels(OutputSpecFor(resolved.encode.format, source).channels);
-  header.set_model(model.name);
+  header.set_model(models);
   if (resolved.noise_level != kNoDenoise) header.set_noise_level(resolved.noise_level);
   header.set_etag(name);
+  for (const std::string& warning : resolved.warnings) header.add_warnings(warning);
   header.set_not_modified(true);
   return header;
 }

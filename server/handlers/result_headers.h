@@ -6,15 +6,15 @@
 #include <string_view>
 
 #include "engine/image/codec.h"
-#include "engine/model/repository.h"
 #include "server/handlers/resolve_job.h"
 #include "upscale/v1/upscale.pb.h"
 
 namespace upscaled::server {
 
-// The header of a result that the client has already; without a request's id.
+// The header of a result that the client has already; without a request's id. `models`:
+// ModelChain::name.
 upscale::v1::UpscaleImageHeader HeaderOf(const ImageSpec& source, const ResolvedJob& resolved,
-                                         const ModelCard& model, const std::string& name);
+                                         const std::string& models, const std::string& name);
 
 // All of a source's header that ResolveJob and HeaderOf look at, for StoredResult::source_header.
 std::string SourceToText(const ImageHeader& source);

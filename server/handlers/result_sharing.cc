@@ -15,7 +15,7 @@ ResultSharing::ResultSharing(ResultSharingOptions options)
 
 absl::StatusOr<Digest> ResultSharing::KeyOf(const std::string& tenant, const Digest& source,
                                             const RequestOptions& options,
-                                            const ResolvedJob& resolved, const ModelCard& model) {
+                                            const ResolvedJob& resolved) {
   ResultParts parts{.tenant = tenant,
                     .source = source,
                     .part = resolved.part,
@@ -30,8 +30,8 @@ absl::StatusOr<Digest> ResultSharing::KeyOf(const std::string& tenant, const Dig
                     .keep_colours = resolved.keep_colours,
                     .metadata = options.metadata,
                     .fill_damage = options.fill_damage};
-  for (const ModelVariant* variant : resolved.passes) {
-    ASSIGN_OR_RETURN(parts.networks.emplace_back(), networks_.Of(model, *variant));
+  for (const ModelPass& pass : resolved.passes) {
+    ASSIGN_OR_RETURN(parts.networks.emplace_back(), networks_.Of(*pass.model, *pass.variant));
   }
   return RequestKey(parts);
 }

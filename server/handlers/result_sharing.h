@@ -48,8 +48,7 @@ class ResultSharing {
   // The key that equal requests of a tenant share; empty: those of all. Errors as
   // NetworkDigests::Of.
   absl::StatusOr<Digest> KeyOf(const std::string& tenant, const Digest& source,
-                               const RequestOptions& options, const ResolvedJob& resolved,
-                               const ModelCard& model);
+                               const RequestOptions& options, const ResolvedJob& resolved);
   // `arithmetic`: the device's; empty: no network runs.
   std::string NameOf(const Digest& key, std::string_view arithmetic) const;
   // The names that the result may get, by the devices that may be chosen.

@@ -42,12 +42,12 @@ bool MayTryAgain(const absl::Status& status) {
 class SharedImageJob {
  public:
   SharedImageJob(const HandlerEnvironment& environment, const CallContext& context,
-                 const ImageJob& job, std::shared_ptr<const CatalogEntry> model)
+                 const ImageJob& job, ModelChain models)
       : environment_(environment),
         sharing_(*environment.sharing),
         context_(context),
         job_(job),
-        model_(std::move(model)) {}
+        models_(std::move(models)) {}
 
   absl::StatusOr<pb::UpscaleSummary> Run() {
     if (job_.source_digest.has_value() && !job_.name_only) {
@@ -58,7 +58,7 @@ class SharedImageJob {
     const absl::StatusOr<ImageHeader> header =
         held.ReadHeader(ToDecodeLimits(environment_.admission.limits()));
     if (!header.ok()) return ExplainEngineError(header.status());
-    ASSIGN_OR_RETURN(resolved_, ResolveJob(environment_, job_.options, *model_, *header));
+    ASSIGN_OR_RETURN(resolved_, ResolveJob(environment_, job_.options, models_, *header));
     source_ = *header;
     if (job_.name_only) return TellName();
     ASSIGN_OR_RETURN(const bool whole, Receive(held));
@@ -78,7 +78,7 @@ class SharedImageJob {
   // --- The source ---
 
   absl::StatusOr<Digest> Key() {
-    return sharing_.KeyOf(tenant(), source_digest_, job_.options, resolved_, *model_->card);
+    return sharing_.KeyOf(tenant(), source_digest_, job_.options, resolved_);
   }
 
   // As a request for memory alone: it is not known yet whether anything is to be computed.
@@ -101,7 +101,7 @@ class SharedImageJob {
   absl::StatusOr<pb::UpscaleSummary> Stream(HeldSource& held) {
     return StreamImage(environment_, context_,
                        {.job = job_,
-                        .model = model_,
+                        .models = models_,
                         .resolved = resolved_,
                         .prefix = held.TakeBytes(),
                         .source_header = SourceToText(source_)});
@@ -115,7 +115,7 @@ class SharedImageJob {
     const std::optional<ImageHeader> source = SourceFromText(*stored);
     if (!source.has_value()) return false;
     source_ = *source;
-    ASSIGN_OR_RETURN(resolved_, ResolveJob(environment_, job_.options, *model_, source_));
+    ASSIGN_OR_RETURN(resolved_, ResolveJob(environment_, job_.options, models_, source_));
     source_digest_ = digest;
     const absl::StatusOr<Digest> key = Key();
     if (!key.ok()) return false;
@@ -133,7 +133,7 @@ class SharedImageJob {
       key_ = *key;
       if (const std::vector<std::string> names = Names(); !names.empty()) name = names.front();
     }
-    pb::UpscaleImageHeader header = HeaderOf(source_.spec, resolved_, *model_->card, name);
+    pb::UpscaleImageHeader header = HeaderOf(source_.spec, resolved_, models_.name(), name);
     header.set_not_modified(false);
     RETURN_IF_ERROR(Announce(std::move(header)));
     summary_.set_etag(name);
@@ -145,7 +145,7 @@ class SharedImageJob {
     for (const std::string& name : Names()) {
       if (!std::ranges::count(job_.known_results, name)) continue;
       Count(sharing_.counts().unmodified);
-      RETURN_IF_ERROR(Announce(HeaderOf(source_.spec, resolved_, *model_->card, name)));
+      RETURN_IF_ERROR(Announce(HeaderOf(source_.spec, resolved_, models_.name(), name)));
       summary_.set_etag(name);
       return true;
     }
@@ -235,7 +235,7 @@ class SharedImageJob {
                       .flight = std::move(flight),
                       .key = key_,
                       .options = job_.options,
-                      .model = model_,
+                      .models = models_,
                       .source_digest = source_digest_,
                       .source_header = SourceToText(source_),
                       .media_type = std::string(FormatMediaType(resolved_.encode.format)),
@@ -331,7 +331,7 @@ class SharedImageJob {
       record.forecast = environment_.clock.Now() - context_.start + FromProto(header.estimate());
     }
     header.set_request_id(record.request_id);
-    header.set_model(model_->card->name);  // weights may have several names
+    header.set_model(models_.name());  // weights may have several names
     return job_.on_header(header);
   }
 
@@ -351,7 +351,7 @@ class SharedImageJob {
   ResultSharing& sharing_;
   const CallContext& context_;
   const ImageJob& job_;
-  const std::shared_ptr<const CatalogEntry> model_;
+  const ModelChain models_;
   bool counted_ = false;
   ImageHeader source_;
   Digest source_digest_ = {};
@@ -366,9 +366,8 @@ class SharedImageJob {
 
 absl::StatusOr<pb::UpscaleSummary> RunSharedImageJob(const HandlerEnvironment& environment,
                                                      const CallContext& context,
-                                                     const ImageJob& job,
-                                                     std::shared_ptr<const CatalogEntry> model) {
-  return SharedImageJob(environment, context, job, std::move(model)).Run();
+                                                     const ImageJob& job, ModelChain models) {
+  return SharedImageJob(environment, context, job, std::move(models)).Run();
 }
 
 }  // namespace upscaled::server

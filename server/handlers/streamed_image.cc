@@ -72,7 +72,7 @@ class StoringSink final : public ByteSink {
 std::string NameOf(ResultSharing& sharing, const std::string& tenant, const StreamedImage& image,
                    const Digest& source, const ComputedImage& computed) {
   const absl::StatusOr<Digest> key =
-      sharing.KeyOf(tenant, source, image.job.options, image.resolved, *image.model->card);
+      sharing.KeyOf(tenant, source, image.job.options, image.resolved);
   return key.ok() && !computed.mixed ? sharing.NameOf(*key, computed.arithmetic) : "";
 }
 
@@ -95,7 +95,7 @@ absl::StatusOr<pb::UpscaleSummary> StreamImage(const HandlerEnvironment& environ
   ASSIGN_OR_RETURN(ComputedImage computed,
                    ComputeImage(environment, context,
                                 {.options = job.options,
-                                 .model = image.model,
+                                 .models = image.models,
                                  .input = input,
                                  .output = output,
                                  .buffer_bytes = job.buffer_bytes + prefix_bytes,

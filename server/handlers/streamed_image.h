@@ -13,7 +13,7 @@ namespace upscaled::server {
 
 struct StreamedImage {
   const ImageJob& job;
-  std::shared_ptr<const CatalogEntry> model;
+  ModelChain models;
   ResolvedJob resolved;
   std::vector<uint8_t> prefix;  // of the source, read from the job's input already
   std::string source_header;    // StoredResult::source_header

@@ -117,11 +117,11 @@ class TilesRun {
     halo_px_ = model->halo_px;
     record.model = card.name;
     ASSIGN_OR_RETURN(const ModelVariant* variant, FindVariant(card, start.scale(), noise_level));
+    const ModelPass pass{&card, variant};
+    const Precision chosen = precision.value_or(model->default_precision);
     ASSIGN_OR_RETURN(
         DeviceChooser::Choice choice,
-        environment_.chooser.Load(card, {&variant, 1}, precision.value_or(model->default_precision),
-                                  /*pixels=*/0, &context_.cancellation));
-    const Precision chosen = precision.value_or(model->default_precision);
+        environment_.chooser.Load({&pass, 1}, chosen, /*pixels=*/0, &context_.cancellation));
     RETURN_IF_ERROR(PreferComputation(start.computation(), card, *variant, chosen, choice));
     executable_ = choice.executables.front();
     named_ = start.report_header() || !start.computation().empty();
@@ -188,7 +188,7 @@ class TilesRun {
     ASSIGN_OR_RETURN(const Digest key,
                      environment_.sharing->KeyOf(
                          /*tenant=*/"", Digest{}, RequestOptions{},
-                         ResolvedJob{.passes = {&variant}, .precision = precision}, card));
+                         ResolvedJob{.passes = {{&card, &variant}}, .precision = precision}));
     return environment_.sharing->NameOf(key, part.device->backend().arithmetic());
   }
 

@@ -343,10 +343,9 @@ absl::Status Server::WarmUpDevices() {
   for (const std::shared_ptr<Device>& device : quarantine_.working()) {
     RETURN_IF_ERROR(WarmUpDevice(*device, *model));
   }
-  const ModelVariant* const variant = &WarmVariant(*model->card);
-  ASSIGN_OR_RETURN(
-      const DeviceChooser::Choice choice,
-      chooser_.Load(*model->card, {&variant, 1}, model->default_precision, /*pixels=*/0));
+  const ModelPass warm{model->card, &WarmVariant(*model->card)};
+  ASSIGN_OR_RETURN(const DeviceChooser::Choice choice,
+                   chooser_.Load({&warm, 1}, model->default_precision, /*pixels=*/0));
   // Every server needs that much, whatever its clients do.
   const DeviceExecutable& executable = *choice.executables.front();
   const size_t scratch_bytes = executable.ScratchBytes(executable.PreferredTile());

@@ -1,24 +1,30 @@
 #include "server/models/model_catalog.h"
 
 #include <algorithm>
+#include <deque>
 #include <exception>
+#include <iterator>
 #include <map>
 #include <new>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/string_view.h"
 #include "engine/graph/tile_plan.h"
 #include "engine/model/aliases.h"
 #include "engine/model/shapes.h"
 #include "server/base/error.h"
 #include "server/base/throughput.h"
+#include "server/models/model_chain.h"
 
 namespace upscaled::server {
 
@@ -38,6 +44,7 @@ int AdvertisedHaloPx(const Network& network) {
 
 struct ModelCatalog::Listing {
   ModelRepository repository;
+  std::deque<ModelCard> reduced;      // without variants that cannot be loaded
   std::vector<CatalogEntry> entries;  // in order of name
   std::vector<RefusedModel> refused;  // likewise
   AliasMap aliases;
@@ -81,16 +88,19 @@ absl::Status CheckLicence(const ModelCard& card, const std::vector<std::string>&
 }
 
 // The catalog's entry, from one variant of each scale. `keep`: their networks, for who loads them
-// next.
+// next. Sets `broken` to the variant that cannot be loaded.
 absl::StatusOr<CatalogEntry> Examine(const ModelCard& card, const ModelCatalog::Options& options,
                                      const PrecisionProbe& try_precision,
-                                     const MemoryProbe& plan_memory, bool keep) {
+                                     const MemoryProbe& plan_memory, bool keep,
+                                     const ModelVariant*& broken) {
   CatalogEntry entry{.card = &card, .default_precision = options.default_precision};
   for (const int scale : card.Scales()) {
     const ModelVariant& variant =
         *std::find_if(card.variants.begin(), card.variants.end(),
                       [scale](const ModelVariant& candidate) { return candidate.scale == scale; });
+    broken = &variant;
     ASSIGN_OR_RETURN(Network network, LoadNetwork(card, variant));
+    broken = nullptr;
     entry.halo_px = std::max(entry.halo_px, AdvertisedHaloPx(network));
     if (entry.default_precision != Precision::kExact) {
       const absl::Status status = try_precision(network, entry.default_precision);
@@ -110,6 +120,34 @@ absl::StatusOr<CatalogEntry> Examine(const ModelCard& card, const ModelCatalog::
     if (keep) KeepNetwork(variant, std::move(network));
   }
   return entry;
+}
+
+// A model as far as it can be served.
+struct Servable {
+  ModelCard card;  // without the variants that cannot be loaded
+  CatalogEntry entry;
+  std::vector<RefusedModel> refused;  // these, by VariantName
+};
+
+// Drops variants that cannot be loaded as long as others are left.
+absl::StatusOr<Servable> ExamineVariants(const ModelCard& card,
+                                         const ModelCatalog::Options& options,
+                                         const PrecisionProbe& try_precision,
+                                         const MemoryProbe& plan_memory, bool keep) {
+  Servable model{.card = card};
+  while (true) {
+    const ModelVariant* broken = nullptr;
+    absl::StatusOr<CatalogEntry> entry =
+        Examine(model.card, options, try_precision, plan_memory, keep, broken);
+    if (entry.ok()) {
+      model.entry = *std::move(entry);
+      return model;
+    }
+    if (broken == nullptr) return entry.status();
+    model.refused.push_back({VariantName(card, *broken), entry.status()});
+    model.card.variants.erase(model.card.variants.begin() + (broken - model.card.variants.data()));
+    if (model.card.variants.empty()) return model.refused.front().why;
+  }
 }
 
 const std::string& NameOf(const CatalogEntry& entry) { return entry.card->name; }
@@ -157,6 +195,16 @@ absl::Status Prepare(const ModelRepository& now, ModelCache& cache) {
   return absl::OkStatus();
 }
 
+// By the model's name, or by VariantName.
+bool IsServed(const std::vector<CatalogEntry>& entries, const std::string& name) {
+  return std::ranges::any_of(entries, [&name](const CatalogEntry& entry) {
+    return NameOf(entry) == name ||
+           std::ranges::any_of(entry.card->variants, [&](const ModelVariant& variant) {
+             return VariantName(*entry.card, variant) == name;
+           });
+  });
+}
+
 bool IsRefused(const std::vector<RefusedModel>& refused, std::string_view name) {
   return std::any_of(refused.begin(), refused.end(),
                      [&](const RefusedModel& model) { return model.name == name; });
@@ -186,13 +234,17 @@ absl::StatusOr<std::shared_ptr<const ModelCatalog::Listing>> ModelCatalog::List(
       continue;
     }
     const bool keep = loaded.contains(card.name);  // Prepare compiles it next
-    absl::StatusOr<CatalogEntry> entry = Examine(card, options, try_precision, plan_memory, keep);
-    if (absl::IsUnavailable(entry.status())) return entry.status();
-    if (entry.ok()) {
-      listing->entries.push_back(*std::move(entry));
-    } else {
-      listing->refused.push_back({card.name, entry.status()});
+    absl::StatusOr<Servable> model =
+        ExamineVariants(card, options, try_precision, plan_memory, keep);
+    if (absl::IsUnavailable(model.status())) return model.status();
+    if (!model.ok()) {
+      listing->refused.push_back({card.name, model.status()});
+      continue;
     }
+    listing->entries.push_back(std::move(model->entry));
+    listing->entries.back().card =
+        model->refused.empty() ? &card : &listing->reduced.emplace_back(std::move(model->card));
+    std::ranges::move(model->refused, std::back_inserter(listing->refused));
   }
   SortByName(listing->entries);
   NameAliases(*listing, options.default_model);
@@ -200,7 +252,7 @@ absl::StatusOr<std::shared_ptr<const ModelCatalog::Listing>> ModelCatalog::List(
   for (const RefusedModel& refused : listing->refused) {
     const bool served =
         before != nullptr &&
-        (FindNamed(before->entries, refused.name) != nullptr ||
+        (IsServed(before->entries, refused.name) ||
          (refused.name == kAliasesName && !IsRefused(before->refused, kAliasesName)));
     if (served) return refused.why;
     if (options.on_refused) options.on_refused(refused.name, refused.why);
@@ -303,11 +355,40 @@ absl::StatusOr<std::shared_ptr<const CatalogEntry>> ModelCatalog::FindIn(
 
 absl::StatusOr<std::shared_ptr<const CatalogEntry>> ModelCatalog::Find(
     std::string_view name) const {
+  auto found = FindIn(listing(), name);
+  return found.ok() ? found : ForClients(found.status());
+}
+
+absl::StatusOr<ModelChain> ModelCatalog::FindChain(std::string_view names) const {
   const std::shared_ptr<const Listing> current = listing();
-  auto found = FindIn(current, name);
-  if (found.ok()) return found;
-  return MakeError(found.status().code(), ReasonOf(found.status()),
-                   WithoutDirectories(std::string(found.status().message())));
+  absl::StatusOr<std::shared_ptr<const CatalogEntry>> whole = FindIn(current, names);
+  if (whole.ok()) return ModelChain({*std::move(whole)});
+  const std::vector<std::string> parts = absl::StrSplit(ToAbsl(names), ',');
+  if (parts.size() == 1) return ForClients(whole.status());
+  if (parts.size() > kMaxChainLength) {
+    return MakeError(
+        absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
+        absl::StrCat("model names ", parts.size(), " models; the limit is ", kMaxChainLength));
+  }
+  std::vector<std::shared_ptr<const CatalogEntry>> links;
+  for (const std::string& part : parts) {
+    const std::string name(absl::StripAsciiWhitespace(part));
+    if (name.empty()) {
+      return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
+                       absl::StrCat("model is '", ToAbsl(names),
+                                    "': a name between its commas is "
+                                    "empty"));
+    }
+    auto link = FindIn(current, name);
+    if (!link.ok()) return ForClients(link.status());
+    links.push_back(*std::move(link));
+  }
+  return ModelChain(std::move(links));
+}
+
+absl::Status ModelCatalog::ForClients(const absl::Status& status) const {
+  return MakeError(status.code(), ReasonOf(status),
+                   WithoutDirectories(std::string(status.message())));
 }
 
 std::vector<RefusedModel> ModelCatalog::refused() const {

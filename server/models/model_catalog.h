@@ -34,6 +34,8 @@ struct CatalogEntry {
   std::vector<std::string> aliases = {};  // other names of it, in order
 };
 
+class ModelChain;  // server/models/model_chain.h
+
 // The outcome of a reload, by name.
 struct ReloadReport {
   std::vector<std::string> added;
@@ -68,7 +70,8 @@ class ModelCatalog {
   };
 
   // Loads one variant of each model and scale, to learn its halo and precision and so that a broken
-  // model is found at the start, and refused; they are not kept. NOT_FOUND when `default_model` is
+  // model is found at the start, and refused; they are not kept. A model loses only the variants
+  // that cannot be loaded, which are refused by VariantName. NOT_FOUND when `default_model` is
   // not among the models; why it is refused, when it is. `try_precision` is asked about
   // `default_precision` unless that is kExact.
   static absl::StatusOr<ModelCatalog> Create(ModelRepository repository, Options options,
@@ -85,6 +88,11 @@ class ModelCatalog {
   // By name or alias; empty, or "default", for the default. NOT_FOUND (kUnknownModel) lists the
   // names there are, or says why the model is refused.
   absl::StatusOr<std::shared_ptr<const CatalogEntry>> Find(std::string_view name) const;
+
+  // By the names or aliases of one or several models, with commas in between: "1x-dejpg,4x-foo".
+  // A model whose own name has a comma in it is found first. Errors as Find; INVALID_ARGUMENT
+  // (kInvalidOption) for more than kMaxChainLength models, or an empty name among several.
+  absl::StatusOr<ModelChain> FindChain(std::string_view names) const;
 
   // Tells that `cost` multiply-adds of the model's networks took `busy` of one stream.
   void NoteRun(const std::string& model, absl::Duration busy, int64_t cost);
@@ -125,6 +133,8 @@ class ModelCatalog {
   static void NameAliases(Listing& listing, const std::string& default_model);
   explicit ModelCatalog(std::unique_ptr<State> state);
   std::shared_ptr<const Listing> listing() const;
+  // The same without the paths of the models.
+  absl::Status ForClients(const absl::Status& status) const;
   absl::StatusOr<ReloadReport> TryReload(std::span<ModelCache* const> caches,
                                          const PrecisionProbe& try_precision,
                                          const MemoryProbe& plan_memory);

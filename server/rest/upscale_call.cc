@@ -135,12 +135,12 @@ bool UpscaleCall::WantsJob() const {
 absl::Status UpscaleCall::SubmitJob(const RequestOptions& options) {
   record().method = "SubmitJob";
   // The worker's server may have other defaults.
-  ASSIGN_OR_RETURN(const auto model, host().handlers.catalog.Find(options.model));
-  record().model = model->card->name;
+  ASSIGN_OR_RETURN(const auto models, host().handlers.catalog.FindChain(options.model));
+  record().model = models.name();
   pb::UpscaleOptions canonical = parameters_.options;
-  canonical.set_model(model->card->name);
+  canonical.set_model(models.name());
   if (options.format.has_value()) canonical.set_format(ToProto(*options.format));
-  canonical.set_precision(ToProto(options.precision.value_or(model->default_precision)));
+  canonical.set_precision(ToProto(options.precision.value_or(models.default_precision())));
   ASSIGN_OR_RETURN(const AsyncJob job,
                    host().jobs->Submit(payer().tenant, canonical, upload_->image()));
   HttpResponse response = JsonResponse(JobJson(job));

@@ -309,10 +309,10 @@ class BindingTest : public TwoClassesTest {
   // The device classes of so many requests of 1000 pixels, all of which stay open.
   std::vector<int> ClassesOf(int requests) {
     const ModelCard& card = **repository_.Find("general-2x");
-    const ModelVariant* const variant = &card.variants.front();
+    const ModelPass pass{&card, &card.variants.front()};
     std::vector<int> classes;
     for (int i = 0; i < requests; ++i) {
-      auto choice = chooser_.Load(card, {&variant, 1}, Precision::kExact, 1000);
+      auto choice = chooser_.Load({&pass, 1}, Precision::kExact, 1000);
       EXPECT_TRUE(choice.ok()) << choice.status();
       EXPECT_EQ(choice->executables.front()->parts().size(), 2u);
       classes.push_back(choice->executables.front()->device_class());

@@ -38,8 +38,8 @@ class DeviceChooserTest : public ::testing::Test {
   absl::StatusOr<DeviceChooser::Choice> Load(int64_t pixels,
                                              Precision precision = Precision::kExact) {
     const ModelCard& card = **repository_.Find("general-2x");
-    const ModelVariant* const variant = &card.variants.front();
-    return chooser_.Load(card, {&variant, 1}, precision, pixels);
+    const ModelPass pass{&card, &card.variants.front()};
+    return chooser_.Load({&pass, 1}, precision, pixels);
   }
   // The device class that a request would be bound to.
   int ClassFor(int64_t pixels) {
@@ -117,8 +117,7 @@ TEST_F(DeviceChooserTest, AnErrorOfTheModelIsNotTheDevices) {
 
 TEST_F(DeviceChooserTest, NoNetworkNeedsNoDevice) {
   for (const auto& device : devices_) quarantine_.Report(*device, absl::InternalError("lost"));
-  const ModelCard& card = **repository_.Find("general-2x");
-  const auto choice = chooser_.Load(card, {}, Precision::kExact, 1000);
+  const auto choice = chooser_.Load({}, Precision::kExact, 1000);
   ASSERT_TRUE(choice.ok()) << choice.status();
   EXPECT_THAT(choice->executables, IsEmpty());
 }

@@ -66,20 +66,20 @@ class LoadOnDevicesTest : public DeviceExecutableTest {
  protected:
   void SetUp() override {
     const ModelCard& card = **repository_.Find("general-2x");
-    variants_ = {&card.variants.front(), &card.variants.front()};
+    passes_ = {{&card, &card.variants.front()}, {&card, &card.variants.front()}};
   }
   static void Refuse(Device& device, absl::Status why) {
     static_cast<NamedBackend&>(device.backend()).refusal = std::move(why);
   }
   absl::StatusOr<DeviceExecutables> Load() {
     return LoadOnDevices(
-        {gpu_, cpu_}, **repository_.Find("general-2x"), variants_, Precision::kExact,
+        {gpu_, cpu_}, passes_, Precision::kExact,
         /*cancellation=*/nullptr,
         [this](const Device& device, const absl::Status&) { faulty_.push_back(device.name()); });
   }
 
   const ModelRepository repository_ = *ModelRepository::Open({"engine/model/bundled"});
-  std::vector<const ModelVariant*> variants_;
+  std::vector<ModelPass> passes_;
   std::vector<std::string> faulty_;
 };
 

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "server/base/error.h"
+#include "server/models/model_chain.h"
 #include "tests/client/temp_folder.h"
 #include "tests/engine/model/weights_files.h"
 #include "tests/server/models/slow_backend.h"
@@ -91,6 +92,62 @@ TEST(ModelCatalogTest, OneThatCannotBeRunIsRefusedAndTheOthersAreServed) {
   // The operator asks for it by name.
   EXPECT_THAT(std::string(create("4x-swin", &heard).status().message()),
               HasSubstr("4x-swin.pth: is in no known format"));
+}
+
+TEST(ModelCatalogTest, AVariantThatCannotBeRunIsRefusedAndNotItsModel) {
+  TempFolder folder;
+  const std::string stem = "video/realesr-video-x";
+  for (const char* scale : {"2", "3", "4"}) {
+    WriteText(folder / (stem + scale + ".param"),
+              "7767517\n2 2\nInput in 0 1 x\nInterp i 1 1 x y 0=1 1=" + std::string(scale) +
+                  " 2=" + scale + "\n");
+    WriteText(folder / (stem + scale + ".bin"), "");
+  }
+  WriteText(folder / (stem + "2.param"), "7767517\n2 2\nInput in 0 1 x\nInterp i 1 1 x y 0=9\n");
+  auto catalog = ModelCatalog::Create(
+      *ModelRepository::Open({folder.path(), "engine/model/bundled"}), {}, nullptr);
+  ASSERT_TRUE(catalog.ok()) << catalog.status();
+  EXPECT_THAT((*catalog->Find("realesr-video"))->card->Scales(), ElementsAre(3, 4));
+  ASSERT_EQ(catalog->refused().size(), 1u);
+  EXPECT_EQ(catalog->refused()[0].name, "realesr-video/realesr-video-x2");
+  EXPECT_THAT(std::string(catalog->refused()[0].why.message()),
+              HasSubstr("resize type 9 is not supported"));
+
+  // That is what a reload finds, too; a variant that was served and breaks keeps all as it is.
+  const auto reload = [&] {
+    const auto turn = catalog->TryTurn();
+    return catalog->Reload(*turn, {}, nullptr);
+  };
+  auto report = reload();
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->unchanged, UnorderedElementsAre("fast-2x", "general-2x", "realesr-video"));
+  WriteText(folder / (stem + "3.param"), "7767517\n2 2\nInput in 0 1 x\nInterp i 1 1 x y 0=9\n");
+  EXPECT_THAT(std::string(reload().status().message()), HasSubstr("realesr-video-x3.param"));
+  EXPECT_THAT((*catalog->Find("realesr-video"))->card->Scales(), ElementsAre(3, 4));
+}
+
+TEST(ModelCatalogTest, FindsChainsByNamesWithCommas) {
+  TempFolder folder;
+  WriteText(folder / "aliases.json", R"({"art": "fast-2x"})");
+  const auto catalog = ModelCatalog::Create(
+      *ModelRepository::Open({folder.path(), "engine/model/bundled"}), {}, nullptr);
+  ASSERT_TRUE(catalog.ok()) << catalog.status();
+  const auto name = [&](const std::string& names) {
+    const auto chain = catalog->FindChain(names);
+    return chain.ok() ? chain->name() : std::string(chain.status().message());
+  };
+  EXPECT_EQ(name(""), "general-2x");
+  EXPECT_EQ(name("art"), "fast-2x");
+  EXPECT_EQ(name("art, general-2x"), "fast-2x,general-2x");
+  EXPECT_EQ(name("general-2x,default"), "general-2x,general-2x");
+  EXPECT_THAT(name("art,other"), HasSubstr("no model 'other'"));
+  EXPECT_THAT(name("other"), HasSubstr("no model 'other'"));
+  EXPECT_EQ(catalog->FindChain("a,other").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(name("art,,art"), HasSubstr("a name between its commas is empty"));
+  EXPECT_THAT(name("art,"), HasSubstr("a name between its commas is empty"));
+  EXPECT_THAT(name("1,2,3,4,5,6,7,8,9"), HasSubstr("names 9 models; the limit is 8"));
+  const auto chain = catalog->FindChain("art,general-2x");
+  EXPECT_EQ(&chain->EntryOf(*chain->cards()[1]), chain->links()[1].get());
 }
 
 TEST(ModelCatalogTest, AliasesStandForModelsAndOneIsTheDefault) {

@@ -70,6 +70,23 @@ TEST_F(UpscaleCallTest, GivesTheBytesOfTheOtherTransport) {
   EXPECT_EQ(record.sent_bytes, std::ssize(client->body()));
 }
 
+TEST_F(UpscaleCallTest, RunsModelsOneAfterTheOther) {
+  const std::string image = PngOf(17, 11);
+  pb::UpscaleOptions options;
+  options.set_model("fast-2x,general-2x");
+  const auto client = env_.Post("model=fast-2x,general-2x", image);
+  ASSERT_EQ(client->status(), 200) << client->body();
+  EXPECT_TRUE(client->body() == ResultOf(image, options));
+  EXPECT_EQ(client->Field("Upscale-Model"), "fast-2x,general-2x");
+  EXPECT_EQ(client->Field("Upscale-Width"), "68");
+  const auto verdict = env_.Post("model=fast-2x,general-2x&dry_run=1", image);
+  const auto alone = env_.Post("model=general-2x&dry_run=1&scale=4", image);
+  ASSERT_EQ(verdict->status(), 200) << verdict->body();
+  EXPECT_EQ(json::parse(verdict->body())["model"], "fast-2x,general-2x");
+  EXPECT_NE(verdict->body(), alone->body());
+  EXPECT_EQ(Reason(*env_.Post("model=fast-2x,none", image), 404), "UNKNOWN_MODEL");
+}
+
 TEST_F(UpscaleCallTest, TellsWhoAsksLaterHowItEnded) {
   EXPECT_EQ(env_.Post("request_id=good", PngOf(8, 8))->status(), 200);
   EXPECT_EQ(env_.Post("request_id=bad", "no image")->status(), 422);
@@ -119,7 +136,8 @@ TEST_F(UpscaleCallTest, HeedsFieldsBehindALargeImage) {
 
 TEST_F(UpscaleCallTest, TakesAFileInputWithoutAFileForNone) {
   std::string form = FormOf({{"image", PngOf(8, 8), true}});
-  form.insert(0, "--XX\r\nContent-Disposition: form-data; name=\"file\"; filename=\"\"\r\n\r\n\r\n");
+  form.insert(0,
+              "--XX\r\nContent-Disposition: form-data; name=\"file\"; filename=\"\"\r\n\r\n\r\n");
   EXPECT_EQ(env_.Post("", form, kForm)->status(), 200);
 }
 
