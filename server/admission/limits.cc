@@ -54,6 +54,16 @@ absl::Status CheckUnaryBytes(const Limits& limits, int64_t bytes) {
                "max-unary-bytes");
 }
 
+absl::Status CheckRequestTime(const Limits& limits, absl::Duration forecast) {
+  if (forecast <= limits.max_request_time) return absl::OkStatus();
+  const absl::Duration shown = absl::Ceil(forecast, absl::Seconds(1));
+  return LimitExceeded(
+      absl::StrCat("the networks would compute the image for ", absl::FormatDuration(shown),
+                   ", more than the limit of ", absl::FormatDuration(limits.max_request_time)),
+      absl::ToInt64Seconds(shown), absl::ToInt64Seconds(limits.max_request_time),
+      "max-request-time");
+}
+
 absl::Status CheckTileSize(const Limits& limits, Size tile) {
   return CheckPixels("the tile", tile, limits.max_tile_pixels, "max-tile-pixels");
 }

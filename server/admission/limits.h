@@ -31,6 +31,8 @@ struct Limits {
   int64_t max_queue_pixels = 400'000'000;
   int64_t max_metadata_bytes = int64_t{4} << 20;  // before a source's pixels, and inflated
   int max_jpeg_scans = 100;
+  // That the networks of one request may take on idle devices, as forecast from its header.
+  absl::Duration max_request_time = absl::Hours(4);
 
   int64_t max_queue_cost() const { return max_queue_pixels * kQueuePixelCost; }
 };
@@ -53,5 +55,7 @@ absl::Status CheckResultSize(const Limits& limits, Size result);
 absl::Status CheckSourceBytes(const Limits& limits, int64_t bytes);
 absl::Status CheckUnaryBytes(const Limits& limits, int64_t bytes);
 absl::Status CheckTileSize(const Limits& limits, Size tile);
+// `forecast`: the time of the request's networks. The metadata are in seconds.
+absl::Status CheckRequestTime(const Limits& limits, absl::Duration forecast);
 
 }  // namespace upscaled::server

@@ -321,6 +321,10 @@ void AddLimits(SettingList& list, Limits& limits) {
              limits.max_metadata_bytes, kMaxMetadataBytes);
   list.Integer("max-jpeg-scans", "scans of a progressive JPEG", limits.max_jpeg_scans, 1,
                kMaxJpegScans);
+  list.Timeout("max-request-time",
+               "time that the networks of one request may take on idle devices, as forecast from "
+               "its image's header",
+               limits.max_request_time);
   list.Bytes("max-unary-bytes", "bytes of an encoded source in the unary call",
              limits.max_unary_bytes, kMaxUnaryBytes);
   list.Pixels("max-tile-pixels", "pixels of one raw tile", limits.max_tile_pixels, kMaxTilePixels);

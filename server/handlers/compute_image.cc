@@ -136,6 +136,7 @@ class ImageComputation {
   // Whether it can end before the call's deadline.
   absl::Status CheckTime(const UpscalePlan& plan) {
     if (passes_.empty()) return absl::OkStatus();
+    RETURN_IF_ERROR(CheckRequestTime(environment_.admission.limits(), NetworkTime(plan)));
     forecast_ =
         ForecastImage(environment_.scheduler.work(),
                       {.device_class = device_class(),
@@ -151,6 +152,18 @@ class ImageComputation {
     const absl::Time now = environment_.clock.Now();
     context_.record.forecast = now - context_.start + forecast_->total();
     return CheckDeadline(*forecast_, context_.deadline - now);
+  }
+
+  // The time of its networks if nothing else is computed; at the speed of a core while no speed is
+  // known, so that no image is let in for being the first.
+  absl::Duration NetworkTime(const UpscalePlan& plan) const {
+    constexpr double kUnknownSpeed = 1e9 * kCostPerNanosecond;
+    const double known = StreamSpeed();
+    const int64_t streams =
+        std::min<int64_t>(std::max(environment_.scheduler.StreamCount(device_class()), 1),
+                          std::max<int64_t>(plan.tile_count, 1) * StreamsPerTile(plan));
+    return absl::Seconds(static_cast<double>(network_cost_) /
+                         ((known > 0 ? known : kUnknownSpeed) * static_cast<double>(streams)));
   }
 
   // How many may share a tile of any of its networks.

@@ -281,6 +281,24 @@ TEST_F(InvalidTest, ImagesThatNeverFitTheMemory) {
   EXPECT_EQ(ErrorInfoOf(status)->metadata().at("limit"), "memory-budget");
 }
 
+// No deadline is needed for that: nobody waits for hours, whatever the network is.
+TEST_F(InvalidTest, ImagesWhoseNetworksWouldComputeForTooLong) {
+  ServerConfig config = TestConfig();
+  config.limits.max_request_time = absl::Milliseconds(1);
+  TestServer server(config);
+  // The first image as well, when nothing has shown how fast the networks are.
+  for (int i = 0; i < 2; ++i) {
+    const grpc::Status status =
+        UpscaleImage(server.stub(), pb::UpscaleOptions(), Png(1500, 1500)).status;
+    EXPECT_TRUE(IsError(status, StatusCode::INVALID_ARGUMENT, "LIMIT_EXCEEDED", "limit of 1ms"));
+    EXPECT_THAT(status.error_message(), HasSubstr("the networks would compute the image for "));
+    EXPECT_EQ(ErrorInfoOf(status)->metadata().at("limit"), "max-request-time");
+    pb::UpscaleOptions options;
+    options.set_scale(1);  // no network runs
+    EXPECT_TRUE(UpscaleImage(server.stub(), options, Png(8, 8)).status.ok());
+  }
+}
+
 TEST_F(InvalidTest, Truncated) {
   TestServer server;
   for (const ImageFormat format : {ImageFormat::kPng, ImageFormat::kJpeg, ImageFormat::kWebp}) {
