@@ -86,6 +86,33 @@ class FetchModelsTest(unittest.TestCase):
         self.assertIn("one: is there", self.fetch("one", "two").stdout)
         self.assertEqual(Handler.requests, [])
 
+    def test_takes_addresses_licences_and_unknown_sizes_from_the_manifest(self):
+        body = Handler.files["/project/b.bin"]
+        with (self.root / "manifest").open("a") as manifest:
+            manifest.write(f"three three.pth - {hashlib.sha256(body).hexdigest()} "
+                           f"{self.url}/project/b.bin BSD-3-Clause\n")
+        listed = self.fetch("--list").stdout
+        self.assertRegex(listed, r"one +2 files, +\d+\.\d MB, no licence stated")
+        self.assertRegex(listed, r"three +1 files, +0\.0 MB and more, BSD-3-Clause")
+        result = self.fetch("--base-url", "http://127.0.0.1:1", "three")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        card = b'{"licence": "BSD-3-Clause"}\n'
+        self.assertEqual(self.tree(), {"three/three.pth": body, "three/three.model.json": card})
+        # A set that was fetched before licences were known gets its card.
+        (self.root / "models/three/three.model.json").unlink()
+        self.assertIn("three: is there", self.fetch("three").stdout)
+        self.assertEqual(self.tree()["three/three.model.json"], card)
+
+    def test_the_shipped_manifest_states_a_licence_and_a_sum_for_each_file(self):
+        for line in (SCRIPT.parent / "public-models.txt").read_text().splitlines():
+            if line.startswith("#"):
+                continue
+            name, file, size, digest, address, licence = line.split(" ")
+            self.assertRegex(size, r"^([1-9]\d*|-)$")
+            self.assertRegex(digest, r"^[0-9a-f]{64}$")
+            self.assertIn(licence, ("MIT", "BSD-3-Clause"))
+            self.assertTrue(file == "LICENSE" or pathlib.Path(address).suffix == pathlib.Path(file).suffix)
+
     def test_a_wrong_sum_is_refused_and_leaves_nothing(self):
         self.assertEqual(self.fetch("one").returncode, 0)
         before = self.tree()
