@@ -89,9 +89,9 @@ absl::StatusOr<std::optional<ImageHeader>> ParseImageHeader(std::span<const uint
                                                             const DecodeLimits& limits,
                                                             bool is_whole = false);
 
-// Reads until the header is known and leaves all bytes that were read in `prefix` (empty before),
-// for a ReplaySource to give to OpenImageDecoder: so that an image can be admitted before anything
-// is allocated for its pixels.
+// Reads until the header is known and leaves all bytes that were read in `prefix`, which may hold
+// the first ones already, for a ReplaySource to give to OpenImageDecoder: so that an image can be
+// admitted before anything is allocated for its pixels.
 absl::StatusOr<ImageHeader> ReadImageHeader(ByteSource& source, const DecodeLimits& limits,
                                             std::vector<uint8_t>& prefix);
 

@@ -8,8 +8,17 @@ namespace upscaled::server {
 namespace {
 
 constexpr int64_t kFirstBytes = int64_t{256} << 10;
+constexpr size_t kFirstLookBytes = 4096;
 
 }  // namespace
+
+absl::StatusOr<bool> HeldSource::IsEmpty() {
+  bytes_.resize(kFirstLookBytes);
+  const absl::StatusOr<size_t> count = rest_.Read(bytes_);
+  bytes_.resize(count.value_or(0));
+  RETURN_IF_ERROR(count.status());
+  return bytes_.empty();
+}
 
 absl::StatusOr<ImageHeader> HeldSource::ReadHeader(const DecodeLimits& limits) {
   return ReadImageHeader(rest_, limits, bytes_);

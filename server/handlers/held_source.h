@@ -21,6 +21,8 @@ class HeldSource {
   // `rest` gives `total_bytes` at most, where that is known (0: unknown), and outlives this.
   HeldSource(ByteSource& rest, int64_t total_bytes) : rest_(rest), total_bytes_(total_bytes) {}
 
+  // Whether the source ends before its first byte. To be asked first; reads some bytes.
+  absl::StatusOr<bool> IsEmpty();
   // The image's header, from the first bytes. Errors as ReadImageHeader.
   absl::StatusOr<ImageHeader> ReadHeader(const DecodeLimits& limits);
   // Reads on. true: all bytes are there; false: there are more than `max_bytes`, or than there is

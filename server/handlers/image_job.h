@@ -24,8 +24,9 @@ struct ImageJob {
   ByteSink& output;
   size_t buffer_bytes = 0;  // that input and output hold beside what the call has reserved
   int64_t input_bytes = 0;  // that the input gives at most, where that is known; 0: unknown
-  // The SHA-256 that the client says its source has: where a result is stored for it, the input is
-  // not read. Nothing is stored by it.
+  // The SHA-256 that the client says its source has. A source with another one is refused. If the
+  // input is empty, the result that the caller's tenant has stored for it is sent; callers without
+  // keys, who have no tenant, get no result by it. Nothing is stored by it.
   std::optional<Digest> source_digest = {};
   // Names of results that the client has (UpscaleImageHeader.etag). Where the result is one of
   // them, its header says not_modified and nothing is written.

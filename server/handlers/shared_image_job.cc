@@ -50,11 +50,12 @@ class SharedImageJob {
         models_(std::move(models)) {}
 
   absl::StatusOr<pb::UpscaleSummary> Run() {
-    if (job_.source_digest.has_value() && !job_.name_only) {
-      ASSIGN_OR_RETURN(const bool known, FindSource(*job_.source_digest));
+    HeldSource held(job_.input, job_.input_bytes);
+    if (MayFindSource()) {
+      ASSIGN_OR_RETURN(const bool unsent, held.IsEmpty());
+      ASSIGN_OR_RETURN(const bool known, unsent ? FindSource(*job_.source_digest) : false);
       if (known) return Summary();
     }
-    HeldSource held(job_.input, job_.input_bytes);
     const absl::StatusOr<ImageHeader> header =
         held.ReadHeader(ToDecodeLimits(environment_.admission.limits()));
     if (!header.ok()) return ExplainEngineError(header.status());
@@ -64,6 +65,7 @@ class SharedImageJob {
     ASSIGN_OR_RETURN(const bool whole, Receive(held));
     if (!whole) return Stream(held);
     source_digest_ = DigestOf(held.bytes());
+    RETURN_IF_ERROR(CheckSourceDigest(job_, source_digest_));
     const absl::StatusOr<Digest> key = Key();
     if (!key.ok()) return Stream(held);  // a model whose files change: nothing can be named
     key_ = *key;
@@ -107,9 +109,14 @@ class SharedImageJob {
                         .source_header = SourceToText(source_)});
   }
 
+  // Without keys, a digest would be enough to get results of images that others have sent.
+  bool MayFindSource() const {
+    return job_.source_digest.has_value() && !job_.name_only && !tenant().empty() &&
+           sharing_.store() != nullptr;
+  }
+
   // A stored result of the source that the client says it has.
   absl::StatusOr<bool> FindSource(const Digest& digest) {
-    if (sharing_.store() == nullptr) return false;
     const std::optional<std::string> stored = sharing_.store()->FindSource(digest, tenant());
     if (!stored.has_value()) return false;
     const std::optional<ImageHeader> source = SourceFromText(*stored);

@@ -4,8 +4,10 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/replay_source.h"
+#include "server/base/error.h"
 #include "server/handlers/compute_image.h"
 #include "server/handlers/result_sharing.h"
 
@@ -19,8 +21,8 @@ constexpr size_t kRestBytes = size_t{64} << 10;
 // A source on its way, and the digest of what has passed.
 class HashingSource final : public ByteSource {
  public:
-  HashingSource(ByteSource& source, int64_t total_bytes)
-      : source_(source), total_bytes_(total_bytes) {}
+  HashingSource(ByteSource& source, const ImageJob& job)
+      : source_(source), total_bytes_(job.input_bytes), to_end_(job.source_digest.has_value()) {}
 
   absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override {
     ASSIGN_OR_RETURN(const size_t count, source_.Read(dst));
@@ -34,7 +36,7 @@ class HashingSource final : public ByteSource {
   // be told from a source that is still to come.
   std::optional<Digest> Finish() {
     std::vector<uint8_t> buffer(kRestBytes);
-    while (!ended_ && bytes_ < total_bytes_) {
+    while (!ended_ && (to_end_ || bytes_ < total_bytes_)) {
       if (!Read(buffer).ok()) return std::nullopt;
     }
     if (!ended_ && bytes_ != total_bytes_) return std::nullopt;
@@ -44,6 +46,7 @@ class HashingSource final : public ByteSource {
  private:
   ByteSource& source_;
   const int64_t total_bytes_;  // 0: unknown
+  const bool to_end_;          // the digest of all is wanted whatever its size
   int64_t bytes_ = 0;
   bool ended_ = false;
   Sha256 hash_;
@@ -78,6 +81,15 @@ std::string NameOf(ResultSharing& sharing, const std::string& tenant, const Stre
 
 }  // namespace
 
+absl::Status CheckSourceDigest(const ImageJob& job, const Digest& digest) {
+  if (!job.source_digest.has_value() || *job.source_digest == digest) return absl::OkStatus();
+  return MakeError(
+      absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
+      absl::StrCat("the image's SHA-256 is ", ToHex(digest), ", not ", ToHex(*job.source_digest),
+                   " as the request says (Content-Digest, source_sha256)"),
+      {{"field", "source_sha256"}});
+}
+
 absl::StatusOr<pb::UpscaleSummary> StreamImage(const HandlerEnvironment& environment,
                                                const CallContext& context, StreamedImage image) {
   const ImageJob& job = image.job;
@@ -85,7 +97,7 @@ absl::StatusOr<pb::UpscaleSummary> StreamImage(const HandlerEnvironment& environ
   ++sharing.counts().computed;
   const size_t prefix_bytes = image.prefix.size();
   ReplaySource replay(std::move(image.prefix), job.input);
-  HashingSource input(replay, job.input_bytes);
+  HashingSource input(replay, job);
   StoringSink output(job.output, sharing.store());
   pb::UpscaleImageHeader announced;
   const auto on_header = [&](const pb::UpscaleImageHeader& header) {
@@ -102,6 +114,7 @@ absl::StatusOr<pb::UpscaleSummary> StreamImage(const HandlerEnvironment& environ
                                  .on_header = on_header,
                                  .on_progress = job.on_progress}));
   const std::optional<Digest> source = input.Finish();
+  if (source.has_value()) RETURN_IF_ERROR(CheckSourceDigest(job, *source));
   const std::string name =
       source.has_value() ? NameOf(sharing, context.payer.tenant, image, *source, computed) : "";
   if (name.empty()) return std::move(computed.summary);

@@ -19,8 +19,12 @@ struct StreamedImage {
   std::string source_header;    // StoredResult::source_header
 };
 
+// INVALID_ARGUMENT (kInvalidOption) for a source without the digest that its job tells.
+absl::Status CheckSourceDigest(const ImageJob& job, const Digest& digest);
+
 // Runs on the calling thread. Names the result in its summary, and stores it, where the job tells
-// the source's size: else the rest of a source that no decoder asks for might never come.
+// the source's size or digest: else the rest of a source that no decoder asks for might never come.
+// Ends as CheckSourceDigest, when the result has been written, and then stores nothing.
 absl::StatusOr<upscale::v1::UpscaleSummary> StreamImage(const HandlerEnvironment& environment,
                                                         const CallContext& context,
                                                         StreamedImage image);

@@ -181,6 +181,50 @@ TEST_F(IdentityTest, TenantsAreKeptApart) {
   EXPECT_EQ(server.server().result_counts().stored, 1) << "its own";
 }
 
+TEST_F(IdentityTest, ADigestFindsWhatItsOwnTenantHasStored) {
+  json other = EntryOf("operator", "admin");
+  other["tenant"] = "other";
+  WriteKeys({EntryOf("uploader", "upscale"), other});
+  ServerConfig config = Config();
+  config.result_cache = folder_ / "results";
+  TestServer server(config);
+  const std::string digest(AsText(DigestOf(AsBytes(image_))));
+  const auto over_http = [&](const std::string& name, const std::string& body) {
+    HttpFields fields = FieldsOf(name);
+    fields["Content-Digest"] = "sha-256=:" + absl::Base64Escape(digest) + ":";
+    return Request(server.server().http_port(), "POST", "/v1/upscale", body, fields);
+  };
+  const auto over_grpc = [&](const std::string& name, std::string* image) {
+    grpc::ClientContext context;
+    Show(context, name);
+    const auto stream = server.stub().UpscaleImage(&context);
+    pb::UpscaleImageRequest request;
+    request.mutable_start()->set_source_sha256(digest);
+    stream->Write(request);
+    stream->WritesDone();
+    pb::UpscaleImageResponse response;
+    while (stream->Read(&response)) *image += response.chunk();
+    return stream->Finish();
+  };
+  EXPECT_EQ(over_http("uploader", "").status, 422) << "nothing is stored";
+  const HttpAnswer mine = over_http("uploader", image_);
+  ASSERT_EQ(mine.status, 200) << mine.body;
+  const HttpAnswer again = over_http("uploader", "");
+  EXPECT_EQ(again.status, 200);
+  EXPECT_EQ(again.body, mine.body);
+  std::string image;
+  EXPECT_TRUE(over_grpc("uploader", &image).ok());
+  EXPECT_EQ(image, mine.body);
+
+  EXPECT_EQ(over_http("operator", "").status, 422) << "of another tenant";
+  image.clear();
+  EXPECT_FALSE(over_grpc("operator", &image).ok());
+  EXPECT_EQ(image, "");
+  const HttpAnswer unlike = over_http("uploader", image_ + "x");
+  EXPECT_EQ(unlike.status, 400) << "a body that is sent must fit";
+  EXPECT_THAT(unlike.body, HasSubstr("SHA-256"));
+}
+
 TEST_F(IdentityTest, ProgressIsTheTenantsOwn) {
   json other = EntryOf("operator", "admin");
   other["tenant"] = "other";

@@ -9,10 +9,12 @@
 
 #include <gmock/gmock.h>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/files.h"
 #include "engine/image/memory_io.h"
 #include "server/results/digest.h"
+#include "tests/integration/http_answers.h"
 #include "tests/integration/test_server.h"
 #include "tests/support/await.h"
 #include "tests/support/test_image.h"
@@ -434,32 +436,52 @@ TEST_F(ResultsTest, WhoHasTheResultGetsNoBytes) {
   EXPECT_EQ(server.gate().tiles_passed(), tiles);
 }
 
-TEST_F(ResultsTest, ADigestFindsWhatIsStoredWithoutAnUpload) {
+// Who knows a digest need not be who has the image.
+TEST_F(ResultsTest, WithoutKeysADigestFindsNothing) {
   TestServer server(WithStore());
   const std::string image = Png(60, 40);
+  const Outcome whole = UpscaleImage(server.stub(), pb::UpscaleOptions(), image);
   pb::UpscaleImageStart start;
   start.set_source_sha256(std::string(AsText(DigestOf(AsBytes(image)))));
-  const Outcome unknown = UpscaleImage(server.stub(), start, "");
-  EXPECT_TRUE(IsError(unknown.status, StatusCode::INVALID_ARGUMENT, "INVALID_IMAGE", ""));
-  const Outcome whole = UpscaleImage(server.stub(), pb::UpscaleOptions(), image);
-  const Outcome found = UpscaleImage(server.stub(), start, "");
-  ASSERT_TRUE(found.status.ok()) << found.status.error_message();
-  EXPECT_TRUE(found.header->cached());
-  EXPECT_TRUE(found.image == whole.image);
-  start.mutable_options()->set_scale(3);  // of which nothing is stored
-  EXPECT_FALSE(UpscaleImage(server.stub(), start, "").status.ok());
+  for (const std::string& known : {std::string(), whole.header->etag()}) {
+    if (!known.empty()) start.add_known_etags(known);
+    const Outcome unsent = UpscaleImage(server.stub(), start, "");
+    EXPECT_TRUE(IsError(unsent.status, StatusCode::INVALID_ARGUMENT, "INVALID_IMAGE", "empty"));
+    EXPECT_FALSE(unsent.header.has_value());
+  }
+  const HttpAnswer over_http =
+      Request(server.server().http_port(), "POST", "/v1/upscale", "",
+              {{"Content-Digest",
+                absl::StrCat("sha-256=:", absl::Base64Escape(start.source_sha256()), ":")}});
+  EXPECT_EQ(over_http.status, 422) << over_http.body;
+  start.clear_known_etags();
+  EXPECT_TRUE(UpscaleImage(server.stub(), start, image).header->cached()) << "who has it gets it";
   start.set_source_sha256("short");
   EXPECT_TRUE(IsError(UpscaleImage(server.stub(), start, image).status,
                       StatusCode::INVALID_ARGUMENT, "INVALID_OPTION", "32"));
 }
 
-TEST_F(ResultsTest, AWrongDigestStoresNothing) {
-  TestServer server(WithStore());
-  const std::string image = Png(60, 40), other = Png(60, 40);
-  pb::UpscaleImageStart start;
-  start.set_source_sha256(std::string(AsText(DigestOf(AsBytes(other)))));
-  ASSERT_TRUE(UpscaleImage(server.stub(), start, image).status.ok());
-  EXPECT_FALSE(UpscaleImage(server.stub(), start, "").status.ok());
+TEST_F(ResultsTest, ASourceWithoutItsDigestIsRefusedAndNotStored) {
+  const std::string image = Png(200, 150), other = Png(60, 40);
+  for (const int64_t held_bytes : {int64_t{4} << 20, int64_t{1000}}) {  // whole, as it comes
+    ServerConfig config = WithStore();
+    config.result_cache = folder_ / absl::StrCat(held_bytes);
+    config.hold_source_bytes = held_bytes;
+    TestServer server(config);
+    pb::UpscaleImageStart start;
+    start.set_source_sha256(std::string(AsText(DigestOf(AsBytes(other)))));
+    for (const bool told : {true, false}) {
+      start.set_total_bytes(told ? static_cast<int64_t>(image.size()) : 0);
+      const Outcome wrong = UpscaleImage(server.stub(), start, image);
+      EXPECT_TRUE(IsError(wrong.status, StatusCode::INVALID_ARGUMENT, "INVALID_OPTION", "SHA-256"));
+    }
+    const HttpAnswer over_http =
+        Request(server.server().http_port(), "POST", "/v1/upscale", image,
+                {{"Content-Digest",
+                  absl::StrCat("sha-256=:", absl::Base64Escape(start.source_sha256()), ":")}});
+    EXPECT_FALSE(over_http.status == 200 && over_http.whole);
+    EXPECT_FALSE(UpscaleImage(server.stub(), pb::UpscaleOptions(), image).header->cached());
+  }
 }
 
 TEST_F(ResultsTest, ALargeSourceIsNamedAtTheEnd) {
@@ -479,8 +501,8 @@ TEST_F(ResultsTest, ALargeSourceIsNamedAtTheEnd) {
   EXPECT_EQ(streamed.header->etag(), "");
   EXPECT_EQ(streamed.summary->etag(), held.header->etag());
   EXPECT_TRUE(streamed.image == held.image);
-  start.set_source_sha256(std::string(AsText(DigestOf(AsBytes(image)))));
-  EXPECT_TRUE(UpscaleImage(server.stub(), start, "").header->cached());
+  const std::string stored = absl::StrCat("/v1/results/", streamed.summary->etag());
+  EXPECT_TRUE(Request(server.server().http_port(), "GET", stored).body == held.image);
 
   start.Clear();  // of unknown size: computed as it comes, too
   EXPECT_TRUE(UpscaleImage(server.stub(), start, image).image == held.image);

@@ -60,6 +60,15 @@ TEST(HeldSourceTest, ReceivesAllThereIs) {
   }
 }
 
+TEST(HeldSourceTest, TellsWhetherThereIsAny) {
+  Portions none(0, 100), some(1000, 100);
+  HeldSource empty(none, 0), held(some, 0);
+  EXPECT_EQ(*empty.IsEmpty(), true);
+  EXPECT_EQ(*held.IsEmpty(), false);
+  EXPECT_TRUE(*held.ReadAll(kMax, [](int64_t) { return true; }));
+  EXPECT_EQ(held.bytes().size(), 1000u);
+}
+
 TEST(HeldSourceTest, StopsBeyondTheMaximumAndLosesNothing) {
   Portions source(3 * kMax, 10'000);
   const Received received = Receive(source, 0);
