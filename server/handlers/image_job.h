@@ -22,6 +22,9 @@ struct ImageJob {
   RequestOptions options;
   ByteSource& input;
   ByteSink& output;
+  // Bytes of the output at most. A result that cannot fit is refused before it is computed, if its
+  // size shows that; 0: no limit.
+  int64_t max_result_bytes = 0;
   size_t buffer_bytes = 0;  // that input and output hold beside what the call has reserved
   int64_t input_bytes = 0;  // that the input gives at most, where that is known; 0: unknown
   // The SHA-256 that the client says its source has. A source with another one is refused. If the

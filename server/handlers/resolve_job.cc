@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/pipeline/choose_noise.h"
 #include "engine/pipeline/choose_passes.h"
@@ -13,6 +14,10 @@ namespace {
 
 // Threads of one PNG result; each takes 1.6 MB, and few keep up with any device.
 constexpr int kMaxEncodeThreads = 4;
+
+// The least that a result was seen to take of its source's bytes per pixel: enlarged pixels are
+// smoother, and lossy formats drop more of them than lossless ones.
+constexpr double kMinLosslessShare = 0.25, kMinLossyShare = 1.0 / 32;
 
 }  // namespace
 
@@ -58,6 +63,27 @@ absl::StatusOr<ResolvedJob> ResolveJob(const HandlerEnvironment& environment,
     job.alpha_colour = options.alpha_colour.value_or(defaults.alpha_colour);
   }
   return job;
+}
+
+int64_t LeastResultBytes(const ImageSpec& source, int64_t source_bytes, const ResolvedJob& job) {
+  const bool png = job.encode.format == ImageFormat::kPng;
+  if (png && job.encode.compression == 0) {
+    const int64_t sample_bytes = job.sample_type == SampleType::kU8 ? 1 : 2;
+    return job.result.Area() * source.channels * sample_bytes;
+  }
+  const double growth =
+      static_cast<double>(job.result.Area()) / static_cast<double>(source.size().Area());
+  return static_cast<int64_t>(static_cast<double>(source_bytes) * growth *
+                              (png ? kMinLosslessShare : kMinLossyShare));
+}
+
+absl::Status ResultTooLong(int64_t max_bytes, int64_t least_bytes) {
+  return MakeError(
+      absl::StatusCode::kInvalidArgument, ErrorReason::kLimitExceeded,
+      absl::StrCat("the result has ",
+                   least_bytes > 0 ? absl::StrCat("about ", least_bytes, " bytes, ") : "",
+                   "more than ", max_bytes, " bytes; such images belong to UpscaleImage"),
+      {{"maximum", absl::StrCat(max_bytes)}});
 }
 
 }  // namespace upscaled::server

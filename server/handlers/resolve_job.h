@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/image/codec.h"
 #include "server/handlers/handler_environment.h"
@@ -33,5 +34,13 @@ struct ResolvedJob {
 absl::StatusOr<ResolvedJob> ResolveJob(const HandlerEnvironment& environment,
                                        const RequestOptions& options, const ModelChain& models,
                                        const ImageHeader& source);
+
+// Bytes that the result of a source of `source_bytes` has at least: its pixels where they are not
+// compressed, else a small share of the bytes that the source takes for as many pixels.
+int64_t LeastResultBytes(const ImageSpec& source, int64_t source_bytes, const ResolvedJob& job);
+
+// INVALID_ARGUMENT (kLimitExceeded) for a result of more than `max_bytes` in a unary call; of at
+// least `least_bytes`, if that is known.
+absl::Status ResultTooLong(int64_t max_bytes, int64_t least_bytes = 0);
 
 }  // namespace upscaled::server

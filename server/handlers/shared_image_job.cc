@@ -64,6 +64,7 @@ class SharedImageJob {
     if (job_.name_only) return TellName();
     ASSIGN_OR_RETURN(const bool whole, Receive(held));
     if (!whole) return Stream(held);
+    source_bytes_ = static_cast<int64_t>(held.bytes().size());
     source_digest_ = DigestOf(held.bytes());
     RETURN_IF_ERROR(CheckSourceDigest(job_, source_digest_));
     const absl::StatusOr<Digest> key = Key();
@@ -71,6 +72,7 @@ class SharedImageJob {
     key_ = *key;
     ASSIGN_OR_RETURN(const bool known, AnswerAtOnce());
     if (known) return Summary();
+    RETURN_IF_ERROR(CheckResultFits());
     return Share(held.TakeBytes());
   }
 
@@ -101,6 +103,8 @@ class SharedImageJob {
   }
 
   absl::StatusOr<pb::UpscaleSummary> Stream(HeldSource& held) {
+    source_bytes_ = job_.input_bytes;
+    RETURN_IF_ERROR(CheckResultFits());
     return StreamImage(environment_, context_,
                        {.job = job_,
                         .models = models_,
@@ -113,6 +117,13 @@ class SharedImageJob {
   bool MayFindSource() const {
     return job_.source_digest.has_value() && !job_.name_only && !tenant().empty() &&
            sharing_.store() != nullptr;
+  }
+
+  // A result that cannot fit is not computed.
+  absl::Status CheckResultFits() const {
+    const int64_t least = LeastResultBytes(source_.spec, source_bytes_, resolved_);
+    if (job_.max_result_bytes == 0 || least <= job_.max_result_bytes) return absl::OkStatus();
+    return ResultTooLong(job_.max_result_bytes, least);
   }
 
   // A stored result of the source that the client says it has.
@@ -361,6 +372,7 @@ class SharedImageJob {
   const ModelChain models_;
   bool counted_ = false;
   ImageHeader source_;
+  int64_t source_bytes_ = 0;
   Digest source_digest_ = {};
   ResolvedJob resolved_;
   Digest key_ = {};

@@ -12,6 +12,7 @@
 #include "server/base/error.h"
 #include "server/handlers/image_job.h"
 #include "server/handlers/request_options.h"
+#include "server/handlers/resolve_job.h"
 
 namespace upscaled::server {
 namespace {
@@ -97,12 +98,7 @@ class MessageSink final : public ByteSink {
 
   absl::Status Write(std::span<const uint8_t> bytes) override {
     const auto size = static_cast<int64_t>(bytes_.size() + bytes.size());
-    if (size > max_bytes_) {
-      return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kLimitExceeded,
-                       absl::StrCat("the result has more than ", max_bytes_,
-                                    " bytes; such images belong to UpscaleImage"),
-                       {{"maximum", absl::StrCat(max_bytes_)}});
-    }
+    if (size > max_bytes_) return ResultTooLong(max_bytes_);
     bytes_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     return absl::OkStatus();
   }
@@ -111,6 +107,14 @@ class MessageSink final : public ByteSink {
   std::string& bytes_;
   const int64_t max_bytes_;
 };
+
+absl::Status CheckUnarySource(const Limits& limits, int64_t bytes) {
+  if (CheckUnaryBytes(limits, bytes).ok()) return absl::OkStatus();
+  return LimitExceeded(
+      absl::StrCat("the image in a unary call has ", bytes, " bytes, more than the limit of ",
+                   limits.max_unary_bytes, "; UpscaleImage takes larger ones"),
+      bytes, limits.max_unary_bytes, "max-unary-bytes");
+}
 
 absl::StatusOr<pb::UpscaleImageStart> ReadStart(MessageReader<pb::UpscaleImageRequest>& reader) {
   pb::UpscaleImageRequest request;
@@ -212,7 +216,7 @@ absl::Status HandleUpscale(const HandlerEnvironment& environment, CallContext co
   const auto image_bytes = static_cast<int64_t>(request.image().size());
   context.record.received_bytes = image_bytes;
   environment.admission.Receive(context.payer, image_bytes).IgnoreError();
-  RETURN_IF_ERROR(CheckUnaryBytes(environment.admission.limits(), image_bytes));
+  RETURN_IF_ERROR(CheckUnarySource(environment.admission.limits(), image_bytes));
 
   MemorySource source(request.image());
   const int64_t max_result_bytes = kUnaryGrowth * environment.admission.limits().max_unary_bytes;
@@ -220,6 +224,7 @@ absl::Status HandleUpscale(const HandlerEnvironment& environment, CallContext co
   const ImageJob job{.options = std::move(options),
                      .input = source,
                      .output = sink,
+                     .max_result_bytes = max_result_bytes,
                      // The answer and the transport's copy of it, until that has left.
                      .buffer_bytes = static_cast<size_t>(image_bytes + 2 * max_result_bytes),
                      .input_bytes = image_bytes,

@@ -46,6 +46,11 @@ HttpFault NoBodyTaken(const HttpRequest& request) {
 
 }  // namespace
 
+std::string MethodsOf(const HttpRoute& route) {
+  if (route.method != "GET") return route.method;
+  return route.head_only ? "HEAD" : "GET, HEAD";
+}
+
 HttpRouter::HttpRouter(std::string title, std::vector<HttpRoute> routes)
     : routes_(std::move(routes)), welcome_(std::move(title)) {
   size_t width = 0;
@@ -99,8 +104,7 @@ std::string HttpRouter::AllowedMethods(std::string_view path) const {
   std::string methods;
   for (const HttpRoute& route : routes_) {
     if (!Match(route.path, path)) continue;
-    absl::StrAppend(&methods, methods.empty() ? "" : ", ", route.method,
-                    route.method == "GET" ? ", HEAD" : "");
+    absl::StrAppend(&methods, methods.empty() ? "" : ", ", MethodsOf(route));
   }
   return methods;
 }

@@ -28,13 +28,17 @@ struct HttpRoute {
   uint64_t max_body_bytes = 0;  // of `stream`
   // That its callers must have where the port has a guard; nullopt: anybody may call.
   std::optional<Role> role = Role::kAdmin;
-  std::string name = {};  // of its calls, as records have it
+  std::string name = {};   // of its calls, as records have it
+  bool head_only = false;  // a "GET" that takes HEAD and refuses GET itself
 };
 
 // Whether a request may go to its route, which asks for a role; sets its caller. Otherwise what is
 // answered instead. Called on the thread of all connections, before anything of a body is read.
 using HttpGuard =
     std::function<std::optional<HttpFault>(const HttpRoute& route, HttpRequest& request)>;
+
+// The methods that a route takes, as the field Allow names them: "GET, HEAD".
+std::string MethodsOf(const HttpRoute& route);
 
 // Immutable; as thread safe as its handlers.
 class HttpRouter {

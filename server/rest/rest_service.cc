@@ -56,8 +56,7 @@ std::vector<HttpRoute> PreflightRoutes(const std::vector<HttpRoute>& routes, con
   std::map<std::string, std::string> methods;
   for (const HttpRoute& route : routes) {
     std::string& list = methods[route.path];
-    absl::StrAppend(&list, list.empty() ? "" : ", ",
-                    route.method == "GET" ? "GET, HEAD" : route.method);
+    absl::StrAppend(&list, list.empty() ? "" : ", ", MethodsOf(route));
   }
   std::vector<HttpRoute> preflights;
   for (const auto& [path, list] : methods) {
@@ -125,7 +124,8 @@ std::vector<HttpRoute> RestService::CallRoutes() {
            },
        .max_body_bytes = max_body_bytes,
        .role = Role::kUpscale,
-       .name = "Upscale"},
+       .name = "Upscale",
+       .head_only = true},
       {.method = "GET",
        .path = kResultPath,
        .description = "a result that is stored, by its ETag",
@@ -150,10 +150,12 @@ HttpFaultAnswer RestService::FaultAnswer() const {
 }
 
 void RestService::RefuseGet(HttpExchange& exchange) const {
-  const HttpFault fault{405,
-                        MakeError(absl::StatusCode::kUnimplemented, ErrorReason::kUnspecified,
-                                  absl::StrCat("\"", kUpscalePath, "\" takes POST, HEAD, not GET")),
-                        {{"Allow", "POST, HEAD"}}};
+  const std::string allowed = cors_.enabled() ? "POST, HEAD, OPTIONS" : "POST, HEAD";
+  const HttpFault fault{
+      405,
+      MakeError(absl::StatusCode::kUnimplemented, ErrorReason::kUnspecified,
+                absl::StrCat("\"", kUpscalePath, "\" takes ", allowed, ", not GET")),
+      {{"Allow", allowed}}};
   exchange.Send(FaultAnswer()(fault, exchange.request()));
 }
 

@@ -4,17 +4,45 @@
 #include <span>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 #include "engine/image/replay_source.h"
+#include "server/base/error.h"
+#include "server/rest/json_body.h"
 
 namespace upscaled::server {
 namespace {
 
 constexpr size_t kMaxValueBytes = 4096;
 constexpr size_t kReadBytes = size_t{64} << 10;
+
+absl::Status CheckEncoding(const HttpRequest& request) {
+  const absl::string_view encoding =
+      absl::StripAsciiWhitespace(ToAbsl(request.Field("Content-Encoding")));
+  if (encoding.empty() || absl::EqualsIgnoreCase(encoding, "identity")) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kUnimplemented, ErrorReason::kUnsupported,
+                   absl::StrCat("the body has the Content-Encoding \"", encoding.substr(0, 64),
+                                "\"; send it without one"),
+                   {{"field", "Content-Encoding"}});
+}
+
+absl::Status TextTooLong(std::string_view text) {
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kLimitExceeded,
+                   absl::StrCat(ToAbsl(text), " has more than ", Upload::kMaxTextBytes,
+                                " bytes; send a larger image as the body or in a form"),
+                   {{"limit", "text-bytes"}, {"maximum", absl::StrCat(Upload::kMaxTextBytes)}});
+}
+
+absl::Status FileInOtherField(const std::string& name) {
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
+                   absl::StrCat("a file is in the form's field \"", name.substr(0, 64),
+                                "\"; the image's field is called image or file (-F image=@FILE)"),
+                   {{"field", name.substr(0, 64)}});
+}
 
 bool IsImage(const MultipartPart& part) { return part.name == "image" || part.name == "file"; }
 
@@ -78,6 +106,7 @@ Upload::Upload(HttpExchange& exchange, AdmissionController& admission, const Pay
 
 absl::Status Upload::Open(UpscaleParameters& parameters) {
   const HttpRequest& request = exchange_.request();
+  RETURN_IF_ERROR(CheckEncoding(request));
   ParameterReader reader(parameters);
   ASSIGN_OR_RETURN(const std::vector<FormField> query, ParseQuery(request.query));
   for (const FormField& field : query) RETURN_IF_ERROR(reader.Read(field));
@@ -89,14 +118,26 @@ absl::Status Upload::Open(UpscaleParameters& parameters) {
     ASSIGN_OR_RETURN(const std::string boundary, MultipartBoundary(type));
     multipart_.emplace(*body_, boundary);
     RETURN_IF_ERROR(ReadForm(reader));
+  } else if (IsJson(type)) {
+    is_json_ = true;
+    RETURN_IF_ERROR(ReadJson(reader));
   }
-  return parameters.url.empty() ? OpenImage() : CheckNoImage();
+  if (!parameters.url.empty()) RETURN_IF_ERROR(CheckNoImage());
+  if (IsDataUrl(parameters.url)) {
+    ASSIGN_OR_RETURN(const std::string bytes, DecodeDataUrl(parameters.url));
+    parameters.url.clear();
+    RETURN_IF_ERROR(HoldDecoded(bytes));
+  }
+  return parameters.url.empty() ? OpenImage() : absl::OkStatus();
 }
 
 absl::Status Upload::OpenImage() {
-  if (multipart_.has_value()) {
+  const bool in_body = !multipart_.has_value() && !is_json_ && !has_image_;
+  if (!in_body) {
     if (!has_image_) {
-      return InvalidForm("the form has no image: no file field \"image\" or \"file\", and no url");
+      return InvalidForm(is_json_ ? "the JSON has no image: no \"image\" in base64, and no \"url\""
+                                  : "the form has no image: no file field \"image\" or \"file\", "
+                                    "and no url");
     }
     kept_ = std::make_unique<ReplaySource>(std::move(held_), *spooled_);
   } else {
@@ -105,13 +146,13 @@ absl::Status Upload::OpenImage() {
     image_bytes_ = static_cast<int64_t>(std::min(told, kMax));
     RETURN_IF_ERROR(CheckSourceBytes(admission_.limits(), image_bytes_));
   }
-  image_ = std::make_unique<CountedSource>(multipart_.has_value() ? *kept_ : *body_, *this);
+  image_ = std::make_unique<CountedSource>(in_body ? *body_ : *kept_, *this);
   return absl::OkStatus();
 }
 
 absl::Status Upload::CheckNoImage() {
   size_t sent = has_image_ ? 1 : 0;
-  if (!multipart_.has_value()) {
+  if (!multipart_.has_value() && !is_json_) {
     uint8_t first = 0;
     ASSIGN_OR_RETURN(sent, body_->Read({&first, 1}));
   }
@@ -143,6 +184,7 @@ absl::Status Upload::ReadForm(ParameterReader& reader) {
       return InvalidForm(absl::StrCat("the form has more than ", kMaxFormFields, " fields"));
     }
     if (!IsImage(*part)) {
+      if (part->file_name.has_value()) return FileInOtherField(part->name);
       ASSIGN_OR_RETURN(std::string value, ReadValue(*part));
       RETURN_IF_ERROR(reader.Read({part->name, std::move(value)}));
       continue;
@@ -155,6 +197,38 @@ absl::Status Upload::ReadForm(ParameterReader& reader) {
   }
 }
 
+absl::Status Upload::ReadJson(ParameterReader& reader) {
+  RETURN_IF_ERROR(ReserveText());
+  std::string text;
+  std::vector<uint8_t> piece(kReadBytes);
+  while (true) {
+    ASSIGN_OR_RETURN(const size_t count, body_->Read(piece));
+    if (count == 0) break;
+    text.append(reinterpret_cast<const char*>(piece.data()), count);
+    if (text.size() > kMaxTextBytes) return TextTooLong("the JSON");
+  }
+  ASSIGN_OR_RETURN(const JsonBody json, ParseJsonBody(text));
+  for (const FormField& field : json.fields) RETURN_IF_ERROR(reader.Read(field));
+  return json.image.has_value() ? HoldDecoded(*json.image) : absl::OkStatus();
+}
+
+absl::Status Upload::HoldDecoded(std::string_view bytes) {
+  held_.assign(bytes.begin(), bytes.end());
+  spooled_ = std::make_unique<SpooledSource>(exchange_.MakeSpool());
+  image_bytes_ = static_cast<int64_t>(bytes.size());
+  has_image_ = true;
+  return CheckSourceBytes(admission_.limits(), image_bytes_);
+}
+
+absl::Status Upload::ReserveText() {
+  if (text_memory_.holds()) return absl::OkStatus();
+  const uint64_t told = exchange_.request().content_length.value_or(kMaxTextBytes);
+  const auto bytes = static_cast<int64_t>(std::min<uint64_t>(told, kMaxTextBytes));
+  // The text, which grows by doubling, a value of it, and that decoded.
+  ASSIGN_OR_RETURN(text_memory_, admission_.Reserve({.memory_bytes = 4 * bytes, .payer = payer_}));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::string> Upload::ReadValue(const MultipartPart& part) {
   std::string value;
   uint8_t bytes[512];
@@ -162,7 +236,11 @@ absl::StatusOr<std::string> Upload::ReadValue(const MultipartPart& part) {
     ASSIGN_OR_RETURN(const size_t count, multipart_->Read(bytes));
     if (count == 0) return value;
     value.append(reinterpret_cast<const char*>(bytes), count);
-    if (value.size() > kMaxValueBytes) {
+    if (value.size() <= kMaxValueBytes) continue;
+    if (IsDataUrl(value)) {
+      RETURN_IF_ERROR(ReserveText());
+      if (value.size() > kMaxTextBytes) return TextTooLong("the data: URL");
+    } else {
       return InvalidForm(absl::StrCat("the field \"", part.name.substr(0, 64), "\" has more than ",
                                       kMaxValueBytes,
                                       " bytes; the image's is called image or file"));
@@ -207,7 +285,7 @@ absl::Status Upload::KeepBeginning() {
 
 std::optional<Digest> Upload::digest() const {
   constexpr absl::string_view kAlgorithm = "sha-256=:";
-  if (multipart_.has_value() || fetched_ != nullptr) return std::nullopt;
+  if (multipart_.has_value() || is_json_ || has_image_ || fetched_ != nullptr) return std::nullopt;
   const absl::string_view field = ToAbsl(exchange_.request().Field("Content-Digest"));
   const size_t begin = field.find(kAlgorithm);
   if (begin == absl::string_view::npos) return std::nullopt;

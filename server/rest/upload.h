@@ -25,26 +25,30 @@
 
 namespace upscaled::server {
 
-// The image is the body itself, or a part "image" or "file" of multipart/form-data, or stands at a
-// URL that the fields name. Fields of a form may stand on both sides of the image, as curl's users
-// write them. So the whole form is read before the image is: it waits in memory up to
-// kMaxHeldBytes, the rest of it on the disk (BodySpool).
+// The image is the body itself, or a part "image" or "file" of multipart/form-data, or base64 text
+// in JSON or in a data: URL, or stands at a URL that the fields name. Fields of a form may stand on
+// both sides of the image, as curl's users write them. So the whole form is read before the image
+// is: it waits in memory up to kMaxHeldBytes, the rest of it on the disk (BodySpool).
 class Upload {
  public:
   static constexpr size_t kMaxHeldBytes = size_t{8} << 20;
+  // Bytes of a body of JSON, and of a data: URL.
+  static constexpr size_t kMaxTextBytes = size_t{16} << 20;
 
   // `on_first_bytes` is called once, when the first bytes of the body, or its end, are there. All
   // must outlive it.
   Upload(HttpExchange& exchange, AdmissionController& admission, const Payer& payer,
          RequestRecord& record, std::function<void()> on_first_bytes);
 
-  // Reads the query and the whole form. INVALID_ARGUMENT (kInvalidOption) for what ParameterReader
+  // Reads the query and the whole form, or the JSON. UNIMPLEMENTED (kUnsupported) for a body with a
+  // Content-Encoding. INVALID_ARGUMENT (kInvalidOption) for what ParameterReader
   // and MultipartReader refuse, and for no or a second image; (kLimitExceeded) for an image that is
   // too large; as Reserve and BodySpool where it cannot be kept; as HttpExchange::Read.
   absl::Status Open(UpscaleParameters& parameters);
 
-  // After Open, where the fields name a URL, which image() then reads. `fetcher` and `cancellation`
-  // must outlive this. As Fetcher and Reserve; as Open for an image that is too large.
+  // After Open, where the fields name a URL (but no data: URL, which Open reads), which image()
+  // then reads. `fetcher` and `cancellation` must outlive this. As Fetcher and Reserve; as Open for
+  // an image that is too large.
   absl::Status Fetch(const std::string& url, const Fetcher& fetcher, Cancellation& cancellation);
 
   // To be told how many bytes of the image have been read, by whoever reads it.
@@ -70,6 +74,11 @@ class Upload {
   class CountedSource;
 
   absl::Status ReadForm(ParameterReader& reader);
+  absl::Status ReadJson(ParameterReader& reader);
+  // Memory for a text that holds an image, once.
+  absl::Status ReserveText();
+  // Makes `bytes`, decoded from text, the form's image.
+  absl::Status HoldDecoded(std::string_view bytes);
   absl::Status OpenImage();     // that is sent
   absl::Status CheckNoImage();  // that nothing is sent beside a URL
   absl::StatusOr<std::string> ReadValue(const MultipartPart& part);
@@ -83,8 +92,9 @@ class Upload {
   RequestRecord& record_;
   const std::unique_ptr<ByteSource> body_;
   std::optional<MultipartReader> multipart_;
-  AdmissionController::Reservation held_memory_, fetch_memory_;
-  bool has_image_ = false;  // the form
+  AdmissionController::Reservation held_memory_, text_memory_, fetch_memory_;
+  bool is_json_ = false;
+  bool has_image_ = false;  // the form, the JSON or a data: URL
   std::vector<uint8_t> held_;
   std::string file_name_;
   std::function<void(int64_t)> on_received_;

@@ -20,12 +20,13 @@ constexpr size_t kQueuedMessageBytes = 256;
 
 absl::Status CheckMessageBytes(size_t bytes, size_t max_bytes, const std::string& method) {
   if (bytes <= max_bytes) return absl::OkStatus();
-  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kLimitExceeded,
-                   absl::StrCat("the message has ", bytes, " bytes, more than the ", max_bytes,
-                                " that ", method, " takes here"),
-                   {{"limit", "message-bytes"},
-                    {"value", absl::StrCat(bytes)},
-                    {"maximum", absl::StrCat(max_bytes)}});
+  return MakeError(
+      absl::StatusCode::kInvalidArgument, ErrorReason::kLimitExceeded,
+      absl::StrCat("the message has ", bytes, " bytes, more than the ", max_bytes, " that ", method,
+                   " takes here", method == "Upscale" ? "; UpscaleImage takes larger images" : ""),
+      {{"limit", "message-bytes"},
+       {"value", absl::StrCat(bytes)},
+       {"maximum", absl::StrCat(max_bytes)}});
 }
 
 // A message of more than 2 GiB does not serialise, and none is made.

@@ -382,6 +382,22 @@ TEST_F(InvalidTest, UnaryResultsThatNeedAStream) {
   grpc::ClientContext context;
   const grpc::Status status = server.stub().Upscale(&context, request, &response);
   EXPECT_TRUE(IsError(status, StatusCode::INVALID_ARGUMENT, "LIMIT_EXCEEDED", "UpscaleImage"));
+  EXPECT_EQ(server.gate().tiles_passed(), kWarmUpTiles) << "it is refused before it is computed";
+}
+
+TEST_F(InvalidTest, UnarySourcesThatNeedAStream) {
+  ServerConfig config = TestConfig();
+  config.limits.max_unary_bytes = 100'000;
+  TestServer server(config);
+  for (const size_t bytes : {size_t{100'001}, size_t{300'000}}) {  // the image, the message
+    pb::UpscaleRequest request;
+    request.set_image(std::string(bytes, 'x'));
+    pb::UpscaleResponse response;
+    grpc::ClientContext context;
+    EXPECT_TRUE(IsError(server.stub().Upscale(&context, request, &response),
+                        StatusCode::INVALID_ARGUMENT, "LIMIT_EXCEEDED", "UpscaleImage"))
+        << bytes;
+  }
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 #include "server/rest/upscale_call.h"
 
+#include <tuple>
+
+#include "absl/strings/escaping.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -152,6 +155,73 @@ TEST_F(UpscaleCallTest, RefusesBadForms) {
     EXPECT_EQ(Reason(*env_.Post("", FormOf(parts), kForm), 400), "INVALID_OPTION");
   }
   EXPECT_EQ(Reason(*env_.Post("", "no form", kForm), 400), "INVALID_OPTION");
+}
+
+TEST_F(UpscaleCallTest, ReadsJsonAndDataUrls) {
+  const std::string image = PngOf(30, 20);
+  const std::string expected = env_.Post("scale=1.5", image)->body();
+  const std::string base64 = absl::Base64Escape(image);
+  const std::string url = "data:image/png;base64," + base64;
+  const std::vector<HttpField> json = {{"Content-Type", "application/json; charset=utf-8"}};
+  for (const auto& [query, body, fields] :
+       {std::tuple{std::string(), R"({"image": ")" + base64 + R"(", "scale": 1.5})", json},
+        {"scale=1.5", R"({"image": ")" + url + R"("})", json},
+        {"", R"({"scale": "1.5", "url": ")" + url + R"("})", json},
+        {"scale=1.5&url=" + url, "", std::vector<HttpField>()},
+        {"", FormOf({{"scale", "1.5"}, {"url", url}}), kForm}}) {
+    const auto client = env_.Post(query, body, fields);
+    EXPECT_EQ(client->status(), 200) << client->body();
+    EXPECT_TRUE(client->body() == expected) << query;
+  }
+  for (const char* body :
+       {"{}", "[]", "{\"image\": 7}", "{\"image\": \"QQ==\", \"url\": \"data:;base64,QQ==\"}",
+        "{\"sacle\": 2}", "{\"scale\": 2, \"scale\": 3}", "{\"image\": {}}"}) {
+    EXPECT_EQ(Reason(*env_.Post("", body, json), 400), "INVALID_OPTION") << body;
+  }
+  EXPECT_EQ(Reason(*env_.Post("url=" + url, image), 400), "INVALID_OPTION") << "two images";
+  const std::string large = R"({"image": ")" + std::string(Upload::kMaxTextBytes, 'A') + R"("})";
+  const auto refused = env_.Post("", large, json);
+  EXPECT_EQ(Reason(*refused, 413), "LIMIT_EXCEEDED");
+  EXPECT_THAT(refused->body(), HasSubstr("16777216"));
+}
+
+TEST_F(UpscaleCallTest, TakesALargeDataUrlOfAForm) {
+  std::string image = PngOf(8, 8);
+  image.resize(1'000'000, 'x');
+  const FormPart url{"url", "data:image/png;base64," + absl::Base64Escape(image)};
+  const auto client = env_.Post("", FormOf({url}), kForm);
+  EXPECT_EQ(client->status(), 200) << client->body();
+}
+
+TEST_F(UpscaleCallTest, RefusesEncodedBodies) {
+  const std::string image = PngOf(8, 8);
+  for (const char* encoding : {"gzip", "br", "deflate", "GZIP, identity"}) {
+    const auto client = env_.Post("", image, {{"Content-Encoding", encoding}});
+    EXPECT_EQ(Reason(*client, 415), "UNSUPPORTED") << encoding;
+    EXPECT_THAT(client->body(), HasSubstr("Content-Encoding"));
+  }
+  EXPECT_EQ(env_.Post("", image, {{"Content-Encoding", "identity"}})->status(), 200);
+}
+
+TEST_F(UpscaleCallTest, NamesTheFieldThatAnImageBelongsInto) {
+  const auto client = env_.Post("", FormOf({{"upload", PngOf(8, 8), true}}), kForm);
+  EXPECT_EQ(Reason(*client, 400), "INVALID_OPTION");
+  EXPECT_THAT(client->body(), HasSubstr("-F image=@FILE"));
+}
+
+TEST_F(UpscaleCallTest, NamesWhatIsNoImage) {
+  const std::pair<std::string, const char*> kBodies[] = {
+      {"GIF89a\1\1", "this is GIF"},
+      {"<!doctype html><html>", "this is an HTML page"},
+      {R"({"image": "iVBORw0KGgo"})", "this is JSON"},
+      {absl::Base64Escape(PngOf(8, 8)), "this is a PNG in base64 text"},
+      {"\x89PNG\n\x1a\n" + PngOf(8, 8).substr(8), "--data-binary"},
+      {"\x1f\x8b\x08 compressed", "this is gzip"}};
+  for (const auto& [body, message] : kBodies) {
+    const auto client = env_.Post("", body);
+    EXPECT_EQ(Reason(*client, 422), "INVALID_IMAGE") << message;
+    EXPECT_THAT(client->body(), HasSubstr(message));
+  }
 }
 
 TEST_F(UpscaleCallTest, GivesProblems) {
