@@ -1,10 +1,8 @@
 #include "engine/model/aliases.h"
 
-#include <functional>
-
 #include "absl/strings/str_cat.h"
-#include "engine/base/repeated_key.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/unique_json.h"
 #include "engine/model/json_shape.h"
 #include "engine/model/quote.h"
 #include "engine/model/text.h"
@@ -13,16 +11,13 @@
 namespace upscaled {
 
 absl::StatusOr<AliasMap> ParseAliases(std::string_view json) {
-  using Json = nlohmann::json;
   RETURN_IF_ERROR(CheckJsonShape(json));
-  RepeatedKey repeated;
-  const Json document = Json::parse(json, std::ref(repeated), /*allow_exceptions=*/false);
+  const auto [document, repeated] = ParseUniqueJson(json);
   if (!document.is_object()) {
     return absl::InvalidArgumentError("is no JSON object of aliases and their models");
   }
-  if (repeated.found()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("has the alias ", Quote(*repeated.found()), " twice"));
+  if (repeated) {
+    return absl::InvalidArgumentError(absl::StrCat("has the alias ", Quote(*repeated), " twice"));
   }
   AliasMap aliases;
   for (const auto& [alias, model] : document.items()) {

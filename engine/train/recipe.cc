@@ -1,14 +1,13 @@
 #include "engine/train/recipe.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/files.h"
-#include "engine/base/repeated_key.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/unique_json.h"
 #include "engine/model/json_shape.h"
 #include "nlohmann/json.hpp"
 
@@ -94,11 +93,10 @@ absl::Status ParseDegradation(const DegradationKey& key, const Json& json, Degra
 
 absl::StatusOr<Recipe> Parse(const std::string& text) {
   RETURN_IF_ERROR(CheckJsonShape(text));
-  RepeatedKey repeated;
-  const Json json = Json::parse(text, std::ref(repeated), /*allow_exceptions=*/false);
+  const auto [json, repeated] = ParseUniqueJson(text);
   if (!json.is_object()) return absl::InvalidArgumentError("is no JSON object");
-  if (repeated.found()) {
-    return absl::InvalidArgumentError(absl::StrCat("has the key '", *repeated.found(), "' twice"));
+  if (repeated) {
+    return absl::InvalidArgumentError(absl::StrCat("has the key '", *repeated, "' twice"));
   }
   std::vector<std::string> known = {kReductionsKey, kColoursKey};
   for (const DegradationKey& key : kDegradations) known.push_back(key.name);

@@ -1,15 +1,15 @@
 #include "server/identity/strict_json.h"
 
 #include <algorithm>
-#include <functional>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "engine/base/repeated_key.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
+#include "engine/base/unique_json.h"
 #include "server/identity/api_key.h"
 
 namespace upscaled::server {
@@ -29,13 +29,12 @@ std::string Shown(std::string_view text) {
 }
 
 absl::StatusOr<json> ParseStrictJson(std::string_view text) {
-  RepeatedKey twice;
   try {  // nlohmann reports by exceptions
-    json root = json::parse(text, std::ref(twice));
-    if (twice.found()) {
-      return Wrong(absl::StrCat("the field ", Shown(*twice.found()), " is given twice"));
+    UniqueJson parsed = ParseUniqueJson(text, /*throws=*/true);
+    if (parsed.repeated_key) {
+      return Wrong(absl::StrCat("the field ", Shown(*parsed.repeated_key), " is given twice"));
     }
-    return root;
+    return std::move(parsed.document);
   } catch (const json::exception& error) {
     // The rest of the message repeats the text, which may hold a key that somebody has put there.
     const std::string_view what = error.what();

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/base/repeated_key.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/unique_json.h"
 #include "engine/model/json_shape.h"
 #include "engine/model/limits.h"
 #include "engine/model/quote.h"
@@ -127,12 +126,13 @@ class Safetensors final : public TensorFile {
 
 absl::StatusOr<Json> ParseHeader(std::string_view text) {
   RETURN_IF_ERROR(CheckJsonShape(text));
-  RepeatedKey twice;
-  Json header = Json::parse(text, std::ref(twice), /*allow_exceptions=*/false);
-  if (!header.is_object()) return absl::InvalidArgumentError("the header is no JSON object");
-  if (!twice.found()) return header;
+  UniqueJson header = ParseUniqueJson(text);
+  if (!header.document.is_object()) {
+    return absl::InvalidArgumentError("the header is no JSON object");
+  }
+  if (!header.repeated_key) return std::move(header.document);
   return absl::InvalidArgumentError(
-      absl::StrCat("the header has ", Quote(*twice.found()), " twice"));
+      absl::StrCat("the header has ", Quote(*header.repeated_key), " twice"));
 }
 
 }  // namespace
