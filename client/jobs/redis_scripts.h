@@ -1,7 +1,7 @@
 // Scripts in Lua that RedisQueue has Redis run. KEYS[1] is the prefix of all keys: `prefix`:due is
 // the stream, whose entries hold a job's id; :job:ID a hash; :waiting, :running, ... and :all
 // sorted sets of ids by number of submission; :later one by the time when a job is due, in
-// microseconds.
+// microseconds. :dropped counts entries of jobs that are gone: evicted, expired or deleted by hand.
 #pragma once
 
 namespace upscaled::client {
@@ -27,6 +27,16 @@ end
 local function drop(entry)
   redis.call('XACK', due, group, entry)
   redis.call('XDEL', due, entry)
+end
+local function is_there(id) return id and redis.call('HEXISTS', job_key(id), 'state') == 1 end
+-- What is left of a job that is gone.
+local function forget(id)
+  redis.call('INCR', prefix .. ':dropped')
+  if not id then return end
+  redis.call('DEL', job_key(id))
+  for _, set in ipairs({'all', 'waiting', 'running', 'done', 'failed', 'cancelled', 'later'}) do
+    redis.call('ZREM', prefix .. ':' .. set, id)
+  end
 end
 local function append(id)
   redis.call('HSET', job_key(id), 'entry', redis.call('XADD', due, '*', 'id', id))
@@ -56,31 +66,41 @@ end
 return 'ok'
 )lua";
 
-// ARGV: milliseconds. First those of silent workers, which XAUTOCLAIM finds, then new ones.
+// ARGV: milliseconds. First those of silent workers, which XAUTOCLAIM finds, then new ones. Entries
+// of jobs that are gone are dropped, so many of them in one call at most that it stays short.
 inline constexpr char kRedisLease[] = R"lua(
 if redis.call('EXISTS', due) == 0 or #redis.call('XINFO', 'GROUPS', due) == 0 then
   redis.call('XGROUP', 'CREATE', due, group, '0', 'MKSTREAM')
 end
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', later, '-inf', now_us(), 'LIMIT', 0, 100)) do
   redis.call('ZREM', later, id)
-  append(id)
+  if is_there(id) then append(id) else forget(id) end
 end
-local entry, cursor = nil, '0-0'
-repeat  -- each looks at a few entries
-  local claimed = redis.call('XAUTOCLAIM', due, group, consumer, ARGV[1], cursor, 'COUNT', 1)
-  cursor, entry = claimed[1], claimed[2][1]
-until entry or cursor == '0-0'
-if not entry then
+local function next_entry()
+  local entry, cursor = nil, '0-0'
+  repeat  -- each looks at a few entries
+    local claimed = redis.call('XAUTOCLAIM', due, group, consumer, ARGV[1], cursor, 'COUNT', 1)
+    cursor, entry = claimed[1], claimed[2][1]
+  until entry or cursor == '0-0'
+  if entry then return entry end
   local read = redis.call('XREADGROUP', 'GROUP', group, consumer, 'COUNT', 1, 'STREAMS', due, '>')
-  entry = read and read[1][2][1]
+  return read and read[1][2][1]
 end
-if not entry then return {} end
-local id = entry[2][2]
-local key = job_key(id)
-move(id, 'running')
-redis.call('HDEL', key, 'tiles_done', 'tiles')
-return {id, redis.call('HGET', key, 'task'), redis.call('HINCRBY', key, 'deliveries', 1),
-        redis.call('HINCRBY', key, 'lease', 1)}
+for _ = 1, 1000 do
+  local entry = next_entry()
+  if not entry then return {} end
+  local id = entry[2] and entry[2][2]
+  if is_there(id) then
+    local key = job_key(id)
+    move(id, 'running')
+    redis.call('HDEL', key, 'tiles_done', 'tiles')
+    return {id, redis.call('HGET', key, 'task'), redis.call('HINCRBY', key, 'deliveries', 1),
+            redis.call('HINCRBY', key, 'lease', 1)}
+  end
+  drop(entry[1])
+  forget(id)
+end
+return {}
 )lua";
 
 // ARGV of these: id, lease, ...; of this one then the tiles that are done, and all. A claim without

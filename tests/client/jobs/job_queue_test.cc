@@ -326,6 +326,53 @@ TEST(BrokerQueueTest, SaysWhatIsWrong) {
 }
 
 #ifdef UPSCALED_REDIS
+// The answer's first line to a command that is given to the broker of `url`.
+std::string Tell(const std::string& url, const std::string& command) {
+  const size_t begin = url.find("127.0.0.1:") + 10;
+  sockaddr_in address = {.sin_family = AF_INET,
+                         .sin_port = htons(static_cast<uint16_t>(std::stoi(url.substr(begin))))};
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  const std::string line = command + "\r\n";
+  EXPECT_EQ(send(fd.get(), line.data(), line.size(), MSG_NOSIGNAL), std::ssize(line));
+  std::string answer;
+  for (char byte = 0; recv(fd.get(), &byte, 1, 0) == 1 && byte != '\r';) answer.push_back(byte);
+  return answer;
+}
+
+TEST(RedisQueueTest, DropsAndCountsEntriesOfJobsThatAreGone) {
+  const RedisServer& server = Broker<RedisServer>();
+  if (!server.running()) GTEST_SKIP() << "needs redis-server";
+  const std::string prefix = RandomUuid(), url = server.url("redis", prefix);
+  FakeClock clock;
+  const auto queue = OpenQueue(url, clock);
+  ASSERT_TRUE(queue.ok()) << queue.status();
+  constexpr int kGone = 1200;  // more than one call drops
+  std::vector<NewJob> jobs;
+  for (int i = 0; i < kGone; ++i) jobs.push_back({.id = absl::StrCat("gone", i), .task = "t"});
+  jobs.push_back({.id = "mine", .task = "the task"});
+  ASSERT_TRUE((*queue)->Enqueue(jobs).ok());
+  const auto later = (*queue)->Lease(kTerm);  // is due again when its job is gone
+  ASSERT_TRUE(later.ok() && later->has_value());
+  ASSERT_TRUE((*queue)->Retry(**later, "", absl::ZeroDuration()).ok());
+  for (int i = 0; i < kGone; ++i) {
+    EXPECT_EQ(Tell(url, absl::StrCat("DEL ", prefix, ":job:gone", i)), ":1");
+  }
+  absl::StatusOr<std::optional<LeasedJob>> leased = std::nullopt;
+  for (int calls = 0; calls < 3 && !leased->has_value(); ++calls) {
+    leased = (*queue)->Lease(kTerm);
+    ASSERT_TRUE(leased.ok()) << leased.status();
+  }
+  ASSERT_TRUE(leased->has_value());
+  EXPECT_EQ((*leased)->id, "mine");
+  EXPECT_EQ((*leased)->task, "the task");
+  const auto none = (*queue)->Lease(kTerm);
+  EXPECT_TRUE(none.ok() && !none->has_value()) << none.status();
+  EXPECT_EQ(Tell(url, absl::StrCat("GET ", prefix, ":dropped")), absl::StrCat("$", 4));
+  EXPECT_THAT(*(*queue)->Count(), ElementsAre(Pair(JobState::kRunning, 1)));
+}
+
 TEST(RedisQueueTest, OneCallWaitsForASilentBrokerAndNotEach) {
   const UniqueFd broker(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_in address = {.sin_family = AF_INET};
