@@ -28,15 +28,18 @@ JobProgress LeaseKeeper::progress() const {
 
 void LeaseKeeper::Run(std::stop_token done) {
   JobProgress told;
-  absl::Time next = clock_.Now() + term_ / 3;
+  // Counted in sleep, which the system's clock does not shorten or prolong when it is set.
+  absl::Duration left = term_ / 3;
   while (true) {
-    clock_.Sleep(std::min(kProgressInterval, next - clock_.Now()), done);
+    const absl::Duration sleep = std::min(kProgressInterval, left);
+    clock_.Sleep(sleep, done);
     if (done.stop_requested()) return;
+    left -= sleep;
     const JobProgress now = progress();
-    if (now == told && clock_.Now() < next) continue;
+    if (now == told && left > absl::ZeroDuration()) continue;
     if (!Beat(now)) return;
     told = now;
-    next = clock_.Now() + term_ / 3;
+    left = term_ / 3;
   }
 }
 

@@ -55,7 +55,7 @@ ErrorReason ReasonOfCode(absl::StatusCode code) {
     case absl::StatusCode::kOk:
       return ErrorReason::kUnspecified;
     default:
-      return ErrorReason::kDeviceFailure;
+      return ErrorReason::kInternal;
   }
 }
 

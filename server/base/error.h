@@ -57,7 +57,7 @@ absl::Status MakeOverloaded(std::string_view message, absl::Duration retry_delay
 absl::Status WithReason(absl::Status status, ErrorReason reason);
 
 // The reason that `status` carries, else what its code says: CANCELLED is kCancelled, INTERNAL
-// kDeviceFailure, ... kUnspecified for OK.
+// kInternal, ... kUnspecified for OK.
 ErrorReason ReasonOf(const absl::Status& status);
 ErrorMetadata MetadataOf(const absl::Status& status);
 std::optional<absl::Duration> RetryDelayOf(const absl::Status& status);

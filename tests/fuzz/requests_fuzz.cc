@@ -172,7 +172,8 @@ class FakeWriter final : public MessageWriter<Response> {
 void CheckError(absl::StatusCode code, ErrorReason reason) {
   Require(code == absl::StatusCode::kInvalidArgument || code == absl::StatusCode::kNotFound ||
           code == absl::StatusCode::kUnimplemented || code == absl::StatusCode::kCancelled);
-  Require(reason != ErrorReason::kUnspecified && reason != ErrorReason::kDeviceFailure);
+  Require(reason != ErrorReason::kUnspecified && reason != ErrorReason::kDeviceFailure &&
+          reason != ErrorReason::kInternal);
 }
 
 void CheckImageResponses(const absl::Status& status,

@@ -43,7 +43,7 @@ TEST(ErrorTest, StatusesWithoutAReasonGetTheirCodes) {
   EXPECT_EQ(ReasonOf(absl::DeadlineExceededError("")), ErrorReason::kDeadline);
   EXPECT_EQ(ReasonOf(absl::InvalidArgumentError("")), ErrorReason::kInvalidOption);
   EXPECT_EQ(ReasonOf(absl::UnimplementedError("")), ErrorReason::kUnsupported);
-  EXPECT_EQ(ReasonOf(absl::InternalError("")), ErrorReason::kDeviceFailure);
+  EXPECT_EQ(ReasonOf(absl::InternalError("")), ErrorReason::kInternal);
   EXPECT_THAT(MetadataOf(absl::InternalError("")), IsEmpty());
 }
 
