@@ -35,10 +35,11 @@ std::string_view SandboxModeName(SandboxMode mode);  // "auto", "on", "off"
 // Valid by construction through ParseConfig; config/settings.cc documents each one.
 struct ServerConfig {
   std::string listen = "127.0.0.1:8001";
-  std::string http = "127.0.0.1:8000";    // empty: no HTTP port
-  std::string admin = "127.0.0.1:8002";   // empty: no administration port
-  bool web = true;                        // the page and the documentation on the HTTP port
-  std::vector<std::string> cors_origins;  // of pages that may call it; "*": any
+  std::string http = "127.0.0.1:8000";       // empty: no HTTP port
+  std::string admin = "127.0.0.1:8002";      // empty: no administration port
+  bool web = true;                           // the page and the documentation on the HTTP port
+  std::vector<std::string> cors_origins;     // of pages that may call it; "*": any
+  std::vector<std::string> trusted_proxies;  // addresses and networks, or "unix"
   absl::Duration max_connection_age = absl::InfiniteDuration();
   absl::Duration idle_timeout = absl::Minutes(5);  // of gRPC connections without calls
   int max_connections = 4096;                      // of each port

@@ -13,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
+#include "server/base/address_prefix.h"
 #include "server/base/endpoint.h"
 #include "server/config/places.h"
 #include "server/config/values.h"
@@ -244,6 +245,12 @@ void AddListening(SettingList& list, ServerConfig& config) {
                 "origin of web pages that may call the HTTP port (https://example.org), or * for "
                 "any; may be given several times (in the environment: separated by commas)",
                 config.cors_origins, ',', CheckOrigin);
+  list.Repeated("trusted-proxies", "NETWORK",
+                "address or network (10.0.0.0/8) of proxies, or unix, whose X-Forwarded-For or "
+                "Forwarded names the clients that limits, fairness and logs count; may be given "
+                "several times (in the environment: separated by commas)",
+                config.trusted_proxies, ',',
+                [](const std::string& text) { return ParseAddressPrefix(text).status(); });
   list.Address("admin",
                "address for operators, or off: metrics and health over HTTP, AdminService and "
                "reflection over gRPC; with TLS as the others, unless it is a loopback address or a "

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/time/time.h"
 #include "engine/base/clock.h"
@@ -30,6 +31,10 @@ struct CallEnvironment {
   absl::Duration stall_timeout;
   // The client that the transport knows by this name. Thread safe.
   std::function<PeerAddress(const std::string& transport_name)> peer;
+  // TrustedProxies::ClientOf; null: no proxy is trusted. Thread safe.
+  std::function<std::string(const PeerAddress& peer, std::string_view x_forwarded_for,
+                            std::string_view forwarded)>
+      client_of = nullptr;
   const Authenticator* authenticator = nullptr;  // null: anybody may call
   std::optional<double> trace_ratio;             // as ContinueTrace's
 };

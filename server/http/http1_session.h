@@ -96,6 +96,8 @@ class Http1Session final : public HttpSession, public HttpSocketOwner {
   }
   void ReadHeader();
   void OnHeaderLate();
+  // The host of the client that a request comes from, perhaps through proxies.
+  std::string ClientOf(const HttpRequest& request) const;
   void Handle();
   void Dispatch(const std::variant<const HttpRoute*, HttpFault>& found);
   void Refuse(const HttpFault& fault, const HttpRequest& request);

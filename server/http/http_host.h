@@ -15,6 +15,7 @@
 #include "server/http/http_session_list.h"
 #include "server/http/http_thread_link.h"
 #include "server/net/connection_table.h"
+#include "server/net/trusted_proxies.h"
 
 namespace upscaled::server {
 
@@ -35,6 +36,7 @@ struct HttpHost {
   const HttpFaultAnswer fault_answer;
   ConnectionTable& table;
   // Set before the first session.
+  const TrustedProxies* proxies = nullptr;  // null: none is trusted
   std::shared_ptr<HttpThreadLink> link;
   std::shared_ptr<BodyRoom> room;
   std::atomic<bool> draining = false;  // no connection is kept

@@ -23,6 +23,15 @@ std::string_view HttpRequest::Field(std::string_view name) const {
   return "";
 }
 
+std::string HttpRequest::AllFields(std::string_view name) const {
+  std::string values;
+  for (const HttpField& field : fields) {
+    if (!absl::EqualsIgnoreCase(field.name, ToAbsl(name))) continue;
+    absl::StrAppend(&values, values.empty() ? "" : ", ", field.value);
+  }
+  return values;
+}
+
 std::string_view HttpRequest::OnlyField(std::string_view name) const {
   const auto is_it = [name](const HttpField& field) {
     return absl::EqualsIgnoreCase(field.name, ToAbsl(name));

@@ -35,6 +35,8 @@ struct HttpRequest {
 
   // The first value of that name, whatever its case; "" where there is none.
   std::string_view Field(std::string_view name) const;
+  // The values of all fields of that name, in their order, with commas between them.
+  std::string AllFields(std::string_view name) const;
   // Likewise, but "" where there are several.
   std::string_view OnlyField(std::string_view name) const;
 };

@@ -22,6 +22,7 @@ class ListeningHttpServer final : public HttpServer {
         on_http2_(std::move(options.on_http2)),
         host_(options.limits, std::move(options.title), std::move(options.routes),
               std::move(options.guard), std::move(options.fault_answer), table) {
+    host_.proxies = options.proxies;
     host_.link = std::make_shared<HttpThreadLink>(thread_);
     disk_link_ = host_.link;
     if (options.bodies.spool_bytes > 0) {

@@ -16,6 +16,7 @@
 #include "server/net/connection_table.h"
 #include "server/net/listener.h"
 #include "server/net/tls_context.h"
+#include "server/net/trusted_proxies.h"
 
 namespace upscaled::server {
 
@@ -25,6 +26,7 @@ struct HttpServerOptions {
   std::vector<HttpRoute> routes;
   HttpGuard guard;  // null: anybody may call
   HttpFaultAnswer fault_answer = FaultText;
+  const TrustedProxies* proxies = nullptr;  // null: none is trusted; outlives the server
   HttpLimits limits;
   BodyRoomOptions bodies;
   // Not null: HTTPS, with the certificates that it has when a connection begins. Outlives the

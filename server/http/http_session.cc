@@ -136,10 +136,16 @@ void Http1Session::OnHeaderLate() {
          parser_->parsed().request);
 }
 
+std::string Http1Session::ClientOf(const HttpRequest& request) const {
+  if (host_.proxies == nullptr) return peer_.host;
+  return host_.proxies->ClientOf(peer_, request.AllFields("X-Forwarded-For"),
+                                 request.AllFields("Forwarded"));
+}
+
 void Http1Session::Handle() {
   ParsedHttpRequest& parsed = parser_->parsed();
   HttpRequest request = std::move(parsed.request);
-  request.peer = peer_.host;
+  request.peer = ClientOf(request);
   request.certificate_names = peer_.certificate_names;
   auto found = host_.router.Find(request);
   const HttpRoute* const* const route = std::get_if<const HttpRoute*>(&found);

@@ -34,6 +34,15 @@ absl::Status Draining() {
                    "the server is shutting down");
 }
 
+// The settings have been checked.
+TrustedProxies ProxiesOf(const ServerConfig& config) {
+  std::vector<AddressPrefix> prefixes;
+  for (const std::string& text : config.trusted_proxies) {
+    if (const auto prefix = ParseAddressPrefix(text); prefix.ok()) prefixes.push_back(*prefix);
+  }
+  return TrustedProxies(std::move(prefixes));
+}
+
 // Third parties' exceptions as a Status.
 absl::Status Try(const std::function<absl::Status()>& action) try {
   return action();
@@ -68,6 +77,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   }
   server->OpenResults(tuner == nullptr ? std::function<std::string()>()
                                        : [tuner] { return tuner->table().Choices(); });
+  if (!config.trusted_proxies.empty()) {
+    server->calls_.client_of = [&proxies = server->proxies_](auto&&... arguments) {
+      return proxies.ClientOf(arguments...);
+    };
+  }
   RETURN_IF_ERROR(server->OpenIdentity());
   RETURN_IF_ERROR(server->OpenRecords());
   RETURN_IF_ERROR(server->OpenJobs());
@@ -102,6 +116,7 @@ Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
       grpc_connections_(ConnectionLimitsOf(config_)),
       http_connections_(ConnectionLimitsOf(config_)),
       admin_connections_(ConnectionLimitsOf(config_)),
+      proxies_(ProxiesOf(config_)),
       offences_(logger_, clock_, "ended a connection"),
       denials_(logger_, clock_, "refused a caller"),
       job_troubles_(logger_, clock_, "trouble with the queue of jobs or their store"),

@@ -39,6 +39,7 @@
 #include "server/net/peer_names.h"
 #include "server/net/periodic_task.h"
 #include "server/net/tls_context.h"
+#include "server/net/trusted_proxies.h"
 #include "server/readiness/readiness.h"
 #include "server/readiness/resource_watch.h"
 #include "server/rest/rest_service.h"
@@ -148,6 +149,7 @@ class Server {
   std::unique_ptr<DecodeSandbox> sandbox_;  // null: off, or not to be had
   CallRegistry registry_;
   ConnectionTable grpc_connections_, http_connections_, admin_connections_;
+  const TrustedProxies proxies_;
   PeerNames peers_;
   OffenceLog offences_, denials_, job_troubles_;
   std::unique_ptr<Authenticator> authenticator_;  // null: anybody may call

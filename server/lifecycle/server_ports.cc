@@ -97,6 +97,7 @@ absl::Status Server::OpenHttpPort() {
                             .routes = rest_->Routes(),
                             .guard = MakeHttpGuard(authenticator_.get(), calls_),
                             .fault_answer = rest_->FaultAnswer(),
+                            .proxies = &proxies_,
                             .limits = {.stall_timeout = config_.stall_timeout},
                             .bodies = std::move(bodies),
                             .tls = tls_.get()};

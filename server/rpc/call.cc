@@ -63,8 +63,15 @@ void Call::OnStarted(bool ok) {
   start_time_ = Now();
   record_.transport = "grpc";
   NoteTrace(host_.environment, TraceparentOf(context_.client_metadata()), start_time_, record_);
-  const PeerAddress peer = host_.environment.peer(context_.peer());
+  PeerAddress peer = host_.environment.peer(context_.peer());
   record_.peer = peer.name;
+  if (host_.environment.client_of != nullptr) {
+    const CallerMetadata& metadata = context_.client_metadata();
+    std::string client = host_.environment.client_of(peer, AllEntries(metadata, "x-forwarded-for"),
+                                                     AllEntries(metadata, "forwarded"));
+    if (client != peer.host) record_.peer = client;
+    peer.host = std::move(client);
+  }
   payer_ = PayerOf(peer.host, nullptr);
   const auto method = host_.methods.find(context_.method());
   if (method == host_.methods.end()) {

@@ -3,6 +3,7 @@
 
 #include <iterator>
 #include <map>
+#include <string>
 #include <string_view>
 
 #include <grpcpp/support/string_ref.h>
@@ -24,6 +25,17 @@ inline Credentials CredentialsOf(const CallerMetadata& metadata, const PeerAddre
   return {.authorization = value("authorization"),
           .api_key = value("x-api-key"),
           .certificate_names = peer.certificate_names.get()};
+}
+
+// The values of all entries of that name, in their order, with commas between them.
+inline std::string AllEntries(const CallerMetadata& metadata, const char* name) {
+  std::string values;
+  const auto [first, last] = metadata.equal_range(name);
+  for (auto entry = first; entry != last; ++entry) {
+    if (!values.empty()) values += ", ";
+    values.append(entry->second.data(), entry->second.size());
+  }
+  return values;
 }
 
 // A view into `metadata`; empty when there is none, or more than one.

@@ -83,6 +83,14 @@ class NginxTest(unittest.TestCase):
         with urllib.request.urlopen(url, context=trusted, timeout=PATIENCE_S) as answer:
             self.assertEqual((answer.status, answer.read()), (200, b"ok\n"))
 
+    def test_bodies_over_http_that_stand_still_are_closed_within_a_minute(self):
+        shipped = (proxies.ROOT / "deploy" / "nginx" / "upscaled.conf").read_text()
+        of_all, *locations = re.split(r"\n    location ", shipped)
+        self.assertEqual(re.findall(r"client_body_timeout (\S+);", of_all), ["60s"])
+        longer = [each.split()[1] for each in locations if "client_body_timeout" in each]
+        self.assertEqual(len(longer), 1)
+        self.assertIn("UpscaleService", longer[0])  # gRPC's alone
+
     def test_operators_port_is_not_passed_on(self):
         connection = wire.Connection(("127.0.0.1", self.port), tls=harness.client_tls())
         stream = connection.open(wire.ADMIN_RELOAD, b"", end=True)

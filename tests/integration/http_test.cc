@@ -1,5 +1,7 @@
 // Whole servers over HTTP: the same images, the same limits and the same ends as over gRPC.
 #include <atomic>
+#include <map>
+#include <set>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -79,6 +81,77 @@ TEST(HttpTest, AnswersHeadAndGetAsItSays) {
   EXPECT_EQ(head.body, "");
   EXPECT_EQ(Request(port, "GET", kPath).status, 405);
   EXPECT_EQ(Request(port, "PUT", kPath).status, 405);
+}
+
+// Shares go by the addresses that a trusted proxy tells, and by the connection's for all others.
+TEST(HttpTest, CountsClientsBehindATrustedProxyApart) {
+  const std::string image = EncodedNoise(64, 64);
+  for (const bool trusted : {true, false}) {
+    ServerConfig config = TestConfig();
+    config.limits.max_concurrent_requests = 8;
+    config.limits.max_requests_per_address = 1;
+    if (trusted) config.trusted_proxies = {"127.0.0.1"};
+    TestServer server(config);
+    const int port = server.server().http_port();
+    const auto post = [&](const std::string& from) {
+      return Request(port, "POST", kPath, image, {{"X-Forwarded-For", from}}).status;
+    };
+    const auto call = [&](const std::string& from) {
+      grpc::ClientContext context;
+      context.AddMetadata("x-forwarded-for", from);
+      pb::UpscaleRequest request;
+      request.set_image(image);
+      pb::UpscaleResponse response;
+      return server.stub().Upscale(&context, request, &response).error_code();
+    };
+    server.gate().Close();
+    std::thread first([&] { EXPECT_EQ(post("203.0.113.1"), 200); });
+    server.gate().AwaitWaiting(1);
+    EXPECT_EQ(post("203.0.113.1"), 429);
+    EXPECT_EQ(call("203.0.113.1"), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    std::vector<std::thread> others;
+    if (!trusted) {
+      EXPECT_EQ(post("203.0.113.2"), 429) << "its word counts for nothing";
+      EXPECT_EQ(call("203.0.113.3"), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    } else {
+      others.emplace_back([&] { EXPECT_EQ(post("198.51.100.1, 203.0.113.2"), 200); });
+      others.emplace_back([&] { EXPECT_EQ(call("203.0.113.3"), grpc::StatusCode::OK); });
+      test::Await([&] { return server.server().result_counts().shared == 2; });
+    }
+    server.gate().Open();
+    first.join();
+    for (std::thread& other : others) other.join();
+    server.AwaitIdle();
+    EXPECT_EQ(server.log().find("203.0.113.3") != std::string::npos, trusted);
+  }
+}
+
+// A path takes the methods that Allow names, and no other.
+TEST(HttpTest, AllowAgreesWithWhatIsRefused) {
+  ServerConfig config = TestConfig();
+  config.cors_origins = {"https://a.example"};  // which OPTIONS is for
+  for (const bool cors : {false, true}) {
+    TestServer server(cors ? config : TestConfig());
+    const int port = server.server().http_port();
+    for (const char* path : {kPath, "/v1/models", "/v1/models/fast-2x", "/v1/info", "/v1/results/x",
+                             "/v1/jobs/x", "/v1/jobs/x/result", "/v2/health/live", "/"}) {
+      std::map<std::string, int> statuses;
+      std::set<std::string> allowed;
+      for (const char* method : {"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"}) {
+        const HttpAnswer answer = Request(port, method, path);
+        statuses[method] = answer.status;
+        if (answer.status != 405) continue;
+        const std::set<std::string> named = absl::StrSplit(answer.fields.at("Allow"), ", ");
+        EXPECT_TRUE(allowed.empty() || allowed == named) << path;
+        allowed = named;
+      }
+      EXPECT_FALSE(allowed.empty()) << path;
+      for (const auto& [method, status] : statuses) {
+        EXPECT_EQ(status != 405 && status != 501, allowed.contains(method))
+            << method << " " << path << ": " << status;
+      }
+    }
+  }
 }
 
 // Chromium sends all before it reads anything: neither side may wait for the other.

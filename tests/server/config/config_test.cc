@@ -265,6 +265,15 @@ TEST(IdentityConfigTest, NobodyServesTheNetworkByMistake) {
   EXPECT_THAT(Refusal({"--auth-keys", "/nowhere/keys.json"}), HasSubstr("/nowhere/keys.json"));
 }
 
+TEST(ProxiesConfigTest, AreAddressesAndNetworks) {
+  const auto parsed = Parse({"--trusted-proxies=127.0.0.1", "--trusted-proxies", "2001:db8::/32"});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_THAT(parsed->config.trusted_proxies, testing::ElementsAre("127.0.0.1", "2001:db8::/32"));
+  EXPECT_TRUE(Parse({"--trusted-proxies=unix"}).ok());
+  EXPECT_THAT(Refusal({"--trusted-proxies=proxy.example"}),
+              AllOf(HasSubstr("proxy.example"), HasSubstr("10.0.0.0/8")));
+}
+
 TEST(IdentityConfigTest, AllowAnonymousIsASwitch) {
   EXPECT_FALSE(Parse({})->config.allow_anonymous);
   EXPECT_TRUE(Parse({"--allow-anonymous"})->config.allow_anonymous);
