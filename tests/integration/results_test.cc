@@ -344,7 +344,9 @@ TEST_F(ResultsTest, TheNoiseLevelThatSuitsAJpegIsInItsName) {
     const Outcome chosen = UpscaleImage(server.stub(), pb::UpscaleOptions(), image);
     ASSERT_TRUE(chosen.status.ok()) << chosen.status.error_message();
     EXPECT_EQ(chosen.header->has_noise_level(), c.level >= 0) << c.quality;
-    if (c.level >= 0) EXPECT_EQ(chosen.header->noise_level(), c.level) << c.quality;
+    if (c.level >= 0) {
+      EXPECT_EQ(chosen.header->noise_level(), c.level) << c.quality;
+    }
     pb::UpscaleOptions options;
     options.set_noise_level(c.level);
     EXPECT_EQ(EtagOf(server, options, image), chosen.header->etag()) << c.quality;
