@@ -29,9 +29,8 @@ void WriteInversion(const TempFolder& folder, const std::string& name) {
 
 class ChainTest : public ::testing::Test {
  protected:
-  ChainTest() { WriteInversion(folder_, "1x-invert"); }
-
   ServerConfig Config() {
+    WriteInversion(folder_, "1x-invert");  // before the server starts
     ServerConfig config = TestConfig();
     config.model_repositories = {folder_.path(), "engine/model/bundled"};
     config.bundled_models_last = true;
