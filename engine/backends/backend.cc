@@ -50,6 +50,16 @@ absl::Status CheckPlan(const Executable& executable, const TileTask& task) {
   if (task.plan == nullptr || task.plan->maker != &executable) {
     return absl::InvalidArgumentError("tile was not planned by the executable that runs it");
   }
+  if (task.slice.stream != nullptr && task.slice.stream->maker() != &executable) {
+    return absl::InvalidArgumentError("rows go on by the executable that began them alone");
+  }
+  const int bottom = task.plan->tile.bottom();
+  if (task.slice.stream != nullptr && bottom < task.plan->image.height &&
+      bottom * executable.network().scale % RowStream::kBandMultiple != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("a band ends at row %d of the result, must at a multiple of %d",
+                        bottom * executable.network().scale, RowStream::kBandMultiple));
+  }
   const TilePlan& plan = *task.plan;
   const Rect image{0, 0, plan.image.width, plan.image.height};
   if (plan.tile.empty() || !image.Contains(plan.tile)) {

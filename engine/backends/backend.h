@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "engine/backends/row_stream.h"
 #include "engine/base/cancellation.h"
 #include "engine/base/geometry.h"
 #include "engine/base/int_math.h"
@@ -40,11 +42,20 @@ struct TileTask {
   const PoolingPass* pooling = &kNoPooling;  // borrowed; of networks with such poolings
   // Borrowed, may be null. A tile that takes seconds may be left undefined once it is cancelled.
   const Cancellation* cancellation = nullptr;
+  // With a stream the tile is one of its bands, of the image's full width, and a run computes the
+  // slice that was planned last: `dst` is complete when no slice is left to plan.
+  RowSlice slice;
 };
 
-// The work of the task: TilePlan::PassCost of its pass.
+// The work of the task: TilePlan::PassCost of its pass, or its slice's.
 inline int64_t CostOf(const TileTask& task) {
+  if (task.slice.stream != nullptr) return task.slice.cost;
   return task.plan->PassCost(task.pooling->number(), task.pooling->cache != nullptr);
+}
+
+// The source pixels that the task is for, without halos.
+inline int64_t SourcePixelsOf(const TileTask& task) {
+  return task.slice.stream != nullptr ? task.slice.source_px : task.plan->tile.Area();
 }
 
 // See Executable::ComputesWhole.
@@ -68,6 +79,9 @@ class Executable {
   // Whether images of this size are computed by kernels whose blocks reach so far that each tile
   // sees all of the image: best in one tile. No side of such an image is over kMaxWholeImagePx.
   virtual bool ComputesWhole(Size /*image*/) const { return false; }
+  // Whether images of this size may be cut into tiles. If not, the executable computes them as
+  // streams of rows only.
+  virtual bool ComputesTiles(Size /*image*/) const { return true; }
   // PreferredTile, or all of an image that is computed whole.
   Size PreferredTileOf(Size image) const { return ComputesWhole(image) ? image : PreferredTile(); }
   // Streams that have no tile help others of their backend with theirs: a tile is shared
@@ -76,6 +90,10 @@ class Executable {
   // For a tile of an image, of up to so many bytes; null and 0 when there is nothing worth keeping.
   virtual std::unique_ptr<ActivationCache> CreateActivationCache() const { return nullptr; }
   virtual size_t ActivationCacheBytes(Size /*tile*/, Size /*image*/) const { return 0; }
+  // A stream of rows of an image of this size, and what it needs; null and nothing where the
+  // executable computes tiles only. Its bytes are those of any tiling.
+  virtual std::unique_ptr<RowStream> CreateRowStream(Size /*image*/) const { return nullptr; }
+  virtual std::optional<RowStreamNeed> PlanRowStream(Size /*image*/) const { return std::nullopt; }
 
  private:
   // Plan, whose maker may be left open.
@@ -87,8 +105,8 @@ inline int MostStreamsOf(const Executable& executable, Size tile) {
   return PartCount(tile.width, executable.MinSharePx());
 }
 
-// For Stream::Run: INVALID_ARGUMENT when another executable made the task's plan, or when its
-// rectangles, sizes or channels contradict each other or the executable.
+// For Stream::Run: INVALID_ARGUMENT when another executable made the task's plan or stream, or when
+// its rectangles, sizes or channels contradict each other or the executable.
 absl::Status CheckTileTask(const Executable& executable, const TileTask& task);
 
 struct LayerProfile;  // engine/backends/layer_profile.h

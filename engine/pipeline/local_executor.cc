@@ -73,6 +73,7 @@ LocalExecutor::~LocalExecutor() {
 void LocalExecutor::Submit(std::shared_ptr<const Executable> executable,
                            std::vector<TileTask> tiles, Cancellation* cancellation, TileDone done) {
   if (tiles.empty()) return;
+  for (TileTask& tile : tiles) tile.cancellation = cancellation;
   auto submission = std::make_shared<Submission>();
   submission->executable = std::move(executable);
   submission->unfinished = tiles.size();

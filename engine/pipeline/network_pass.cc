@@ -48,6 +48,11 @@ int MaxInputRows(const PassSpec& pass, const TileGrid& grid) {
   return std::min(pass.source.height_px, rows + 2 * (pass.source_repeat_px - 1));
 }
 
+TileGrid GridOf(const PassSpec& pass) {
+  const Size image = pass.source.size();
+  return pass.rows ? TileGrid::Bands(image, pass.tile.height) : TileGrid(image, pass.tile);
+}
+
 int SlotCount(const PassSpec& pass, const TileGrid& grid) {
   return std::min(pass.bands, grid.rows());
 }
@@ -67,6 +72,7 @@ ImageSpec PassResult(const PassSpec& pass) {
 }
 
 int64_t PassTileCount(const PassSpec& pass) {
+  if (pass.rows) return RowRun::PartCount(pass) * pass.images();
   const int64_t runs = 1 + std::ssize(ListPoolings(pass.executable->network()));
   return TileGrid(pass.source.size(), pass.tile).count() * runs * pass.images() *
          (pass.tta ? Dihedral::kCount : 1);
@@ -74,14 +80,14 @@ int64_t PassTileCount(const PassSpec& pass) {
 
 int MaxReadAheadRows(const PassSpec& pass) {
   if (!ListPoolings(pass.executable->network()).empty()) return pass.source.height_px;
-  const TileGrid grid(pass.source.size(), pass.tile);
+  const TileGrid grid = GridOf(pass);
   const int bands_ahead = SlotCount(pass, grid) - 1;
   return std::min(pass.source.height_px,
                   bands_ahead * grid.tile_size().height + MaxInputRows(pass, grid));
 }
 
 Stage PlanPass(const PassSpec& pass) {
-  const TileGrid grid(pass.source.size(), pass.tile);
+  const TileGrid grid = GridOf(pass);
   const int scale = pass.executable->network().scale;
   size_t slot = ImageBytes(WithHeight(pass.source, MaxInputRows(pass, grid))) +
                 ImageBytes(WithHeight(PassResult(pass), grid.tile_size().height * scale));
@@ -101,12 +107,13 @@ Stage PlanPass(const PassSpec& pass) {
   const bool pooled = !ListPoolings(pass.executable->network()).empty();
   const size_t image = pooled ? PooledImage::Bytes(pass) : 0;
   const size_t flat = cuts ? FlatAreas::Bytes(pass, MaxInputRows(pass, grid)) : 0;
+  const size_t rings = pass.rows ? pass.rows->bytes : 0;
   const size_t alpha_row = sizeof(float) * static_cast<size_t>(pass.source.width_px);
   return {{.source = pass.source,
            .result = PassResult(pass),
            .border_px = std::max(pass.reach.halo_px(), pass.source.has_alpha() ? kAlphaHaloPx : 0),
            .memory_bytes = slot * static_cast<size_t>(SlotCount(pass, grid)) + image + flat +
-                           alpha_row + kPassOverheadBytes},
+                           rings + alpha_row + kPassOverheadBytes},
           [pass](RowSource& rows, TileRun& run) {
             return std::make_unique<NetworkPass>(pass, rows, run);
           }};
@@ -116,7 +123,7 @@ NetworkPass::NetworkPass(const PassSpec& pass, RowSource& source, TileRun& run)
     : pass_(pass),
       result_(PassResult(pass)),
       scale_(pass.executable->network().scale),
-      grid_(pass.source.size(), pass.tile),
+      grid_(GridOf(pass)),
       run_(run),
       source_(ListPoolings(pass.executable->network()).empty()
                   ? source
@@ -126,6 +133,7 @@ NetworkPass::NetworkPass(const PassSpec& pass, RowSource& source, TileRun& run)
   // A band takes the rows that it shares with the one before from that one's slot.
   UPSCALED_CHECK(slots_.size() > 1 || grid_.rows() == 1);
   if (FlatAreas::Apply(pass_)) flat_areas_.emplace(pass_);
+  if (pass.rows) rows_.emplace(pass_, run);
   const int input_rows = MaxInputRows(pass_, grid_);
   for (Slot& slot : slots_) {
     slot.source = Image(WithHeight(pass.source, input_rows));
@@ -173,7 +181,11 @@ absl::Status NetworkPass::SubmitBand(int band) {
   std::vector<TileParts> tiles = PlanBand(band);
   RETURN_IF_ERROR(ReadSource(band, tiles));
   if (flat_areas_) CutOutFlatAreas(band, tiles);
-  SubmitTiles(band, std::move(tiles));
+  if (rows_) {
+    SubmitRows(band, tiles.front());
+  } else {
+    SubmitTiles(band, std::move(tiles));
+  }
   return absl::OkStatus();
 }
 
@@ -227,6 +239,15 @@ void NetworkPass::CutOutFlatAreas(int band, std::span<TileParts> tiles) {
     run_.Add(slot.tiles, 1);
     flat.result->Compute(run_, [this, &slot] { run_.Finish(slot.tiles); });
   }
+}
+
+void NetworkPass::SubmitRows(int band, const TileParts& tile) {
+  Slot& slot = SlotOf(band);
+  const TileVariants& part = tile.front();
+  const auto [src, dst] = PixelsOf(band, part);
+  run_.Add(slot.tiles, 1);
+  rows_->Submit({part.plans.front(), src, part.input, dst},
+                [this, &slot] { run_.Finish(slot.tiles); });
 }
 
 void NetworkPass::SubmitTiles(int band, std::vector<TileParts> tiles) {

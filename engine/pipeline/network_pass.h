@@ -15,6 +15,7 @@
 #include "engine/pipeline/flat_areas.h"
 #include "engine/pipeline/pass_spec.h"
 #include "engine/pipeline/pooled_image.h"
+#include "engine/pipeline/row_run.h"
 #include "engine/pipeline/stage.h"
 #include "engine/pipeline/tile_run.h"
 #include "engine/pipeline/tta_tile.h"
@@ -23,7 +24,8 @@
 namespace upscaled {
 
 ImageSpec PassResult(const PassSpec& spec);
-// A tile counts for each of its runs, of all the pass's images.
+// A tile counts for each of its runs, of all the pass's images; a stream of rows for each of its
+// parts (RowRun).
 int64_t PassTileCount(const PassSpec& spec);
 // Bound on the source rows that are read from the first row on of the band that is being read out.
 int MaxReadAheadRows(const PassSpec& spec);
@@ -32,7 +34,8 @@ Stage PlanPass(const PassSpec& spec);
 
 // Cuts the image into bands, a row of tiles each. A slot holds a band's source rows, halo
 // included, and its result; while one band is read out, the tiles of the next ones are in flight.
-// Flat areas are cut out of the tiles, and their result copied (FlatAreas).
+// Flat areas are cut out of the tiles, and their result copied (FlatAreas). A pass of rows has one
+// tile a band, and goes through all of them in a RowRun.
 // A network with global poolings reads all of its source before the first band.
 class NetworkPass final : public RowSource {
  public:
@@ -62,6 +65,7 @@ class NetworkPass final : public RowSource {
   std::vector<TileParts> PlanBand(int band) const;
   absl::Status ReadSource(int band, std::span<const TileParts> tiles);
   void CutOutFlatAreas(int band, std::span<TileParts> tiles);
+  void SubmitRows(int band, const TileParts& tile);
   void SubmitTiles(int band, std::vector<TileParts> tiles);
   void SubmitTta(int band, int column, TileParts parts);
   void SubmitTasks(int band, std::vector<TileParts> tiles);
@@ -83,6 +87,7 @@ class NetworkPass final : public RowSource {
   TileRun& run_;
   std::optional<PooledImage> pooled_;  // between the source and the bands
   std::optional<FlatAreas> flat_areas_;
+  std::optional<RowRun> rows_;
   RowSource& source_;
   std::vector<Slot> slots_;
   int bands_submitted_ = 0;

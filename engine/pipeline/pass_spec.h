@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "engine/backends/backend.h"
 #include "engine/image/image.h"
@@ -22,6 +23,8 @@ struct PassSpec {
   // Flat areas of the source repeat one block of this size.
   int source_repeat_px = 1;
   bool spares_flat_areas = false;
+  // Set: the pass is one stream of rows, each tile a band of it.
+  std::optional<RowStreamNeed> rows;
   Size tile;      // in source pixels
   int bands = 2;  // rows of tiles held at a time; at least 2 where there are more rows than one
   int64_t cached_tiles =

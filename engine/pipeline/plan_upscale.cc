@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,6 +25,14 @@ constexpr int64_t kMaxTiles = int64_t{1} << 20;
 // Blocks that flat areas repeat grow with each pass; larger ones are not worth looking for.
 constexpr int kMaxCommonRepeatPx = 64;
 constexpr size_t kPlanOverheadBytes = 16384;  // everything small
+// Tiles that cost this many times as much as all of an image at once give way to a stream of rows.
+// Of cheaper ones several run at once, each in the caches of its own core.
+constexpr double kMaxTilesCost = 1.15;
+// The rows of a stream's bands, in source pixels.
+constexpr int kBandRows = 24;
+static_assert(kBandRows % RowStream::kBandMultiple == 0);
+// An image of less work than this is over before it is in anybody's way.
+constexpr double kMinRowsCost = 1e9;
 
 absl::Status CheckInput(const ImageSpec& source, Size result, const UpscaleOptions& options) {
   if (source.width_px < 1 || source.height_px < 1 || result.width < 1 || result.height < 1) {
@@ -154,9 +163,44 @@ int64_t TakeCachedTiles(const PassSpec& pass, size_t& left_bytes) {
 }
 
 double PassCost(const PassSpec& pass) {
-  const double cost = pass.images() * ImageRun::Cost(*pass.executable, pass.source.size(),
-                                                     pass.tile, pass.cached_tiles);
+  const Size image = pass.source.size();
+  const Size tile = pass.rows ? image : pass.tile;
+  const double cost =
+      pass.images() * ImageRun::Cost(*pass.executable, image, tile, pass.cached_tiles);
   return pass.tta ? cost * Dihedral::kCount : cost;
+}
+
+// The need of a stream of rows, if that is the better way to compute a pass that is cut into tiles.
+std::optional<RowStreamNeed> RowsInsteadOf(const PassSpec& tiles, const UpscaleOptions& options) {
+  const Executable& executable = *tiles.executable;
+  const Size image = tiles.source.size();
+  const bool only = !executable.ComputesTiles(image);
+  if (tiles.tta || (options.tile_px > 0 && !only)) return std::nullopt;
+  const double whole = tiles.images() * ImageRun::Cost(executable, image, image);
+  const bool costly = whole > kMinRowsCost && PassCost(tiles) > kMaxTilesCost * whole;
+  if (!costly && !only && !executable.ComputesWhole(image)) return std::nullopt;
+  const std::optional<RowStreamNeed> need = executable.PlanRowStream(image);
+  const size_t images = static_cast<size_t>(tiles.images());
+  return need && (only || images * need->bytes <= options.row_stream_bytes) ? need : std::nullopt;
+}
+
+// INVALID_ARGUMENT for tiles of an image that is computed in rows only.
+absl::Status CheckTiles(const PassSpec& pass) {
+  const Size image = pass.source.size();
+  if (pass.rows || pass.executable->ComputesTiles(image)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("tta of a network of hundreds of layers takes sources up to ", kMaxWholeImagePx,
+                   " x ", kMaxWholeImagePx, " pixels, of about a megapixel; this one is ",
+                   image.width, " x ", image.height));
+}
+
+// Makes a pass of tiles one of rows.
+void TakeRows(const RowStreamNeed& need, PassSpec& pass) {
+  const Size image = pass.source.size();
+  pass.rows = need;
+  pass.tile = {image.width, need.sees_all ? image.height : std::min(image.height, kBandRows)};
+  pass.bands = 2;
+  pass.spares_flat_areas = false;
 }
 
 }  // namespace
@@ -179,6 +223,8 @@ absl::StatusOr<UpscalePlan> PlanUpscale(const ImageSpec& source, Size result,
     pass.tile = shape.tile;
     pass.bands = shape.bands;
     pass.cached_tiles = TakeCachedTiles(pass, activation_cache_bytes);
+    if (const auto rows = RowsInsteadOf(pass, options)) TakeRows(*rows, pass);
+    RETURN_IF_ERROR(CheckTiles(pass));
     plan.tile_count += PassTileCount(pass);
     colour_tiles += PassTileCount(pass) / pass.images();
     cost += PassCost(pass);

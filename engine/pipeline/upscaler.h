@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -66,6 +67,9 @@ struct UpscaleOptions {
   // Limit on all ActivationCaches, where networks have global poolings, but for an image's that is
   // computed whole in one tile (Executable::ComputesWhole); never changes the result.
   size_t activation_cache_bytes = size_t{1} << 30;
+  // Limit on the memory of a stream of rows (Executable::PlanRowStream), above which an image is
+  // cut into tiles if the executable has any; never changes the result.
+  size_t row_stream_bytes = std::numeric_limits<size_t>::max();
   // Whether flat areas are computed once and copied; never changes the result.
   bool spare_flat_areas = true;
   int concurrency =

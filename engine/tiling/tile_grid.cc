@@ -22,6 +22,13 @@ TileGrid::TileGrid(Size image, Size max_tile) : image_(image) {
   rows_ = CeilDiv(image.height, tile_.height);
 }
 
+TileGrid TileGrid::Bands(Size image, int height) {
+  TileGrid bands(image, image);
+  bands.tile_.height = std::min(height, image.height);
+  bands.rows_ = CeilDiv(image.height, bands.tile_.height);
+  return bands;
+}
+
 Rect TileGrid::Tile(int column, int row) const {
   const int x = column * tile_.width, y = row * tile_.height;
   return {x, y, std::min(tile_.width, image_.width - x), std::min(tile_.height, image_.height - y)};

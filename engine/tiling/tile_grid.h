@@ -14,6 +14,8 @@ class TileGrid {
  public:
   // Both sizes at least 1x1.
   TileGrid(Size image, Size max_tile);
+  // One column of tiles of the image's full width, all of this height but the last.
+  static TileGrid Bands(Size image, int height);
 
   Size image() const { return image_; }
   // The size of all tiles but the last ones.

@@ -145,7 +145,7 @@ void FairQueue::TakeTile(Flow& flow, const Device& device, Batch& batch) {
   Attach(flow);
   ++load_.running_tiles;
   batch.cost += tile.cost();
-  batch.pixels += tile.task().plan->tile.Area();
+  batch.pixels += SourcePixelsOf(tile.task());
   batch.tiles.push_back(std::move(tile));
 }
 

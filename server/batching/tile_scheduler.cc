@@ -51,6 +51,11 @@ absl::Status RunStream(const Device& device, Stream& stream, const FairQueue::Ba
   try {
     std::vector<TileTask> tasks;
     for (const SubmittedTile& tile : batch.tiles) {
+      const RowStream* const rows = tile.task().slice.stream;
+      if (rows != nullptr && rows->maker() != batch.executable) {
+        return MakeOverloaded("the device that held the rows of an image above has failed",
+                              kMemoryRetryDelay);
+      }
       tasks.push_back(tile.submission->executable->TaskFor(device, tile.task()));
     }
     status = stream.Run(*batch.executable, tasks);

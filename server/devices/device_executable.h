@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -51,6 +52,7 @@ class DeviceExecutable final : public Executable {
     return std::ranges::any_of(
         parts_, [&](const Part& part) { return part.executable->ComputesWhole(image); });
   }
+  bool ComputesTiles(Size image) const override { return first().ComputesTiles(image); }
   int MinSharePx() const override { return first().MinSharePx(); }
   // The first device's; another one that gets the tile does without.
   std::unique_ptr<ActivationCache> CreateActivationCache() const override {
@@ -58,6 +60,13 @@ class DeviceExecutable final : public Executable {
   }
   size_t ActivationCacheBytes(Size tile, Size image) const override {
     return first().ActivationCacheBytes(tile, image);
+  }
+  // The first device's; no other can go on with its rows.
+  std::unique_ptr<RowStream> CreateRowStream(Size image) const override {
+    return first().CreateRowStream(image);
+  }
+  std::optional<RowStreamNeed> PlanRowStream(Size image) const override {
+    return first().PlanRowStream(image);
   }
 
  private:

@@ -229,6 +229,7 @@ class ImageComputation {
                      .tile_px = job_.options.tile_px,
                      .result_type = resolved.sample_type,
                      .activation_cache_bytes = ActivationCacheBytes(),
+                     .row_stream_bytes = RowStreamBytes(),
                      .concurrency = std::max(streams, 1)}));
     ASSIGN_OR_RETURN(TranscodePlan plan,
                      PlanTranscode(header, resolved.part, std::move(upscale), resolved.encode));
@@ -281,7 +282,10 @@ class ImageComputation {
   int64_t ScratchOf(const UpscalePlan& plan) const {
     size_t bytes = 0;
     for (size_t i = 0; i < passes_.size(); ++i) {
-      bytes = std::max(bytes, passes_[i]->ScratchBytes(plan.passes[i].tile));
+      const PassSpec& pass = plan.passes[i];
+      const size_t streams = passes_[i]->parts().front().device->stream_count();
+      bytes = std::max(bytes, pass.rows ? streams * pass.rows->scratch_bytes
+                                        : passes_[i]->ScratchBytes(pass.tile));
     }
     return static_cast<int64_t>(bytes);
   }
@@ -289,6 +293,11 @@ class ImageComputation {
   // Saves time where networks have global poolings, but must not crowd out other requests.
   size_t ActivationCacheBytes() const {
     return static_cast<size_t>(environment_.admission.memory_budget_bytes()) / 8;
+  }
+
+  // Spares work, and is the request's own: others wait for its memory.
+  size_t RowStreamBytes() const {
+    return static_cast<size_t>(environment_.admission.memory_budget_bytes()) / 2;
   }
 
   // Notes the speed of a single model: nothing tells how much of the time each of a chain took.

@@ -126,6 +126,12 @@ absl::StatusOr<PlacedTile> PlaceTile(const pb::Tile& tile, const Limits& limits,
     RETURN_IF_ERROR(CheckLocal(executable));
     ASSIGN_OR_RETURN(placed.part, PartOf(tile, executable));
   }
+  if (!executable.ComputesTiles(placed.part.image)) {
+    return InvalidTile(absl::StrCat(
+        "the tile's image is ", placed.part.image.width, " x ", placed.part.image.height,
+        " pixels; tiles of a network of hundreds of layers are of images up to ", kMaxWholeImagePx,
+        " x ", kMaxWholeImagePx, ", of about a megapixel"));
+  }
   const int scale = executable.network().scale;
   const Size part{placed.part.result.width, placed.part.result.height};
   RETURN_IF_ERROR(CheckResultBytes(part, scale, result_type));

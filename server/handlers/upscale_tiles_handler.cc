@@ -167,7 +167,10 @@ class TilesRun {
     pb::UpscaleTilesResponse response;
     pb::UpscaleTilesHeader& header = *response.mutable_header();
     constexpr Size kLarge{kMaxWholeImagePx + 1, kMaxWholeImagePx + 1};
-    header.set_reach_px(ReachOf(*executable_, kLarge).halo_px());
+    // A network without tiles of larger images needs nothing around one.
+    if (executable_->ComputesTiles(kLarge)) {
+      header.set_reach_px(ReachOf(*executable_, kLarge).halo_px());
+    }
     if (executable_->ComputesWhole({1, 1})) header.set_whole_px(kMaxWholeImagePx);
     ASSIGN_OR_RETURN(*header.mutable_computation(),
                      NameComputation(card, variant, precision, executable_->parts().front()));

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cpu/calibration.h"
+#include "engine/backends/cpu/cpu_row_stream.h"
 #include "engine/backends/cpu/row_schedule.h"
 #include "engine/backends/cpu/run_tile.h"
 #include "engine/backends/cpu/tile_choice.h"
@@ -21,7 +22,7 @@ namespace {
 
 struct BuiltProgram {
   Program program;
-  std::unique_ptr<WholeImageProgram> whole_images;
+  bool rows_only = false;  // so deep that tiles by these kernels compute most of an image
 };
 
 struct TiledProgram {
@@ -43,6 +44,7 @@ struct Request {
   Precision precision = Precision::kExact;
   KernelChooser* chooser = nullptr;
   bool always_stages = false;  // see BackendOptions
+  bool for_tiles = false;      // never in rows alone
   bool has_weights = true;     // else the program is only planned, its layers cannot be looked at
 };
 
@@ -52,34 +54,37 @@ absl::StatusOr<Program> BuildProgram(const Network& network, const Request& requ
                       request.chooser, calibration, request.always_stages);
 }
 
-// Whole images are of networks without global poolings: what tiles keep from pass to pass is one
-// program's.
-absl::StatusOr<BuiltProgram> BuildWithoutBlocks(const Network& network, Request request,
-                                                Program planned) {
-  BuiltProgram built;
-  const bool exact = request.precision == Precision::kExact;
-  request.forced_kernel = FindKernel(!exact && HasFp16(request.isa) ? "direct_fp16" : "direct");
+// The request by kernels without blocks.
+Request WithoutBlocks(Request request) {
+  const bool halves = request.precision == Precision::kFast && HasFp16(request.isa);
+  request.forced_kernel = FindKernel(halves ? "direct_fp16" : "direct");
   request.chooser = nullptr;
-#ifdef UPSCALED_VNNI
-  if (!exact && HasFp16(request.isa) && request.has_weights) {
-    RETURN_IF_ERROR(Calibrate(network, request.isa, nullptr).status());
-  }
-#endif
-  ASSIGN_OR_RETURN(built.program, BuildProgram(network, request, {}));
-  if (exact && !planned.cuts.empty() && planned.poolings.empty()) {
-    built.whole_images =
-        std::make_unique<WholeImageProgram>(network, request.isa, std::move(planned));
-  }
-  return built;
+  return request;
+}
+
+bool HasBlocks(const Program& program) {
+  return std::ranges::any_of(program.block_px, [](int px) { return px > 1; });
 }
 
 absl::StatusOr<BuiltProgram> BuildBest(const Network& network, const Request& request) {
+  BuiltProgram built;
   if (request.forced_kernel == nullptr) {
     Request plan = request;
     plan.chooser = nullptr;
-    ASSIGN_OR_RETURN(Program planned, BuildProgram(WithoutWeights(network), plan, {}));
+    ASSIGN_OR_RETURN(const Program planned, BuildProgram(WithoutWeights(network), plan, {}));
     if (!HasRoomForBlocks(planned)) {
-      return BuildWithoutBlocks(network, request, std::move(planned));
+      built.rows_only = request.precision == Precision::kExact && !request.for_tiles &&
+                        planned.poolings.empty() && HasBlocks(planned);
+      if (!built.rows_only) {
+#ifdef UPSCALED_VNNI
+        const bool halves = request.precision == Precision::kFast && HasFp16(request.isa);
+        if (halves && request.has_weights) {
+          RETURN_IF_ERROR(Calibrate(network, request.isa, nullptr).status());
+        }
+#endif
+        ASSIGN_OR_RETURN(built.program, BuildProgram(network, WithoutBlocks(request), {}));
+        return built;
+      }
     }
   }
   Calibration calibration;
@@ -88,15 +93,33 @@ absl::StatusOr<BuiltProgram> BuildBest(const Network& network, const Request& re
     ASSIGN_OR_RETURN(calibration, Calibrate(network, request.isa, request.forced_kernel));
   }
 #endif
-  BuiltProgram built;
   ASSIGN_OR_RETURN(built.program, BuildProgram(network, request, calibration));
   return built;
 }
 
 absl::StatusOr<TiledProgram> Build(const Network& network, const Request& request) {
   ASSIGN_OR_RETURN(BuiltProgram built, BuildBest(network, request));
+  if (built.rows_only) return TiledProgram{std::move(built), {kSmallestTile}};
   ASSIGN_OR_RETURN(std::vector<Size> tiles, RankTiles(built.program, CoreCacheBytes()));
   return TiledProgram{std::move(built), std::move(tiles)};
+}
+
+// Returns `find_out()`, which takes a walk through an image's rows, or what it returned for an
+// image of this size before.
+template <typename Value, typename FindOut>
+Value Remember(absl::Mutex& mutex, std::map<std::pair<int, int>, Value>& values, Size image,
+               FindOut find_out) {
+  constexpr size_t kMaxKnown = 1024;
+  const std::pair size(image.width, image.height);
+  {
+    const absl::MutexLock lock(&mutex);
+    if (const auto known = values.find(size); known != values.end()) return known->second;
+  }
+  const Value value = find_out();
+  const absl::MutexLock lock(&mutex);
+  if (values.size() == kMaxKnown) values.clear();
+  values.emplace(size, value);
+  return value;
 }
 
 struct Programs {
@@ -110,6 +133,7 @@ absl::StatusOr<Programs> BuildAll(const Network& network, Request request) {
   if (request.precision == Precision::kFast) {
     request.forced_kernel = nullptr;
     request.precision = Precision::kExact;
+    request.for_tiles = true;  // around pixels that overflow
     ASSIGN_OR_RETURN(TiledProgram exact, Build(network, request));
     programs.exact = std::move(exact.built.program);
   }
@@ -118,32 +142,13 @@ absl::StatusOr<Programs> BuildAll(const Network& network, Request request) {
 
 }  // namespace
 
-WholeImageProgram::WholeImageProgram(Network source, Isa isa, Program planned)
-    : source_(std::move(source)), isa_(isa), planned_(std::move(planned)) {
-  // As the layers say, so that one that is only planned tells the same.
-  for (const Layer& layer : source_.layers) {
-    source_bytes_ += OperationOf(layer.op).weights(layer) * sizeof(float);
-  }
-}
-
-const Program& WholeImageProgram::Packed() {
-  std::call_once(once_, [this] {
-    absl::StatusOr<Program> program = BuildProgram(source_, isa_, nullptr);
-    UPSCALED_CHECK(program.ok());  // as it was planned
-    packed_ = *std::move(program);
-    source_ = {};
-    source_bytes_ = 0;
-  });
-  return *packed_;
-}
-
 CpuExecutable::CpuExecutable(Network network, Program program, std::optional<Program> exact_program,
-                             std::unique_ptr<WholeImageProgram> whole_images, Size preferred_tile,
+                             bool rows_only, Size preferred_tile,
                              std::shared_ptr<SpareBuffers> spare_buffers)
     : network_(std::move(network)),
       program_(std::move(program)),
       exact_program_(std::move(exact_program)),
-      whole_images_(std::move(whole_images)),
+      rows_only_(rows_only),
       preferred_tile_(preferred_tile),
       spare_buffers_(std::move(spare_buffers)) {}
 
@@ -163,7 +168,7 @@ absl::StatusOr<std::shared_ptr<const Executable>> CpuExecutable::Create(
         ChooseTile(network, built.program, isa, std::move(programs.chosen.tiles), tile_chooser);
     return std::shared_ptr<const Executable>(new CpuExecutable(
         WithoutWeights(network), std::move(built.program), std::move(programs.exact),
-        std::move(built.whole_images), tile, std::move(spare_buffers)));
+        built.rows_only, tile, std::move(spare_buffers)));
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "no memory for the packed weights of a network of ", network.WeightCount(), " weights"));
@@ -183,51 +188,31 @@ absl::StatusOr<MemoryNeed> CpuExecutable::PlanMemory(const Network& network, Isa
   BuiltProgram& built = programs.chosen.built;
   const Size tile = programs.chosen.tiles.front();
   const CpuExecutable planned(std::move(layers), std::move(built.program),
-                              std::move(programs.exact), std::move(built.whole_images), tile,
+                              std::move(programs.exact), built.rows_only, tile,
                               /*spare_buffers=*/nullptr);
   return MemoryNeed{planned.WeightBytes(), planned.WorkspaceBytes(tile)};
 }
 
 bool CpuExecutable::ComputesWhole(Size image) const {
   if (!MayComputeWhole() || std::max(image.width, image.height) > kMaxWholeImagePx) return false;
-  constexpr size_t kMaxKnown = 1024;
-  const std::pair size(image.width, image.height);
-  {
-    absl::MutexLock lock(&mutex_);
-    if (const auto known = has_room_.find(size); known != has_room_.end()) return known->second;
-  }
-  const bool has_room = HasRoomForWhole(image);
-  absl::MutexLock lock(&mutex_);
-  if (has_room_.size() == kMaxKnown) has_room_.clear();
-  has_room_.emplace(size, has_room);
-  return has_room;
+  return Remember(mutex_, has_room_, image, [&] { return HasRoomForWhole(image); });
 }
 
 bool CpuExecutable::HasRoomForWhole(Size image) const {
   const InnerTile whole = WholeImage(image);
-  if (whole_images_) return WorkspaceOf(whole_images_->planned(), whole) <= kMaxWorkspaceBytes;
   return TileWorkspaceBytes(whole) <= kMaxWorkspaceBytes &&
          ActivationCacheBytes(image, image) <= kMaxWorkspaceBytes;
 }
 
-const Program& CpuExecutable::PlannedFor(Size image) const {
-  return whole_images_ && ComputesWhole(image) ? whole_images_->planned() : program_;
-}
-
-const Program& CpuExecutable::ProgramFor(Size image) const {
-  return whole_images_ && ComputesWhole(image) ? whole_images_->Packed() : program_;
-}
-
 TilePlan CpuExecutable::MakePlan(const Rect& tile, Size image) const {
-  TilePlan plan = PlanTile(PlannedFor(image), image, tile);
+  TilePlan plan = PlanTile(program_, image, tile);
   // Pixels that overflow are computed once more.
   if (exact_program_) plan.input = Cover(plan.input, PlanTile(*exact_program_, image, tile).input);
   return plan;
 }
 
 size_t CpuExecutable::WeightBytes() const {
-  return program_.weight_bytes + (exact_program_ ? exact_program_->weight_bytes : 0) +
-         (whole_images_ ? whole_images_->WeightBytes() : 0);
+  return program_.weight_bytes + (exact_program_ ? exact_program_->weight_bytes : 0);
 }
 
 size_t CpuExecutable::TileWorkspaceBytes(const InnerTile& tile) const {
@@ -240,8 +225,8 @@ size_t CpuExecutable::TileWorkspaceBytes(const InnerTile& tile) const {
 size_t CpuExecutable::WorkspaceBytes(Size tile) const {
   // A larger tile than the preferred one is of an image that has room in one.
   if (MayComputeWhole() && tile.Area() > preferred_tile_.Area()) return kMaxWorkspaceBytes;
-  const size_t bytes = TileWorkspaceBytes(AnywhereTile(tile));
-  return whole_images_ ? std::max(bytes, kMaxWorkspaceBytes) : bytes;
+  if (rows_only_) return kMaxWorkspaceBytes;
+  return TileWorkspaceBytes(AnywhereTile(tile));
 }
 
 std::unique_ptr<ActivationCache> CpuExecutable::CreateActivationCache() const {
@@ -254,6 +239,21 @@ size_t CpuExecutable::ActivationCacheBytes(Size tile, Size image) const {
   const InnerTile anywhere = AnywhereTile(tile, image);
   const TilePlan plan = PlanTile(program_, anywhere.image, anywhere.rect);
   return ScheduleRows(program_, plan, 0, /*keeps=*/true).cached_floats * sizeof(float);
+}
+
+std::unique_ptr<RowStream> CpuExecutable::CreateRowStream(Size image) const {
+  if (!program_.poolings.empty()) return nullptr;
+  return std::make_unique<CpuRowStream>(this, program_, image, spare_buffers_->poisons());
+}
+
+std::optional<RowStreamNeed> CpuExecutable::PlanRowStream(Size image) const {
+  if (!program_.poolings.empty()) return std::nullopt;
+  return Remember(mutex_, row_needs_, image, [&] {
+    RowStreamNeed need = CpuRowStream::Need(program_, image);
+    // Pixels that overflow are computed once more, in tiles.
+    if (exact_program_) need.scratch_bytes = WorkspaceBytes(preferred_tile_);
+    return need;
+  });
 }
 
 }  // namespace upscaled::cpu

@@ -1,10 +1,8 @@
 // A network compiled for this backend.
 #pragma once
 
-#include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -18,29 +16,6 @@
 #include "engine/graph/inner_tile.h"
 
 namespace upscaled::cpu {
-
-// A deep network in stages, by kernels whose blocks reach so far that it is of use for whole images
-// alone. Its weights are packed when it first runs. Thread safe.
-class WholeImageProgram {
- public:
-  // `planned`: of `source` without weights.
-  WholeImageProgram(Network source, Isa isa, Program planned);
-
-  // Without packed weights, to plan with.
-  const Program& planned() const { return planned_; }
-  // Throws std::bad_alloc when memory is out.
-  const Program& Packed();
-  // The packed weights, there yet or not, and those that they are made of, until then.
-  size_t WeightBytes() const { return planned_.weight_bytes + source_bytes_; }
-
- private:
-  Network source_;
-  const Isa isa_;
-  const Program planned_;
-  std::atomic<size_t> source_bytes_ = 0;
-  std::once_flag once_;
-  std::optional<Program> packed_;
-};
 
 class CpuExecutable final : public Executable {
  public:
@@ -69,27 +44,25 @@ class CpuExecutable final : public Executable {
   // By the image alone, never by the tile: a pixel's bytes depend on the kernels. Small images of
   // networks with a stage for each pass, too, which have no halo in one tile.
   bool ComputesWhole(Size image) const override;
+  // Tiles of a deep network compute most of an image: they are of those that are computed whole.
+  bool ComputesTiles(Size image) const override { return !rows_only_ || ComputesWhole(image); }
   int MinSharePx() const override { return kMinSharePx; }
   std::unique_ptr<ActivationCache> CreateActivationCache() const override;
   size_t ActivationCacheBytes(Size tile, Size image) const override;
+  // There are streams of networks without global poolings.
+  std::unique_ptr<RowStream> CreateRowStream(Size image) const override;
+  std::optional<RowStreamNeed> PlanRowStream(Size image) const override;
 
-  // The program that runs tiles of any image, but for those that are computed whole.
   const Program& program() const { return program_; }
-  // The program that runs tiles of such an image. Packs its weights where it is the first to ask:
-  // throws std::bad_alloc when memory is out.
-  const Program& ProgramFor(Size image) const;
   // Computes pixels that overflowed in precision kFast; null in precision kExact.
   const Program* exact_program() const { return exact_program_ ? &*exact_program_ : nullptr; }
 
  private:
   CpuExecutable(Network network, Program program, std::optional<Program> exact_program,
-                std::unique_ptr<WholeImageProgram> whole_images, Size preferred_tile,
-                std::shared_ptr<SpareBuffers> spare_buffers);
+                bool rows_only, Size preferred_tile, std::shared_ptr<SpareBuffers> spare_buffers);
   TilePlan MakePlan(const Rect& tile, Size image) const override;
   // Whether images are ever computed whole.
-  bool MayComputeWhole() const { return whole_images_ || program_.HasStageForEachPass(); }
-  // The program that plans tiles of such an image.
-  const Program& PlannedFor(Size image) const;
+  bool MayComputeWhole() const { return rows_only_ || program_.HasStageForEachPass(); }
   // The workspace of tiles that program() runs, and of their pixels that overflowed; and the
   // scratch of the stream's helper.
   size_t TileWorkspaceBytes(const InnerTile& tile) const;
@@ -99,12 +72,14 @@ class CpuExecutable final : public Executable {
   const Network network_;  // without weights
   const Program program_;
   const std::optional<Program> exact_program_;
-  const std::unique_ptr<WholeImageProgram> whole_images_;  // may be null
+  const bool rows_only_;  // a tile of an image would compute most of it
   const Size preferred_tile_;
   const std::shared_ptr<SpareBuffers> spare_buffers_;
-  // HasRoomForWhole by width and height, of images of late.
+  // By width and height, of the images that were asked about last: HasRoomForWhole, and what their
+  // streams of rows need.
   mutable absl::Mutex mutex_;
   mutable std::map<std::pair<int, int>, bool> has_room_ ABSL_GUARDED_BY(mutex_);
+  mutable std::map<std::pair<int, int>, RowStreamNeed> row_needs_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace upscaled::cpu

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
 #include <new>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "engine/backends/cpu/cpu_executable.h"
+#include "engine/backends/cpu/cpu_row_stream.h"
 #include "engine/backends/cpu/denormals.h"
 #include "engine/backends/cpu/run_tile.h"
 #include "engine/backends/layer_profile.h"
@@ -51,24 +53,47 @@ absl::Status CpuStream::Run(const Executable& executable, std::span<const TileTa
 }
 
 absl::Status CpuStream::RunTask(const CpuExecutable& executable, const TileTask& task) {
-  const Program& program = executable.ProgramFor(task.plan->image);
+  const Program& program = executable.program();
   const Program* const exact = executable.exact_program();
   const size_t scratch_floats =
       std::max(program.scratch_floats, exact != nullptr ? exact->scratch_floats : 0);
   const int most_threads = CostOf(task) < kMinSharedMacs ? 1 : std::numeric_limits<int>::max();
   Team team(*helpers_, sched_getcpu(), scratch_floats, most_threads);
-  const std::vector<Rect> overflowed = RunTile(program, task, workspace_, team, IgnoreStep);
-  const absl::Status status =
-      overflowed.empty() ? absl::OkStatus() : RunExactly(*exact, task, team, overflowed);
+  absl::Status status;
+  if (task.slice.stream != nullptr) {
+    auto& stream = static_cast<CpuRowStream&>(*task.slice.stream);
+    status = RunExactlyInTiles(executable, task, team, stream.Run(task, team));
+  } else {
+    const std::vector<Rect> overflowed = RunTile(program, task, workspace_, team, IgnoreStep);
+    if (!overflowed.empty()) status = RunExactly(*exact, task, team, overflowed);
+  }
   helped_ += team.Dissolve();
   return status;
+}
+
+absl::Status CpuStream::RunExactlyInTiles(const CpuExecutable& executable, const TileTask& task,
+                                          Team& team, std::span<const Rect> runs) {
+  const Size tile = executable.PreferredTile();
+  const int scale = executable.network().scale;
+  const int width = tile.width * scale, height = tile.height * scale;
+  std::map<std::pair<int, int>, std::vector<Rect>> tiles;  // by row and column
+  for (const Rect& run : runs) {
+    for (int column = run.x / width; column * width < run.right(); ++column) {
+      const Rect part = Intersect(run, {column * width, run.y, width, 1});
+      tiles[{run.y / height, column}].push_back(part);
+    }
+  }
+  for (const auto& [place, parts] : tiles) {
+    RETURN_IF_ERROR(RunExactly(*executable.exact_program(), task, team, parts));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<LayerProfile>> CpuStream::Profile(const Executable& executable,
                                                              const TileTask& task) try {
   RETURN_IF_ERROR(CheckTileTask(executable, task));
   const auto& compiled = static_cast<const CpuExecutable&>(executable);
-  const Program& program = compiled.ProgramFor(task.plan->image);
+  const Program& program = compiled.program();
   std::vector<LayerProfile> layers;
   for (size_t i = 0; i < program.network.layers.size(); ++i) {
     const size_t value_bytes = program.half[i] ? sizeof(uint16_t) : sizeof(float);

@@ -15,6 +15,7 @@ namespace {
 
 // Output rows a tile asks for at once, where the last layer has no blocks of its own.
 constexpr int kResultRows = 12;
+static_assert(kResultRows % kPlainRows == 0);
 
 // The workspace of a tile that runs in stages, at the most: CpuExecutable::kMaxWorkspaceBytes.
 constexpr size_t kMaxStagedFloats = (size_t{1} << 30) / sizeof(float);

@@ -44,14 +44,18 @@ class TileRunner {
         team_(team),
         counted_(counted) {}
 
-  // Whether it came to the end: not where the task was cancelled between two stages.
-  bool Run(absl::FunctionRef<void(const RowSchedule::Step&)> step_done) {
-    size_t stage = schedule_.first_stage;
-    BeginStage(program_, schedule_, stage);
-    for (const RowSchedule::Step& step : schedule_.steps) {
-      while (stage < schedule_.StageOf(program_, step.layer)) {
-        if (task_.cancellation != nullptr && task_.cancellation->IsCancelled()) return false;
-        BeginStage(program_, schedule_, ++stage);
+  // Whether it came to step number `end`: not if the task was cancelled before one.
+  bool Run(StepCursor& cursor, size_t end,
+           absl::FunctionRef<void(const RowSchedule::Step&)> step_done) {
+    if (cursor.next == 0) {
+      cursor.stage = schedule_.first_stage;
+      BeginStage(program_, schedule_, cursor.stage);
+    }
+    for (; cursor.next < end; ++cursor.next) {
+      if (task_.cancellation != nullptr && task_.cancellation->IsCancelled()) return false;
+      const RowSchedule::Step& step = schedule_.steps[cursor.next];
+      while (cursor.stage < schedule_.StageOf(program_, step.layer)) {
+        BeginStage(program_, schedule_, ++cursor.stage);
       }
       RunStep(step);
       step_done(step);
@@ -137,6 +141,24 @@ class TileRunner {
 
 }  // namespace
 
+bool RunSteps(const Program& program, const TileTask& task, const RowSchedule& schedule, size_t end,
+              float* scratch, Team& team, StepCursor& cursor, std::vector<Rect>& overflowed) {
+  TileRunner runner(program, task, schedule, scratch, team, /*counted=*/{});
+  const bool ended = runner.Run(cursor, end, [](const RowSchedule::Step&) {});
+  overflowed.insert(overflowed.end(), runner.overflowed().begin(), runner.overflowed().end());
+  return ended;
+}
+
+void StoreRows(const Program& program, const TileTask& task, const RowSchedule& schedule,
+               const Rect& rows, std::vector<Rect>& overflowed) {
+  const Tensor& target = schedule.tensors[schedule.target];
+  const Rect result = Scale(task.plan->tile, program.network.scale);
+  StorePixels(program.sample_conversions, target, rows, result, task.dst);
+  if (program.precision == Precision::kFast) {
+    FindOverflowed(target, Intersect(rows, result), overflowed);
+  }
+}
+
 std::vector<Rect> RunTile(const Program& program, const TileTask& task, HugeBuffer& workspace,
                           Team& team, absl::FunctionRef<void(const RowSchedule::Step&)> step_done,
                           std::span<const Rect> counted) {
@@ -160,7 +182,8 @@ std::vector<Rect> RunTile(const Program& program, const TileTask& task, HugeBuff
     workspace.Reserve(strip.workspace_floats);
     BindWorkspace(program, workspace.data(), kept, strip);
     TileRunner runner(program, task, strip, workspace.data(), team, counted);
-    if (!runner.Run(step_done)) return {};
+    StepCursor cursor;
+    if (!runner.Run(cursor, strip.steps.size(), step_done)) return {};
     overflowed.insert(overflowed.end(), runner.overflowed().begin(), runner.overflowed().end());
   }
   if (cache != nullptr) cache->End(pass.number());

@@ -43,10 +43,28 @@ class CachedLayers final : public ActivationCache {
   HugeBuffer floats_;
 };
 
+// How far a schedule has run.
+struct StepCursor {
+  size_t next = 0;   // step
+  size_t stage = 0;  // that has begun, unless no step has run
+};
+
+// Runs the steps of a schedule in a bound workspace from the cursor up to `end`, with team and
+// `step_done` as below; `scratch`: the calling thread's. Returns whether it came to the end: it
+// looks for task.cancellation before each step. Adds runs with values that left the range of halves
+// to `overflowed`.
+bool RunSteps(const Program& program, const TileTask& task, const RowSchedule& schedule, size_t end,
+              float* scratch, Team& team, StepCursor& cursor, std::vector<Rect>& overflowed);
+
+// Writes the rows of the schedule's target that are still in its ring to task.dst, as RunSteps does
+// with what it computes.
+void StoreRows(const Program& program, const TileTask& task, const RowSchedule& schedule,
+               const Rect& rows, std::vector<Rect>& overflowed);
+
 // Writes task.dst or the pass's partial sums; the task must have passed CheckTileTask, but for its
 // plan, which is this program's. `workspace` grows as needed. `step_done` is called after each
 // step, for profiles. `team`: computes each step, in columns. Leaves task.dst undefined where
-// task.cancellation says so between two stages. Throws std::bad_alloc when memory is out.
+// task.cancellation says so between two steps. Throws std::bad_alloc when memory is out.
 //
 // Returns the runs of pixels (one row each) with values that left the range of halves: of the
 // result, in its coordinates, which are undefined in task.dst, or of the pooled layer, in its own,

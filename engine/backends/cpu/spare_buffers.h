@@ -20,6 +20,8 @@ class SpareBuffers {
   // `poisons`: HugeBuffer::Poison before each use, for tests.
   explicit SpareBuffers(bool poisons = false) : poisons_(poisons) {}
 
+  bool poisons() const { return poisons_; }
+
   // One of at least so many floats and not many more; a new one where none fits. Throws
   // std::bad_alloc when memory is out.
   HugeBuffer Take(size_t floats);

@@ -13,13 +13,20 @@ namespace {
 constexpr size_t kCacheLineBytes = 64;
 constexpr size_t kHugePageBytes = size_t{2} << 20;
 
+size_t AlignmentFor(size_t floats) {
+  return floats * sizeof(float) >= kHugePageBytes ? kHugePageBytes : kCacheLineBytes;
+}
+
 }  // namespace
+
+size_t HugeBuffer::BytesFor(size_t floats) {
+  const size_t alignment = AlignmentFor(floats);
+  return (floats * sizeof(float) + alignment - 1) / alignment * alignment;
+}
 
 HugeBuffer::HugeBuffer(size_t floats) : size_(floats) {
   if (floats == 0) return;
-  const size_t bytes = floats * sizeof(float);
-  const size_t alignment = bytes >= kHugePageBytes ? kHugePageBytes : kCacheLineBytes;
-  const size_t rounded_bytes = (bytes + alignment - 1) / alignment * alignment;
+  const size_t alignment = AlignmentFor(floats), rounded_bytes = BytesFor(floats);
   void* memory = std::aligned_alloc(alignment, rounded_bytes);
   if (memory == nullptr) throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE

@@ -15,6 +15,9 @@ class HugeBuffer {
   // An empty one that Reserve fills: see Poison.
   static HugeBuffer Poisoned();
 
+  // The memory that one of this size takes.
+  static size_t BytesFor(size_t floats);
+
   float* data() { return data_.get(); }
   const float* data() const { return data_.get(); }
   size_t size() const { return size_; }

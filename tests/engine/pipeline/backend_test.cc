@@ -3,6 +3,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <random>
@@ -47,7 +48,26 @@ UpscalePlan Uncut(UpscalePlan plan) {
   for (PassSpec& pass : plan.passes) {
     pass.tile = pass.source.size();
     pass.bands = 1;
+    pass.rows.reset();
     pass.cached_tiles = 0;
+    plan.tile_count += PassTileCount(pass);
+  }
+  plan.stages = PlanStages(plan);
+  return plan;
+}
+
+// `plan` with every pass that can in rows; how many passes that are is added to `passes`.
+UpscalePlan InRows(UpscalePlan plan, int& passes) {
+  plan.tile_count = 0;
+  for (PassSpec& pass : plan.passes) {
+    pass.rows = pass.executable->PlanRowStream(pass.source.size());
+    if (pass.rows) {
+      const int height = pass.rows->sees_all ? pass.source.height_px : 8;
+      pass.tile = {pass.source.width_px, std::min(height, pass.source.height_px)};
+      pass.bands = 2;
+      pass.spares_flat_areas = false;
+      ++passes;
+    }
     plan.tile_count += PassTileCount(pass);
   }
   plan.stages = PlanStages(plan);
@@ -89,6 +109,109 @@ TEST_P(PipelineOnDevice, GivesTheSameBytesForEveryCut) {
       }
     }
   }
+}
+
+TEST_P(PipelineOnDevice, GivesTheSameBytesInRows) {
+  const auto backend = test::CreateTestedBackend(GetParam(), {.threads = 2});
+  if (absl::IsUnavailable(backend.status())) GTEST_SKIP() << backend.status();
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  const auto executor = MakeLocalExecutor(**backend);
+  std::mt19937 random = test::FreshRandom();
+  int passes = 0;
+  for (int round = 0; round < 20; ++round) {
+    const Network network = test::RandomNetwork(random);
+    SCOPED_TRACE(test::Describe(network));
+    const auto executable =
+        (*backend)->Compile(network, round % 2 ? Precision::kExact : Precision::kFast);
+    if (absl::IsUnimplemented(executable.status())) continue;
+    ASSERT_TRUE(executable.ok()) << executable.status();
+    if (!(*executable)->PlanRowStream({1, 1})) continue;
+    const ImageSpec spec{test::RandomInt(random, 1, 70), test::RandomInt(random, 1, 70),
+                         test::RandomInt(random, 3, 4), SampleType::kU8};
+    const int scale = (*executable)->network().scale;
+    const int chain = round % 3 == 0 && scale <= 2 ? 2 : 1;
+    const int factor = chain == 2 ? scale * scale : scale;
+    const auto plan =
+        PlanUpscale(spec, {factor * spec.width_px, factor * spec.height_px},
+                    std::vector<std::shared_ptr<const Executable>>(chain, *executable),
+                    {.result_type = SampleType::kU16, .concurrency = 2});
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    const Image image = test::PhotoImage(spec, random);
+    const Image expected = Upscale(*plan, image, *executor, random);
+    EXPECT_TRUE(test::SameImages(Upscale(InRows(*plan, passes), image, *executor, random).view(),
+                                 expected.view()))
+        << spec << ", passes " << chain;
+  }
+  EXPECT_TRUE(passes > 0 || GetParam() != "cpu");
+}
+
+// A network whose tiles compute several times their pixels.
+Network DeepChain() {
+  Network network = test::InputAlone();
+  for (int i = 0; i < 40; ++i) test::AppendConv(network, 64, 3);
+  test::AppendConv(network, 3, 3);
+  return network;
+}
+
+TEST(RowPassTest, DeepNetworksTakeRows) {
+  const auto backend = test::CreateTestedBackend("cpu", {.threads = 2});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  const auto executor = MakeLocalExecutor(**backend);
+  const auto executable = (*backend)->Compile(DeepChain(), Precision::kExact);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  std::mt19937 random = test::FreshRandom();
+  const ImageSpec spec{260, 150, 4, SampleType::kU8};
+  const auto plan_with = [&](const UpscaleOptions& options) {
+    const auto plan = PlanUpscale(spec, spec.size(), {*executable}, options);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return *plan;
+  };
+  const UpscalePlan plan = plan_with({});
+  ASSERT_TRUE(plan.passes[0].rows.has_value());
+  const int64_t own = (*executable)->Plan({0, 0, 260, 150}, spec.size()).Cost(/*cached=*/false);
+  EXPECT_EQ(plan.cost, own) << "nothing is computed twice";
+  EXPECT_GT(plan.tile_count, 1) << "it gives way to others";
+  EXPECT_FALSE(plan_with({.tta = true}).passes[0].rows.has_value());
+  EXPECT_FALSE(plan_with({.tile_px = 64}).passes[0].rows.has_value());
+  EXPECT_FALSE(plan_with({.row_stream_bytes = 1 << 20}).passes[0].rows.has_value());
+
+  const Image image = test::PhotoImage(spec, random);
+  test::ViewRows source(image.view());
+  int64_t done = 0;
+  const auto upscaler =
+      MakeUpscaler(plan, source, *executor, nullptr, {.on_tile = [&](int64_t now, int64_t total) {
+                     EXPECT_GT(now, done);
+                     EXPECT_EQ(total, plan.tile_count);
+                     done = now;
+                   }});
+  const auto result = test::ReadAllInPortions(*upscaler, random);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(done, plan.tile_count);
+  EXPECT_TRUE(
+      test::SameImages(result->view(), Upscale(Uncut(plan), image, *executor, random).view()));
+}
+
+TEST(RowPassTest, ACancelledImageEnds) {
+  const auto backend = test::CreateTestedBackend("cpu", {.threads = 1});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  const auto executor = MakeLocalExecutor(**backend);
+  const auto executable = (*backend)->Compile(DeepChain(), Precision::kExact);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  std::mt19937 random = test::FreshRandom();
+  const ImageSpec spec{260, 600, 3, SampleType::kU8};
+  const auto plan = PlanUpscale(spec, spec.size(), {*executable}, {});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_TRUE(plan->passes[0].rows.has_value());
+  const Image image = test::PhotoImage(spec, random);
+  test::ViewRows source(image.view());
+  Cancellation cancellation;
+  std::atomic<int64_t> parts = 0;
+  const auto upscaler =
+      MakeUpscaler(*plan, source, *executor, &cancellation, {.on_tile = [&](int64_t, int64_t) {
+        if (++parts == 2) cancellation.Cancel(absl::CancelledError("gone"));
+      }});
+  EXPECT_EQ(test::ReadAllInPortions(*upscaler, random).status(), absl::CancelledError("gone"));
+  EXPECT_LT(parts, plan->tile_count);
 }
 
 // Drawings give the same bytes whether their flat areas are computed or copied: the arithmetic of a

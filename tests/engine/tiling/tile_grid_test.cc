@@ -17,6 +17,14 @@ TEST(TileGrid, CutsEvenly) {
   EXPECT_EQ(grid.Band(1), (Rect{0, 270, 960, 270}));
 }
 
+TEST(TileGrid, BandsAreOfOneHeight) {
+  const TileGrid bands = TileGrid::Bands({10, 50}, 24);
+  EXPECT_EQ(bands.count(), 3);
+  EXPECT_EQ(bands.Tile(0, 1), (Rect{0, 24, 10, 24}));
+  EXPECT_EQ(bands.Band(2), (Rect{0, 48, 10, 2}));
+  EXPECT_EQ(TileGrid::Bands({10, 5}, 24).Band(0), (Rect{0, 0, 10, 5}));
+}
+
 TEST(TileGrid, GivesTheRestToTheLastTile) {
   const TileGrid grid({10, 1}, {4, 4});
   EXPECT_EQ(grid.tile_size(), (Size{4, 1}));

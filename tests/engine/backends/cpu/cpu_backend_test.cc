@@ -222,7 +222,7 @@ Network DeepNetworkWithWeights(std::mt19937& random) {
   return network;
 }
 
-// By other kernels than larger ones, but in tiles as well.
+// By Winograd, as larger ones are in rows; small ones in tiles as well.
 TEST(CpuWholeImagesTest, DeepNetworksComputeSmallImagesWhole) {
   std::mt19937 random = FreshRandom();
   const Network network = DeepNetworkWithWeights(random);
@@ -236,12 +236,12 @@ TEST(CpuWholeImagesTest, DeepNetworksComputeSmallImagesWhole) {
 
   const Size size{RandomInt(random, 1, 40), RandomInt(random, 1, 40)};
   EXPECT_EQ((*executable)->PreferredTileOf(size), size);
-  const Size large{1025, 1000}, wide{1025, 1};
-  for (const Size other : {large, wide}) {
-    EXPECT_EQ((*executable)->PreferredTileOf(other), (*executable)->PreferredTile());
-  }
+  EXPECT_TRUE((*executable)->ComputesTiles(size));
   EXPECT_EQ(ReachOf(**executable, size).halo_px(), kWholeImageHaloPx);
-  EXPECT_LT(ReachOf(**executable, large).halo_px(), kWholeImageHaloPx);
+  for (const Size other : {Size{1025, 1000}, Size{1025, 1}}) {
+    EXPECT_FALSE((*executable)->ComputesTiles(other));
+    EXPECT_TRUE((*executable)->PlanRowStream(other).has_value());
+  }
   const Image source = RandomImage({size.width, size.height, 3, SampleType::kU8}, random);
   const Image whole = RunTiles(**backend, **executable, source, size);
   const Image other = RunTiles(**plain, **expected, source, size);

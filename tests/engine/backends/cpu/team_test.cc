@@ -225,7 +225,7 @@ TEST_P(SharedTileTest, HasTheBytesOfOneThread) {
       ImageRun image(executable,
                      {test::WholeTask(executable, source.view(), result.mutable_view())});
       const absl::Status status = image.Run([&](std::span<const TileTask> tasks) {
-        overflowed = RunTile(executable.ProgramFor(size), tasks.front(), workspace, team,
+        overflowed = RunTile(executable.program(), tasks.front(), workspace, team,
                              [](const RowSchedule::Step&) {});
         return absl::OkStatus();
       });
@@ -235,7 +235,7 @@ TEST_P(SharedTileTest, HasTheBytesOfOneThread) {
     Team alone;
     const Image expected = run(alone);
     const std::vector<Rect> expected_overflowed = overflowed;
-    Team team(pool, kAnyCpu, executable.ProgramFor(size).scratch_floats, kMany);
+    Team team(pool, kAnyCpu, executable.program().scratch_floats, kMany);
     AwaitThreads(team, 3);
     const Image result = run(team);
     EXPECT_TRUE(test::SameImages(result.view(), expected.view()));

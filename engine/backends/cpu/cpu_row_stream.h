@@ -1,0 +1,46 @@
+// An image as one stream of rows: the schedule of a tile that is all of it, run in slices.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "engine/backends/backend.h"
+#include "engine/backends/cpu/program.h"
+#include "engine/backends/cpu/row_schedule.h"
+#include "engine/backends/cpu/run_tile.h"
+#include "engine/backends/cpu/team.h"
+#include "engine/backends/cpu/workspace.h"
+
+namespace upscaled::cpu {
+
+class CpuRowStream final : public RowStream {
+ public:
+  // `program`, without global poolings, must outlive it. `poisons`: BackendOptions::poisons_memory.
+  CpuRowStream(const void* maker, const Program& program, Size image, bool poisons);
+
+  // Returns the need of a stream, by a dry run of its rows.
+  static RowStreamNeed Need(const Program& program, Size image);
+
+  int64_t PlanSlice(int bottom, int64_t max_cost) override;
+  // Runs the slice that was planned last. Returns the runs of pixels of the task's band that left
+  // the range of halves (RunTile). Throws std::bad_alloc when memory is out. Where the task is
+  // cancelled the stream is of no more use.
+  std::vector<Rect> Run(const TileTask& task, Team& team);
+
+ private:
+  int64_t CostOf(const RowSchedule::Step& step) const;
+
+  const Program& program_;
+  const TilePlan plan_;
+  RowSchedule schedule_;
+  HugeBuffer rings_;  // from the first slice on
+  StepCursor cursor_;
+  size_t slice_end_ = 0;  // step
+  // Rows of the result, from the top: computed, and written to bands. The ring still has those
+  // between.
+  int computed_ = 0;
+  int written_ = 0;
+};
+
+}  // namespace upscaled::cpu

@@ -1,0 +1,48 @@
+// An image as rows of its full width that flow through all layers of a network, in slices: what a
+// layer needs of rows above is kept from slice to slice, so that nothing is computed twice.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace upscaled {
+
+// The memory that a stream of rows takes.
+struct RowStreamNeed {
+  size_t bytes = 0;          // the image's own, from its first slice to its last
+  size_t scratch_bytes = 0;  // of each Stream that runs slices of it
+  // Whether all of the source is read before the first row of the result is there.
+  bool sees_all = false;
+};
+
+// Made by an executable for one image. Its bands are rows of the result from the top to the bottom,
+// each given to as many runs as it takes. Used by one thread at a time, any of them.
+class RowStream {
+ public:
+  // `maker`: the executable, which alone may run it; compared, never used.
+  explicit RowStream(const void* maker) : maker_(maker) {}
+  RowStream(const RowStream&) = delete;
+  RowStream& operator=(const RowStream&) = delete;
+  virtual ~RowStream() = default;
+
+  // Bands end at multiples of this many rows of the result, or at its end.
+  static constexpr int kBandMultiple = 4;
+
+  const void* maker() const { return maker_; }
+  // Plans what the next run computes: until the result's rows above `bottom` are written, or
+  // another step would exceed `max_cost`; one step at least. Returns its cost in multiply-adds (at
+  // least 1), or 0 if those rows are written.
+  virtual int64_t PlanSlice(int bottom, int64_t max_cost) = 0;
+
+ private:
+  const void* const maker_;
+};
+
+// A run's part of a stream.
+struct RowSlice {
+  RowStream* stream = nullptr;  // borrowed; null: the task is a tile by itself
+  int64_t cost = 0;             // PlanSlice's
+  int64_t source_px = 0;        // the slice's share of the image
+};
+
+}  // namespace upscaled
