@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "engine/pipeline/image_run.h"
 #include "engine/pipeline/local_executor.h"
 #include "engine/pipeline/reach.h"
+#include "engine/pipeline/upscaler.h"
 #include "tests/bench/commands.h"
 #include "tests/bench/images.h"
 #include "tests/bench/measure.h"
@@ -31,7 +33,7 @@ namespace {
 struct NetworkOptions {
   CommonOptions common;
   ModelOptions model;
-  std::string size = "960x540";
+  std::vector<std::string> sizes = {"960x540"};
   std::string picture;  // "" = shaded
   std::string tile;     // "" = the backend's choice
   std::vector<std::string> precisions = {"exact"};
@@ -41,8 +43,7 @@ struct NetworkOptions {
   std::string peer_tile = "240x135";
 };
 
-Image SourceImage(const NetworkOptions& options) {
-  const Size size = ValueOrExit(ParseSize(options.size));
+Image SourceImage(const NetworkOptions& options, Size size) {
   if (options.picture.empty()) return ShadedImage(size);
   return CutOrRepeat(ValueOrExit(LoadImage(options.picture, /*factor=*/1, /*min_side_px=*/1)),
                      size);
@@ -78,11 +79,23 @@ class Engine {
                                                ReachOf(*executable_, size).halo.Mean(), threads)
                                  : ValueOrExit(ParseSize(options.tile));
     keeps_ = options.tile_memory;
+    if (!options.tile.empty()) return;
+    UpscalePlan plan =
+        ValueOrExit(PlanUpscale(source.spec(), result_.spec().size(), {executable_},
+                                {.spare_flat_areas = false, .concurrency = threads}));
+    if (plan.passes.front().rows) rows_ = std::move(plan);
   }
 
-  Size tile() const { return tile_; }
+  // How the image is cut.
+  std::string Describe() const {
+    const Size image = source_.spec().size();
+    const std::string cut =
+        rows_ ? "rows" : absl::StrFormat("tile %dx%d", tile_.width, tile_.height);
+    return absl::StrFormat("%dx%d %s", image.width, image.height, cut);
+  }
 
   void Run() {
+    if (rows_) return RunRows();
     std::vector<TileTask> tiles =
         CutImage(*executable_, source_.view(), result_.mutable_view(), tile_);
     const int64_t cached_tiles = keeps_ ? std::ssize(tiles) : 0;
@@ -94,6 +107,12 @@ class Engine {
   }
 
  private:
+  void RunRows() {
+    ImageRows source(source_);
+    ExitUnlessOk(MakeUpscaler(*rows_, source, *executor_, /*cancellation=*/nullptr)
+                     ->ReadRows(result_.mutable_view()));
+  }
+
   void RunTiles(std::vector<TileTask> tasks) {
     absl::BlockingCounter left(static_cast<int>(tasks.size()));
     executor_->Submit(executable_, std::move(tasks), /*cancellation=*/nullptr,
@@ -111,6 +130,7 @@ class Engine {
   std::unique_ptr<TileExecutor> executor_;
   Size tile_;
   bool keeps_ = false;
+  std::optional<UpscalePlan> rows_;  // set: the image flows by in rows instead of tiles
 };
 
 // The subjects of the measurement, row by row of the report.
@@ -146,7 +166,7 @@ void AddEngines(const Network& network, const NetworkOptions& options, const Ima
         continue;
       }
       Engine& engine = *benchmark.engines.emplace_back(*std::move(created));
-      row.shape = Describe(source.spec().size(), engine.tile());
+      row.shape = engine.Describe();
       benchmark.Add(
           std::move(row), [&engine] { engine.Run(); }, operations);
     }
@@ -195,9 +215,9 @@ void NoteSpeedups(InterleavedBenchmark& benchmark, const std::vector<Measurement
   }
 }
 
-void RunNetworkCommand(const NetworkOptions& options) {
-  const Network network = options.model.Load();
-  const Image source = SourceImage(options);
+std::vector<ReportRow> MeasureSize(const NetworkOptions& options, const Network& network,
+                                   Size size) {
+  const Image source = SourceImage(options, size);
   const double operations = 2 * network.MacsPerOutputPixel() * network.scale * network.scale *
                             static_cast<double>(source.spec().size().Area());
   InterleavedBenchmark benchmark;
@@ -209,7 +229,17 @@ void RunNetworkCommand(const NetworkOptions& options) {
   for (size_t i = 0; i < results.size(); ++i) benchmark.rows[i].measurement = results[i];
   NoteSpeedups(benchmark, results);
   std::ranges::move(benchmark.failed, std::back_inserter(benchmark.rows));
-  PrintReport(benchmark.rows, options.common.json);
+  return std::move(benchmark.rows);
+}
+
+void RunNetworkCommand(const NetworkOptions& options) {
+  const Network network = options.model.Load();
+  std::vector<ReportRow> rows;
+  for (const std::string& size : options.sizes) {
+    std::ranges::move(MeasureSize(options, network, ValueOrExit(ParseSize(size))),
+                      std::back_inserter(rows));
+  }
+  PrintReport(rows, options.common.json);
 }
 
 }  // namespace
@@ -218,7 +248,9 @@ void AddNetworkCommand(CLI::App& app) {
   auto options = std::make_shared<NetworkOptions>();
   CLI::App* command = app.add_subcommand("network", "Whole images through a network");
   AddModelOptions(*command, options->model);
-  command->add_option("--size", options->size, "Image")->capture_default_str();
+  command->add_option("--size", options->sizes, "Images, one after the other")
+      ->delimiter(',')
+      ->capture_default_str();
   command->add_option("--picture", options->picture,
                       "File of which the image is the middle; default a shaded one");
   command->add_option("--tile", options->tile, "Largest tile; default the backend's choice");

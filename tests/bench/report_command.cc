@@ -128,6 +128,12 @@ std::vector<Part> ListParts(const ReportOptions& options) {
     const auto repository = ValueOrExit(ModelRepository::Open(options.repositories));
     for (const ModelCard& card : repository.models()) add_network(card.name, "480x270");
   }
+  for (const char* model : {"general-2x", "random:srvgg"}) {
+    parts.push_back(
+        {absl::StrCat("Sizes, ", model),
+         {"network", "--model", model, "--size", "256x192,640x360,1280x720,1920x1080,3840x2160",
+          "--threads", "1,0", "--no-peers", "--time", time(1)}});
+  }
   for (const char* model : {"general-2x", "random:cunet"}) {
     parts.push_back({absl::StrCat("Where the time of ", model, " goes, 480x270, one thread"),
                      {"profile", "--model", model, "--time", time(2)}});
