@@ -125,9 +125,10 @@ class PipeSink final : public ImageSink {
   bool written_ = false;
 };
 
-// A file that appears under its name only when it is complete: the bytes go to a hidden temporary
-// file beside it, which Commit renames and the destructor removes otherwise. Not engine/base's
-// ReplaceFile, which takes all bytes at once and is of a library that is not linked here.
+// Writes a file that appears under its name only when it is complete. Bytes go to a hidden
+// temporary file in the same folder. Commit renames it; otherwise the destructor removes it.
+// engine/base's ReplaceFile does not serve here: it takes all bytes at once, and its library is
+// not linked.
 class FileSink final : public ImageSink {
  public:
   // Creates the temporary file, so that a folder that cannot be written to is known at once.

@@ -62,11 +62,11 @@ class UpscaleClient final : public Service {
   absl::StatusOr<v1::UpscaleTilesHeader> DescribeTiles(v1::UpscaleTilesStart start,
                                                        std::stop_token stop = {});
 
-  // Sends raw tiles, whose ids must differ, and hands over each answer, a TileError included, as it
-  // comes. Tiles that a full server turned away are sent again, and so are, after a broken call,
-  // those without an answer; what is turned away to the last is handed over as the error it is.
-  // DATA_LOSS when the server ended the call without answering all. `deadline`: where that is
-  // sooner than the client's own timeout.
+  // Sends raw tiles and passes each answer to `on_answer` as it arrives, TileErrors included. Ids
+  // must differ. Resends tiles refused by a full server and, after a broken call, tiles without an
+  // answer. If the last try is refused too, passes on its error. `deadline` applies if it is
+  // sooner than the client's own timeout. DATA_LOSS: the server ended the call without answering
+  // all tiles.
   absl::Status UpscaleTiles(const v1::UpscaleTilesStart& start, std::span<const v1::Tile> tiles,
                             absl::FunctionRef<void(const v1::UpscaleTilesResponse&)> on_answer,
                             std::stop_token stop = {},

@@ -22,11 +22,11 @@ absl::StatusOr<std::string> FindServerProgram();
 // when it ends by itself, and not otherwise.
 class LocalServer {
  public:
-  // Returns when the server is ready. The environment is this process's without its key, and of
-  // its UPSCALED_* settings with those of models, devices, memory and limits alone. To be called on
-  // the main thread: the system ends the server with the thread that has started it, however that
-  // ends. NOT_FOUND and the like when there is no such program; FAILED_PRECONDITION with what the
-  // server said when it could not start; CANCELLED when `stop` was requested.
+  // Starts a server and returns when it is ready. Call this on the main thread: the system ends
+  // the server when the starting thread ends, for any reason. The server inherits this process's
+  // environment without the API key. Of its UPSCALED_* settings it gets those of models, devices,
+  // memory and limits only. NOT_FOUND and similar: no such program. FAILED_PRECONDITION: the
+  // server could not start; the error quotes it. CANCELLED: `stop` was requested.
   static absl::StatusOr<std::unique_ptr<LocalServer>> Start(const std::string& program,
                                                             std::stop_token stop);
   // Ends the server and removes the folder.

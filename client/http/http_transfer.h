@@ -49,9 +49,10 @@ class HttpTransfer {
   int http_status() const { return http_status_; }  // 0: no answer yet
   // Whether a successful answer has begun.
   bool is_success() const { return http_status_ >= 200 && http_status_ < 300; }
-  // After its end: an error of the body or of on_body, or INTERNAL for what either or a listener
-  // has thrown; else, of the connection, UNAVAILABLE; else, of an answer that is no success, what
-  // it says (see FromHttpAnswer).
+  // Result of an ended transfer. The first that applies:
+  //  - an error of the body or of on_body, or INTERNAL if one of them or a listener threw
+  //  - UNAVAILABLE if the connection failed
+  //  - the server's error if the answer is not a success (see FromHttpAnswer)
   absl::Status status() const;
 
  private:

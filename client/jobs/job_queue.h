@@ -75,14 +75,16 @@ struct JobFilter {
   int limit = 1000;               // the latest of them
 };
 
-// Delivers each job at least once and, while workers keep their leases, to one at a time: what a
-// job does must therefore be harmless when it is done twice, and a worker calls Complete after all
-// that it does. Thread safe; processes share what is behind it.
+// Delivers each job at least once, and to one worker at a time while workers keep their leases.
+// So a job's work must be safe to repeat, and a worker calls Complete last. Thread safe.
+// Processes share the underlying storage.
 //
-// Errors are UNAVAILABLE (the queue cannot be reached or written now), FAILED_PRECONDITION (held by
-// another process for long) and DATA_LOSS (damaged). What takes a LeasedJob says ABORTED when its
-// lease is another worker's by now, and CANCELLED when the job was cancelled: either way the worker
-// has nothing more to do with it.
+// Errors of every function:
+//   UNAVAILABLE          the queue cannot be reached or written now
+//   FAILED_PRECONDITION  another process has held it for long
+//   DATA_LOSS            the queue is damaged
+// Functions with a LeasedJob also return ABORTED if another worker now has the lease, and
+// CANCELLED if the job was cancelled. In both cases the worker drops the job.
 class JobQueue {
  public:
   virtual ~JobQueue() = default;

@@ -18,17 +18,15 @@
 
 namespace upscaled::client {
 
-// A message in a stream says that there is a job to do; JetStream gives it out, takes heartbeats,
-// and gives it out again. What has become of the job is said by its record, which is written only
-// as the successor of the version that was read (compare and swap). The record decides: each change
-// is written there first, the message is answered next, and a message whose job has ended is
-// acknowledged by whoever gets it. So no crash in between does harm, nor a worker whose lease is
-// another's.
+// Keeps a record and a message per job. JetStream delivers the message, takes heartbeats, and
+// delivers it again if they stop. The record holds the job's state, and decides. It is written
+// by compare and swap, as the successor of the version read. Every change goes to the record
+// first, then the message is answered. Any worker receiving the message of an ended job
+// acknowledges it. So neither a crash in between nor a worker with a lost lease does harm.
 //
-// JetStream has one term for all leases: that of the latest Lease, and all workers of a queue are
-// to have the same. The broker's death alone loses nothing, that of its machine what it has not
-// synced
-// (`sync_interval`) where there are no replicas. List and Count read all records.
+// JetStream has one lease term for all, set by the latest Lease. Use the same one on every
+// worker. If the broker dies, nothing is lost. If its machine dies, unsynced messages are
+// (`sync_interval`), unless there are replicas. List and Count read all records.
 class NatsQueue final : public JobQueue {
  public:
   // nats://[USER:PASSWORD@]HOST[:PORT][/PREFIX]; 4222 and "upscale" unless it says so.

@@ -17,13 +17,15 @@ struct redisContext;
 
 namespace upscaled::client {
 
-// Each call is one script, which Redis runs whole or not at all, on keys that begin with a prefix:
-// a stream of the jobs that are due, whose consumer group remembers who has which; a hash a job; a
-// sorted set a state, by order of submission; one of those that wait for a time. Times are Redis's.
-//
-// Redis knows since when a job was not heard of, and a worker takes those for which that is longer
-// than its own term: all workers of a queue are to have the same. What survives a power failure is
-// what Redis is told to write: `appendonly yes`, `appendfsync always`.
+// Runs each call as one script. Redis executes it completely or not at all. All keys begin with
+// a prefix:
+//  - a stream of due jobs, with a consumer group recording each job's worker
+//  - a hash per job
+//  - a sorted set per state, in order of submission
+//  - a sorted set of jobs waiting for a time, by Redis's clock
+// A worker takes over a job without a heartbeat for longer than the worker's own lease. Use the
+// same `--lease` on every worker. To survive a power failure, set `appendonly yes` and
+// `appendfsync always` in Redis.
 class RedisQueue final : public JobQueue {
  public:
   // redis://[USER:PASSWORD@]HOST[:PORT][/PREFIX]; 6379 and "upscale" unless it says so.

@@ -40,11 +40,11 @@ struct WorkerOptions {
   std::function<absl::Status()> check_server;
 };
 
-// Takes a job only while the server is ready, so that its outages cost no deliveries. Acknowledges
-// a job after all else: killed at any time, it loses nothing, and what is done twice comes to the
-// same (see TaskRunner). A task's webhook hears of the end before the queue does, so that it hears
-// at least once; where it does not answer, the job is tried again, and at last ends unheard. Jobs
-// that fail for good leave errors/ID.json beside the results.
+// Takes jobs only while the server is ready: an outage costs no deliveries. Acknowledges a job
+// last. A worker killed at any time therefore loses nothing, and repeated work gives the same
+// result (see TaskRunner). Calls the task's webhook before it settles the job, so the webhook
+// hears at least once. If the webhook does not answer, the worker retries the job, and finally
+// ends it unheard. A job failed for good leaves errors/ID.json next to the results.
 class Worker {
  public:
   // All are borrowed. `log` gets a line a job, on any thread.

@@ -1,5 +1,5 @@
-// A network that servers compute: what the pipeline takes for an executable of its own, and streams
-// that send its tiles.
+// Runs a network on remote servers: an Executable for the pipeline, with streams to send its
+// tiles.
 #pragma once
 
 #include <cstddef>

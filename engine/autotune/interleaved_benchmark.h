@@ -1,4 +1,5 @@
-// Times what could do the same work, so that a machine that slows down meanwhile is fair to all.
+// Times several candidates for the same work in turns, so a slowdown of the machine hits all
+// alike.
 #pragma once
 
 #include <functional>

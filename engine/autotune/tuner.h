@@ -58,8 +58,9 @@ class Tuner final : public KernelChooser {
   // The table's answer, if it is one of the names: it may be of another build.
   std::optional<std::string> Known(const Question& question) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Measures, if that is wanted, what is not known, and notes it; what another thread noted
-  // meanwhile stays. Nothing is noted where `measure` finds nothing.
+  // Returns the known choice. Without one, and if TunerOptions::measure is set, measures the
+  // candidates and records the choice. An entry recorded meanwhile by another thread stays.
+  // Records nothing if `measure` finds nothing.
   std::string Answer(const Question& question,
                      absl::FunctionRef<std::optional<TuningEntry>()> measure)
       ABSL_LOCKS_EXCLUDED(mutex_);

@@ -166,8 +166,9 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;    // "cpu", "reference", "cuda:0"
   virtual std::string description() const = 0;  // human-readable: model, instruction set, memory
-  // All that results depend on beside network and precision: devices whose texts are equal compute
-  // bit-exactly alike. Must say more than the description where that leaves something out.
+  // Identifies the arithmetic: everything a result depends on besides network and precision.
+  // Devices with equal texts compute bit-exact results. Override it if description() leaves
+  // something out.
   virtual std::string arithmetic() const { return description(); }
   // UNIMPLEMENTED, with the layer, the precision or the forced kernel, when this backend cannot run
   // `network` so; RESOURCE_EXHAUSTED, with the limit, when it would take too much memory.

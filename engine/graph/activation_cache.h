@@ -12,10 +12,10 @@ namespace upscaled {
 // The part of a device's memory that activation caches may take: the rest is for those who compute.
 inline constexpr size_t kCachedShare = 4;
 
-// The activations of one tile as its last pass left them, so that the next one goes on at the
-// global average pooling whose means it brings. One for each tile, given to all of its passes, the
-// first included; never to two at once. Devices that do not know it do without, and the result is
-// the same. A backend's own adds the tensors.
+// Keeps one tile's activations between passes. The next pass brings the means of a global
+// average pooling, and resumes there. Give one cache to all passes of a tile, including the
+// first, but never to two at once. A device without support ignores the cache, and the result is
+// the same. The backend's subclass adds the tensors.
 class ActivationCache {
  public:
   // `owner`: whose activations it holds; an address that is compared alone. `budget`: which the

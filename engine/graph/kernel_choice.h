@@ -1,5 +1,6 @@
-// Who chooses among the kernels that could compute a layer, and among sizes of tiles: the backend,
-// by its shipped order, or what it is given in BackendOptions::chooser, which may try them first.
+// Chooses a kernel for each layer and a tile size for each network. By default the backend takes
+// its shipped order. BackendOptions::chooser replaces that choice, and may time the candidates
+// first.
 #pragma once
 
 #include <memory>

@@ -16,12 +16,13 @@ enum class AlphaMethod : uint8_t { kNetwork, kResample };
 // The colours of fully transparent pixels: those of the nearest visible ones, or the source's own.
 enum class AlphaColour : uint8_t { kBleed, kKeep };
 
-// The rows of `source` (which has alpha and must outlive the result), where fully transparent
-// pixels within `radius_px` (>= 0) of a visible one take the colours around them, so that a network
-// that mixes neighbours mixes no hidden colour into a visible edge. Alpha stays. `radius_px` times,
-// each pixel without a colour takes the mean of those of its eight neighbours that have one.
+// Returns the rows of `source` with colours bled into transparent pixels, to keep hidden colours
+// out of visible edges when a network mixes neighbours. Changes fully transparent pixels within
+// `radius_px` (>= 0) of a visible one. Runs `radius_px` rounds: a pixel without a colour takes
+// the mean of its coloured neighbours (of eight). Alpha is unchanged. `source` must have alpha,
+// and must outlive the result.
 //
-// The rows do not depend on how many are read at a time.
+// The rows do not depend on how many you read at a time.
 std::unique_ptr<RowSource> MakeAlphaBleed(RowSource& source, int radius_px);
 
 // MakeAlphaBleed as a stage: it holds three rows for each pixel of the radius.

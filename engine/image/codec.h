@@ -1,10 +1,10 @@
-// Encoded images as streams of rows: what an image is (from its first bytes), a decoder that gives
-// its rows top to bottom, and an encoder that takes them.
+// Reads and writes encoded images as streams of rows. ReadImageHeader describes a file by its
+// first bytes. A decoder returns rows top to bottom, an encoder takes them.
 //
-// Errors, everywhere: INVALID_ARGUMENT for bytes that are no valid image (corrupt, truncated), with
-// the format and what is wrong; RESOURCE_EXHAUSTED when a limit is passed, naming value and limit;
-// UNIMPLEMENTED for a format or feature that we do not read. Errors of the source or sink pass
-// through.
+// Errors of every function here; errors of the source or sink pass through:
+//   INVALID_ARGUMENT    not a valid image (corrupt, truncated); names the format and the fault
+//   RESOURCE_EXHAUSTED  a limit is exceeded; names value and limit
+//   UNIMPLEMENTED       a format or feature we do not read
 #pragma once
 
 #include <cstddef>

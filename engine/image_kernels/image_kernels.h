@@ -1,7 +1,7 @@
-// The image kernels of a device: the operations around the networks that move memory rather
-// than compute, each in its steps from the plain kernel to the tuned one. Every device has the same
-// operations on the same layouts, so that one test compares all steps with their definition, and
-// one benchmark (`upscale-bench image`) shows what each step is worth there.
+// Image kernels of one device: the operations around the networks, bound by memory rather than
+// arithmetic. Each comes in steps, from the plain kernel to the tuned one. All devices implement
+// the same operations on the same layouts. So one test compares every step with its definition,
+// and `upscale-bench image` shows the gain of each step.
 #pragma once
 
 #include <cstddef>

@@ -13,8 +13,8 @@
 
 namespace upscaled {
 
-// The `id=value` fields of one layer. Reading a parameter marks it, so that one that nobody read,
-// and whose meaning would be lost, is an error and not a wrong image.
+// The `id=value` fields of one layer. Reading a parameter marks it. CheckAllRead then fails on
+// unread ones, because ignoring a parameter would produce a wrong image.
 class NcnnParams {
  public:
   // One field: "id=number" or "id=count,number,...", where an array's id is -23300 - id.

@@ -1,4 +1,4 @@
-// How far, and with what period, an executable's arithmetic looks around itself.
+// The neighbourhood a network depends on: its halo, and the period of its kernels' block grid.
 #pragma once
 
 #include <algorithm>
@@ -29,8 +29,8 @@ struct Reach {
   // Source pixels around a tile that its runs depend on, wherever the tile lies; at most
   // kWholeImageHaloPx on each side.
   Halo halo;
-  // Far from an image's sides, pixels so many source pixels apart lie alike in the blocks of all
-  // kernels: what they see being equal, so are their bytes. 0: not known of any such distance.
+  // Period of the kernels' block grid, in source pixels. Away from the image's sides, pixels this
+  // far apart with equal inputs have equal outputs. 0: no such period is known.
   int repeat_px = 0;
 };
 

@@ -43,8 +43,8 @@ class TileRun {
   void CountDone(int tiles);
   void Spare(int64_t source_px);
 
-  // Say that so many tiles of a group are on their way, and that one has been dealt with: the last
-  // that its TileDone does with anything that the waiting thread may destroy.
+  // Add counts `tiles` of a group as in flight. Finish counts one as settled. Call Finish last in
+  // TileDone: the waiting thread may destroy anything TileDone used.
   void Add(Group& group, int tiles) ABSL_LOCKS_EXCLUDED(mutex_);
   void Finish(Group& group) ABSL_LOCKS_EXCLUDED(mutex_);
   // Waits until nobody uses the pixels of the group's tiles; not OK: they are not all there.

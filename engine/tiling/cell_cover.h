@@ -36,10 +36,10 @@ struct TileCells {
   int rows() const { return static_cast<int>(rows_px.size()) - 1; }
 };
 
-// Disjoint rectangles that hold all needed cells, the cheapest that cutting the tile in two, the
-// parts in two and so on leads to; parts without a needed cell cost nothing. Tiles of many cells
-// are cut between some of them only, for the time that it takes: a fraction of a millisecond.
-// Takes up to kCellCoverBytes beside what grows with the cells, some ten bytes for each.
+// Returns disjoint rectangles that cover all needed cells. Cuts the tile in two, then the parts,
+// and so on, and keeps the cheapest cover. Parts without a needed cell cost nothing. Tiles of
+// many cells are cut between some cells only, which bounds the time to a fraction of a
+// millisecond. Uses up to kCellCoverBytes, plus about ten bytes per cell.
 inline constexpr size_t kCellCoverBytes = size_t{160} << 10;
 std::vector<Rect> CoverNeededCells(const TileCells& cells, const RectCost& cost);
 

@@ -1,7 +1,7 @@
-// Where the pixels of a mini-batch lie: image after image, line after line, each line followed by a
-// column of zeros and each image by a line of zeros, which neighbours share. So a pixel's neighbour
-// at (dy, dx) is dy * pitch + dx pixels further on whatever the image, and images that are read
-// with a border of zeros need no copy.
+// Lays out the pixels of a mini-batch: image after image, line after line. A column of zeros
+// follows each line, and a line of zeros follows each image. Neighbours share them. The
+// neighbour at (dy, dx) is therefore dy * pitch + dx pixels further on, in any image.
+// Convolutions that read a border of zeros need no copy.
 #pragma once
 
 #include <cstddef>

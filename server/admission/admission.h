@@ -96,8 +96,8 @@ class AdmissionController {
     // Gives back what is computed: `cost` so far. Thread safe beside itself, but not beside Release
     // and Change; reports may come in any order.
     void ReportProgress(int64_t cost);
-    // For one that holds something: what of other work will be computed before all of its request's
-    // is, as things stand or, where the load `lasts`, if what ends is followed by its like.
+    // Returns the work of others, in multiply-adds, that runs before this request is complete.
+    // `lasts`: assumes each finished request is followed by a similar one. Requires holds().
     int64_t CostAhead(bool lasts = false) const;
 
    private:

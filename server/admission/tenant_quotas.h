@@ -1,9 +1,10 @@
-// The use that tenants make of their limits. The limits come with each call, so that those of a
-// key file that was read again hold from the next call on; what a tenant has stays.
+// Tracks how much of their limits tenants use. The limits come with each call, so a reloaded key
+// file applies from the next call on. A tenant keeps the resources it already holds.
 //
-// Rates are counted in debts: whoever has none is let in, however much it takes, and the next one
-// waits until that is paid. So a large image is late, and never impossible, and a refusal knows to
-// the millisecond when to come back. What a tenant does not use it keeps for kBurst.
+// Rates are counted as debt. A tenant without debt is admitted, however large its request. The
+// next request waits until the debt is paid. A large image is therefore late, but never
+// impossible. A refusal gives its retry delay to the millisecond. Unused rate is saved for at
+// most kBurst.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@
 
 namespace upscaled::server {
 
-// Work of a later one runs on a device only while none of an earlier one waits for it.
+// Strict priority: background tiles run only while no interactive tile is queued.
 enum class Priority : uint8_t { kInteractive, kBackground };
 inline constexpr size_t kPriorities = 2;
 

@@ -1,10 +1,10 @@
-// The tiles that wait for the devices of one class: fair between payers by their weights, then
-// between the requests of each, by cost (start-time fair queueing, Goyal et al. 1996, at both
-// levels, with the tile's multiply-adds as its length), in the order of submission within a
-// request. Background work runs while no other waits.
+// Queues tiles for the devices of one class. Divides service between payers by weight, then
+// between the requests of each payer: start-time fair queueing (Goyal et al. 1996) at both
+// levels. A tile's length is its cost in multiply-adds. Tiles of one request keep their order of
+// submission. Background tiles run only while no other tile waits.
 //
-// However many tiles are queued, whatever happens to all those of a submission or of a flow moves
-// them as a whole: nothing here walks tiles but those that it hands out.
+// Operations on a submission or a flow move all its tiles as a unit. The queue visits only the
+// tiles it hands out, however many are queued.
 #pragma once
 
 #include <algorithm>
@@ -54,9 +54,10 @@ struct Flow;
 // The service, in multiply-adds, at which something is due, and its number: the minimum goes first.
 using Due = std::pair<double, uint64_t>;
 
-// How far those who share something have come, in the service that each of them has had. It goes on
-// with what is served, divided by them, but not beyond what the last one has next: whoever comes
-// later than others goes behind them in the end, however many come.
+// Virtual time: the average service each sharer has had, in multiply-adds. Advances by the
+// service given, divided by the number of sharers, but never beyond the end of the last sharer's
+// next work. A newcomer therefore queues behind earlier ones in the end, however many newcomers
+// arrive.
 class VirtualTime {
  public:
   double now() const { return now_; }

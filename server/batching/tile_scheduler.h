@@ -40,10 +40,10 @@
 namespace upscaled::server {
 
 struct TileSchedulerOptions {
-  // Bounds of a batch, and so of what a tile that comes just after may have to wait for; a larger
-  // tile runs alone. The cost, in multiply-adds, is that of about 200 x 1024 source pixels of
-  // general-2x: more does not make a large device faster. The time is at the device class's speed
-  // of late.
+  // Bounds of a batch, and so of the delay of a tile that arrives just after it starts. A larger
+  // tile runs alone. The default cost, in multiply-adds, is about 200 x 1024 source pixels of
+  // general-2x: more does not make a large device faster. The time is at the device class's recent
+  // speed.
   int64_t max_batch_cost = 30'000'000'000;
   absl::Duration max_batch_time = absl::Milliseconds(50);
   // How long background work waits for the client of an image with tiles to come, in all from one

@@ -7,8 +7,8 @@
 
 namespace upscaled::server {
 
-// Memory that this process may use: the machine's, or the minimum of the limits of the
-// control groups that it lies in (a container's, systemd's MemoryMax=) when that is less.
+// Returns the memory this process may use: the machine's, or the lowest limit of its control
+// groups if that is less (a container's, systemd's MemoryMax=).
 int64_t UsableMemoryBytes();
 
 // False, too, where it cannot be told.

@@ -21,7 +21,7 @@
 
 namespace upscaled::server {
 
-// In multiply-adds; an image that would take more counts as so many.
+// Upper bound of a request's cost, in multiply-adds. Larger costs are clamped to it.
 inline constexpr double kMaxCost = 1e17;
 
 // The work of one device class, as whoever runs it reports.

@@ -18,9 +18,9 @@ using HostAddresses = std::vector<std::string>;
 // As the system has them, however long it takes. NOT_FOUND says why there are none.
 absl::StatusOr<HostAddresses> LookUpHost(const std::string& host);
 
-// Look-ups that can be left. The system's cannot be ended, so each runs on a thread of its own,
-// which may outlive this; all who ask for a name meanwhile wait for the same one. There are never
-// more threads than names. Thread safe.
+// Resolves host names; callers can stop waiting. The system's resolver cannot be interrupted, so
+// each lookup runs on its own thread, which may outlive this object. Callers asking for the same
+// name share one lookup. There is at most one thread per name. Thread safe.
 class HostLookups {
  public:
   using Function = std::function<absl::StatusOr<HostAddresses>(const std::string& host)>;

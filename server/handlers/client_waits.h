@@ -1,4 +1,5 @@
-// A computation's input and output, whose waits its flow of tiles hears of.
+// Wraps a computation's input and output, and reports time blocked on the client to its
+// RequestFlow.
 #pragma once
 
 #include <cstddef>

@@ -37,10 +37,11 @@ struct Forecast {
 std::optional<Forecast> ForecastImage(std::span<const DeviceClassWork> classes,
                                       const ImageWork& image);
 
-// `left` is the time until the deadline, `what` the image or the tile. RESOURCE_EXHAUSTED
-// (kDeadlineInfeasible) where the forecast is longer, with a message and metadata {estimate,
-// deadline} that say what it would take, and with a retry delay after which as much time would do,
-// if no more comes; none where the image alone takes more.
+// Compares `forecast` with `left`, the time until the deadline. `what` names the image or the
+// tile. RESOURCE_EXHAUSTED (kDeadlineInfeasible): the forecast is longer.
+//  - Message and metadata {estimate, deadline} tell the client how long it would take.
+//  - The retry delay says when the same time would be enough, if no more work arrives.
+//  - There is no retry delay if the image alone takes longer than `left`.
 absl::Status CheckDeadline(const Forecast& forecast, absl::Duration left,
                            absl::string_view what = "image");
 

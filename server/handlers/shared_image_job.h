@@ -1,5 +1,5 @@
-// An image job that takes its result from where it is: the store, a computation that is under way,
-// or one of its own, which others may join.
+// Serves an image request from the result store, from a computation in progress, or from a new
+// one that later requests may join.
 #pragma once
 
 #include <memory>

@@ -33,10 +33,9 @@ absl::StatusOr<UniqueFd> OpenSpoolFile(const std::string& folder);
 // RESOURCE_EXHAUSTED for `error`, an errno, of a file there.
 absl::Status SpoolError(const std::string& folder, int error);
 
-// Thread safe. `thread` is where files are written and removed: memory of the kernel takes most
-// writes at once, but a slow disk holds up whoever writes to it when that memory is full of what it
-// has to write, and that must not be the thread of all connections. One thread is enough, as one
-// disk is behind it; bodies that have room in memory do not notice.
+// Thread safe. `thread` writes and removes the spool files. The page cache absorbs most writes,
+// but once it is full a slow disk blocks the writer. That must never be the connection thread.
+// One thread suffices for one disk. Bodies that fit in memory are not affected.
 class BodyRoom {
  public:
   BodyRoom(const BodyRoomOptions& options, std::shared_ptr<HttpThreadLink> thread)

@@ -35,8 +35,9 @@ class HttpRequestParser {
 
   // Once the header is done; where it is faulty, what was understood of it.
   ParsedHttpRequest& parsed();
-  // Likewise takes bytes of the body, and gives those that are its content to `sink`, which returns
-  // how many it has taken: fewer end the call. Trailers are left out.
+  // Consumes body bytes and passes the decoded content to `sink`. Returns the number of bytes
+  // consumed. `sink` returns the number it accepted. If that is fewer than offered, ReadBody
+  // returns. Drops trailers.
   size_t ReadBody(std::span<const uint8_t> bytes,
                   const std::function<size_t(std::span<const uint8_t>)>& sink);
   bool body_done() const;

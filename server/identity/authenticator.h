@@ -62,13 +62,13 @@ class Authenticator {
       const std::filesystem::path& file, const Clock& clock,
       std::function<void(const DeniedCaller&)> on_denied);
 
-  // Who calls, by their key or token, and by their certificate where they have sent neither, and
-  // whether they may call what asks for `role`. Otherwise
-  //   UNAUTHENTICATED (kUnauthenticated)      no key, or a wrong one
-  //   RESOURCE_EXHAUSTED (kOverloaded)        a wrong key after many from `address`, where a right
-  //                                           one passes whatever its neighbours sent; or a token
-  //                                           that is not known yet after very many wrong ones
-  //   PERMISSION_DENIED (kPermissionDenied)   the caller has not that role, which the error names
+  // Identifies the caller by key or token, or by certificate if neither was sent. Then checks for
+  // `role`.
+  //   UNAUTHENTICATED (kUnauthenticated)     no key, or a wrong one
+  //   RESOURCE_EXHAUSTED (kOverloaded)       a wrong key after many from `address` (a right key
+  //                                          still passes), or an unknown token after very many
+  //                                          wrong ones
+  //   PERMISSION_DENIED (kPermissionDenied)  the caller lacks `role`; the error names it
   Authorization Authorize(const Credentials& credentials, std::string_view address,
                           Role role) const;
 
@@ -91,7 +91,8 @@ class Authenticator {
     std::shared_ptr<const KeyEntry> entry;
     Denial denial = Denial::kNoKey;
     std::string why = {};
-    // The state of the entry; where it is not the caller's, it says nothing.
+    // Validity of `entry`. If `is_its` is false, the entry is not the caller's and the rest means
+    // nothing.
     bool is_its = true, expired = false, early = false;
   };
 

@@ -17,9 +17,9 @@
 
 namespace upscaled::server {
 
-// Thread safe. Tokens that it has verified are known again by their SHA-256, so that a client's
-// thousand calls cost one signature. When rules or keys change there is another verifier, which
-// knows none.
+// Verifies tokens. Remembers verified ones by SHA-256, so a thousand calls of one client cost
+// one signature check. When rules or keys change, a new verifier with an empty memory replaces
+// it. Thread safe.
 class TokenVerifier {
  public:
   TokenVerifier(TokenRules rules, KeySet keys, TenantTable tenants = {})

@@ -26,12 +26,15 @@ struct StoredJob {
   bool source = false;  // is there
 };
 
-// A folder with a folder a job, ID/, that holds `tenant`, whose job it is, `source` until the job
-// has ended, and `result` from when a worker has put it there. What is still being received is in
-// .new-ID/, which is renamed: a job is there as a whole or not at all, and outlasts a power
-// failure. Servers and workers may share it, under the same path. Thread safe.
+// Stores jobs on disk, one folder per job, ID/, with three files:
+//   tenant  the job's tenant
+//   source  until the job has ended
+//   result  once a worker has put it there
+// A job being received lies in .new-ID/ until it is renamed. It is there completely or not at
+// all, and survives a power failure. Servers and workers may share the store under the same
+// path. Thread safe.
 //
-// Ids are made of letters, digits and "-". Errors are UNAVAILABLE and name the file.
+// Ids consist of letters, digits and "-". Errors are UNAVAILABLE and name the file.
 class JobStore {
  public:
   // A job that is being received; removed with the object unless it was kept. Used by one thread.

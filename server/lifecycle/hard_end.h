@@ -1,4 +1,4 @@
-// The end of the process, whatever hangs.
+// Forces the process to exit in time, even if something hangs.
 #pragma once
 
 #include <cstdint>

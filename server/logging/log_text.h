@@ -1,4 +1,4 @@
-// Texts of others as parts of a line that they cannot break.
+// Formats untrusted text for a log line: bounded, escaped, on one line.
 #pragma once
 
 #include <cmath>

@@ -30,7 +30,7 @@ struct PortReading {
   ConnectionCounts connections;
 };
 
-// Images by where their results came from, and the store of results.
+// Images counted by the origin of their result, and the state of the result store.
 struct ResultReading {
   int64_t computed = 0;    // for the request itself
   int64_t shared = 0;      // by another one's computation

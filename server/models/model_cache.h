@@ -30,14 +30,15 @@ class ModelCache {
   explicit ModelCache(Backend& backend, int64_t max_weight_bytes = kNoLimit)
       : backend_(backend), max_weight_bytes_(max_weight_bytes) {}
 
-  // Loads and compiles on the calling thread if nobody has. Callers who ask for what another one is
-  // loading wait for it and share its outcome, unless `cancellation` (may be null) ends that first;
-  // nobody else waits. Where there is no memory, what nobody holds is forgotten first. A failure is
-  // not kept: the next caller tries again. UNIMPLEMENTED when the
-  // device cannot run the network or the precision, INTERNAL when the weights cannot be read,
-  // FAILED_PRECONDITION (kReloadFailed) when they are not those that were listed,
-  // RESOURCE_EXHAUSTED (kOverloaded, with a retry delay) when there is no memory for them; the
-  // cancellation's reason.
+  // Returns the compiled network. Loads and compiles it on the calling thread if needed. Callers
+  // asking for a network being loaded wait for it and share its outcome. `cancellation` (may be
+  // null) ends their wait. Other callers do not wait. If memory is short, drops unused networks.
+  // Does not keep failures: the next caller tries again.
+  //   UNIMPLEMENTED                        the device cannot run the network or the precision
+  //   INTERNAL                             the weights cannot be read
+  //   FAILED_PRECONDITION (kReloadFailed)  the weights are not the listed ones
+  //   RESOURCE_EXHAUSTED (kOverloaded)     no memory for the weights; with a retry delay
+  //   the cancellation's reason
   absl::StatusOr<std::shared_ptr<const Executable>> Get(const ModelCard& card,
                                                         const ModelVariant& variant,
                                                         Precision precision,

@@ -96,8 +96,8 @@ class ModelCatalog {
 
   // Tells that `cost` multiply-adds of the model's networks took `busy` of one stream.
   void NoteRun(const std::string& model, absl::Duration busy, int64_t cost);
-  // That a million result pixels of the native scale take one stream, as measured of late; nothing
-  // before the model has run.
+  // Recent time to compute a megapixel of output at the native scale on one stream. nullopt until
+  // the model has run.
   std::optional<absl::Duration> TimePerMegapixel(const CatalogEntry& entry) const;
 
   // `message` with paths that begin where the models do.
@@ -111,11 +111,10 @@ class ModelCatalog {
   // Waits for reloads that are under way.
   Turn AwaitTurn();
 
-  // Reads the directories again. What `caches` have compiled of a model that changed is compiled
-  // anew first; only when everything is ready does the new listing take the old one's place, at
-  // once and as a whole. Takes as long as loading the changed models.
-  // FAILED_PRECONDITION (kReloadFailed) names a model that was served and would be refused now, and
-  // what is wrong with it. Then nothing has changed.
+  // Rereads the directories. First recompiles the changed models that `caches` hold. Only when all
+  // of them are ready does it replace the listing, at once and as a whole. Takes as long as
+  // loading the changed models. FAILED_PRECONDITION (kReloadFailed): a served model would now be
+  // refused. The error names it and the reason, and nothing has changed.
   absl::StatusOr<ReloadReport> Reload(const Turn& turn, std::span<ModelCache* const> caches,
                                       const PrecisionProbe& try_precision,
                                       const MemoryProbe& plan_memory = nullptr);

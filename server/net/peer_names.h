@@ -11,9 +11,9 @@
 
 namespace upscaled::server {
 
-// Thread safe. A client stays until its descriptor is given out again, so that calls find it that
-// begin after their connection has ended. Numbers go round, so that this takes thousands of
-// connections: a call must not be taken for the next client's, which may have more rights.
+// Thread safe. An entry stays until its descriptor is reused, so calls that begin after their
+// connection has closed still find it. Descriptor numbers rotate, so reuse takes thousands of
+// connections. A call must not be taken for the next client's, which may have more rights.
 class PeerNames {
  public:
   // Numbers go round up to here, unless more are open.

@@ -1,4 +1,4 @@
-// Whether a client would be served, found out by being one.
+// Checks the server's readiness every few seconds, by calling it as a client would.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// /v1/jobs/{id}: what became of who preferred respond-async.
+// GET and DELETE /v1/jobs/{id}, for requests sent with Prefer: respond-async.
 #pragma once
 
 #include <memory>

@@ -24,11 +24,11 @@
 
 namespace upscaled::server {
 
-// Belongs to nobody who waits: it is cancelled when the last of them has left. Who has waited
-// longest pays for it: for what is computed until he leaves, and then the next one goes on. The
-// computation runs ahead of the fastest one by kAheadBytes at most, and kKeptBytes of the result
-// are kept for the others; one who needs earlier bytes is left behind, unless a file has them.
-// Header and summary are the caller's texts. Thread safe. Held by shared_ptr.
+// A computation shared by equal requests. No waiter owns it: it is cancelled when the last one
+// leaves. The waiter who has waited longest pays for the work. When that one leaves, the next
+// one pays from then on. The computation runs at most kAheadBytes ahead of the fastest waiter,
+// and keeps kKeptBytes for the others. A waiter that needs earlier bytes is left behind, unless
+// a file has them. Header and summary are the caller's texts. Thread safe. Held by shared_ptr.
 class Flight : public std::enable_shared_from_this<Flight> {
  public:
   static constexpr size_t kBlockBytes = size_t{128} << 10;

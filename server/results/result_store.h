@@ -36,11 +36,11 @@ struct ResultStoreCounts {
   int64_t errors = 0;  // results that could not be stored or read, damaged ones included
 };
 
-// A file appears under its result's name only when all of it is written, so that a process that is
-// killed leaves whole files and at the next start what it had not finished is removed. A file is
-// checked against its digest when a process first serves it, and by its length always. The least
-// recently used results make room for one that is whole, so that what is never stored, as it does
-// not fit into the space for what is being written, costs none of them. Thread safe.
+// Stores results on disk. A file gets its result's name only when it is complete. After a kill,
+// complete files remain, and the next start removes the others. The store checks a file's length
+// always, and its digest when a process first serves it. A complete result evicts the least
+// recently used ones. One too large for the space of unfinished files is never stored, and
+// evicts nothing. Thread safe.
 class ResultStore {
  public:
   // Makes index and files agree: removes files that the index lacks and the other way round; begins

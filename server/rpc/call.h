@@ -1,20 +1,20 @@
-// One call of any method, over gRPC's generic asynchronous service.
+// One gRPC call of any method, over the generic asynchronous service.
 //
-// A call waits in gRPC's hands until a client calls some method, then puts a fresh one in its
-// place. Before a byte of its messages is read its method, and with it the limits, are known. While
-// its request (a unary call's message and its end, a stream's first message) is on its way, it
-// holds no slot and no thread; a request worker runs it after that.
+// Life cycle. A Call waits inside gRPC until a client calls a method, then puts a fresh Call in
+// its place. It knows its method and limits before it reads a byte of a message. It holds no
+// slot and no thread until its request has arrived: a unary message and its end, or a stream's
+// first message. A request worker runs it from then on.
 //
-// A streaming call is given to its handler as blocking streams. One read and one write are in
-// flight at most. Reading ahead stops while the input queue holds Method::input_queue_bytes, and
-// what the handler writes waits in a queue of Method::output_queue_bytes. That bounds the memory of
-// a call, which is reserved before its second message is read, whatever the client does.
+// Streams. The handler sees blocking streams. At most one read and one write are in flight.
+// Reading ahead stops at Method::input_queue_bytes. Written messages wait in a queue of
+// Method::output_queue_bytes. So the client cannot grow the call's memory. The call reserves it
+// before it reads the second message.
 //
-// A unary answer keeps the handler's reservation until it has left, so that clients which do not
-// read cannot make the server hold more than its memory budget; after a while they are given up.
+// Unary answers keep the handler's reservation until they are sent. A client that does not read
+// cannot push the server over its memory budget. The server drops it after a while.
 //
-// A call is owned by its operations in flight (see CompletionTag), the worker that runs its handler
-// and the health service that watches for it, and goes when the last of them ends.
+// Ownership. A call is owned by its operations in flight (see CompletionTag), by its request
+// worker, and by the health service watching it. It is destroyed when the last of them ends.
 #pragma once
 
 #include <deque>

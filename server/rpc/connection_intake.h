@@ -1,4 +1,4 @@
-// The way of connected sockets into a server of gRPC's.
+// Hands accepted sockets to a gRPC server.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

@@ -7,11 +7,11 @@
 
 namespace upscaled::server {
 
-// Locks the calling process, which has one thread, for good: from now on it may use the descriptors
-// that it has, allocate `memory_bytes` beside what it holds, compute for some minutes, and end. Any
-// other system call, be it for a file, a socket, a process or memory that can be executed, kills it
-// (seccomp); it can neither write a core nor gain privileges. FAILED_PRECONDITION: the system does
-// not offer it. In a build with a sanitizer, whose runtime needs more, no lock is set.
+// Locks the calling process for good with seccomp. The process must have one thread. From now on
+// it may use its open descriptors, allocate `memory_bytes` more, compute for some minutes, and
+// exit. Any other system call kills it: files, sockets, processes, executable memory. It cannot
+// dump core or gain privileges. FAILED_PRECONDITION: the system does not support this. Sanitizer
+// builds set no lock, because their runtime needs more.
 absl::Status LockCage(size_t memory_bytes);
 
 }  // namespace upscaled::server

@@ -10,12 +10,12 @@
 
 namespace upscaled::server {
 
-// The call's own span first; its stages are its children, tiles those of infer, which counts tiles
-// that have none as its attribute tiles_without_span. Stages take turns, bit by bit: a stage's
-// span is from its first bit to its last, its attribute busy_ms the time that it took of them,
-// which for queue and infer is summed over tiles. Stages that there were not are left out, and so
-// are all of a result that was stored or that another call had computed. `end` is the call's end by
-// the system's clock.
+// Returns the call's span, then its stages as children. Tile spans are children of `infer`.
+//  - A stage's span lasts from its first activity to its last. Stages take turns, so its active
+//    time is less: `busy_ms`. For queue and infer it is summed over tiles.
+//  - `tiles_without_span` on infer counts the tiles without a span.
+//  - Stages without activity are omitted. So are all stages of stored or shared results.
+// `end` is the call's end by the system clock.
 std::vector<opentelemetry::proto::Span> SpansOf(const RequestRecord& record, absl::Time end);
 
 }  // namespace upscaled::server

@@ -20,8 +20,8 @@
 
 namespace upscaled::server {
 
-// Thread safe. No call waits for the disk: sums are written every kWriteInterval on a thread of its
-// own, and that is what a crash may lose. What could not be written is written with the next.
+// Thread safe. Calls never wait for the disk: a thread of the ledger writes the sums every
+// kWriteInterval. A crash may lose that much. If a write fails, the next one includes its sums.
 class UsageLedger {
  public:
   static constexpr absl::Duration kWriteInterval = absl::Seconds(2);

@@ -41,17 +41,18 @@ struct RowSchedule {
 // The plan for a program, without its maker.
 TilePlan PlanTile(const Program& program, Size image, const Rect& tile);
 
-// Pass number `pass` of a tile planned for this program: it comes when the means of so many global
-// poolings are known; all: the result's. In stages, if the program has them and what is kept
-// between them has room, or is kept in a cache: the result is the same. `keeps`: what
-// Program::cached names is kept from pass to pass, and was in the passes before.
+// Schedules pass `pass` of a tile planned for this program. The pass runs once the means of the
+// first `pass` global poolings are known. The last pass computes the result. Uses the program's
+// stages if it has any, and if the kept tensors fit in memory or in a cache. The result is the
+// same either way. `keeps`: the tensors in Program::cached persist from pass to pass, and did in
+// earlier passes.
 RowSchedule ScheduleRows(const Program& program, const TilePlan& plan, size_t pass = 0,
                          bool keeps = false);
 
-// Likewise a pass that keeps, in strips of its target's columns, one after the other: so little is
-// computed from one kept layer to the next that narrow strips compute hardly more, and their rows
-// stay in the core's cache. The kept tensors are the same in all of them. Of a program with global
-// poolings; one with stages runs in one piece.
+// Schedules a pass that keeps its tensors, as strips of columns run one after the other. There
+// is little work between two kept layers, so narrow strips recompute hardly anything. Their rows
+// stay in the core's cache. All strips share the kept tensors. The program must have global
+// poolings. One with stages runs in one piece.
 std::vector<RowSchedule> ScheduleStrips(const Program& program, const TilePlan& plan, size_t pass);
 
 }  // namespace upscaled::cpu

@@ -12,9 +12,9 @@
 
 namespace upscaled::opencl {
 
-// The rectangle of each layer's tensor, as the plan's regions: the region and, around it, what
-// consumers read outside the layer. A kernel that computes whole blocks (of block_px[i] pixels)
-// reads them whole, whatever of them lies in the layer.
+// Returns the rectangle of each layer's tensor: the plan's region, plus all pixels its consumers
+// read outside the layer. Kernels for whole blocks of block_px[i] pixels read whole blocks, even
+// beyond the layer's edge.
 std::vector<Rect> TensorRects(const Network& network, std::span<const int> block_px,
                               const TilePlan& plan);
 

@@ -8,10 +8,10 @@
 
 namespace upscaled::reference {
 
-// Fills `dst` (its region says what to compute) from the layer's inputs, activation included. Each
-// input must hold what TilePlan::regions says; what a convolution reads outside it is zero padding.
-// Sums are double, in an order that depends on the layer alone, so that a value never depends on
-// the region it is computed in. Any op but kInput; of a global pooling `dst` holds the means.
+// Computes `dst.region` of a layer's output, activation included. Each input must cover its part
+// of TilePlan::regions. A convolution reads zeros outside that. Sums are in double, in an order
+// fixed by the layer, so a value never depends on the region computed. Accepts any op except
+// kInput. For a global pooling, `dst` receives the means.
 void ComputeLayer(const Layer& layer, std::span<const Tensor* const> inputs, Tensor& dst);
 
 }  // namespace upscaled::reference

@@ -1,5 +1,5 @@
-// Plain arguments of the functions that are compiled per instruction set. Includes nothing that has
-// inline functions: the linker might take them from a file whose instructions few machines know.
+// Plain arguments for functions compiled once per instruction set. Include nothing with inline
+// functions: the linker may keep a copy with instructions few machines have.
 #pragma once
 
 #include <cstddef>

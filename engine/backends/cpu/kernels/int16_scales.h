@@ -10,7 +10,7 @@ namespace upscaled::cpu {
 // The largest magnitudes that a layer's input had, in an order that its kernel knows.
 using InputRanges = std::vector<float>;
 
-// Inputs may be so much larger than those that were observed.
+// Headroom: inputs may be this many times larger than the observed ones.
 inline constexpr double kInt16Margin = 2;
 
 // Scales of inputs that are added up together, by their ranges; as many `scales`.

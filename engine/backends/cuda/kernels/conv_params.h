@@ -52,8 +52,8 @@ struct ConvParams {
   // Instead of dst if data is not null: the first three channels as samples, clamped and rounded.
   // dst.region and dst.channels still say what is computed.
   SampleView samples;
-  // If data is not null: what dst holds there in the end is added. ConvKernel::adds_sums tells
-  // whose launches do it, of shapes whose out_stride is 1.
+  // If data is not null, the kernel adds the final values of dst to these sums. Only launches with
+  // ConvKernel::adds_sums do this, for shapes with out_stride 1.
   PooledSums sums;
 };
 

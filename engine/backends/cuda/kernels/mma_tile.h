@@ -68,8 +68,8 @@ UPSCALED_DEVICE void MultiplyStep(const uint32_t (&pixels)[kRuns], uint32_t pixe
   }
 }
 
-// A warp passes the sums of 32 groups by 8 columns to the lanes that store them, as two quads of
-// columns, which lie so far apart that no two lanes meet in a bank.
+// Layout a warp uses to pass the sums of 32 groups by 8 columns to the storing lanes. The two
+// quads of columns lie far enough apart that no two lanes meet in a bank.
 inline constexpr uint32_t kQuadBytes = (kWarpThreads * 4 + 16) * sizeof(float);
 inline constexpr uint32_t kTransferBytes = 2 * kQuadBytes;
 
