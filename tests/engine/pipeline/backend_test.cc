@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "engine/model/repository.h"
 #include "engine/pipeline/local_executor.h"
 #include "engine/pipeline/network_pass.h"
 #include "engine/pipeline/stages.h"
