@@ -182,25 +182,28 @@ void ModelRepository::AddFolder(const path& folder, int depth) {
   open_.pop_back();
 }
 
+void ModelRepository::AddFile(FoundFile& file) {
+  if (!file.cards.ok()) return RefuseEntry(file.entry, file.cards.status());
+  for (ModelCard& card : *file.cards) AddCard(file.entry, std::move(card));
+}
+
 void ModelRepository::AddFiles(const path& folder, FileNames names, int depth) {
   absl::StatusOr<std::vector<FoundFile>> files = ReadFolderFiles(folder, names, *bare_files_);
   const absl::StatusOr<std::vector<path>> entries = ListFolder(folder);
   if (!files.ok() || !entries.ok()) {
     return Refuse(NameOf(folder), files.ok() ? entries.status() : files.status());
   }
-  for (FoundFile& file : *files) {
-    if (!file.cards.ok()) {
-      RefuseEntry(file.entry, file.cards.status());
-      continue;
-    }
-    for (ModelCard& card : *file.cards) AddCard(file.entry, std::move(card));
-  }
+  // In order of path, so that a folder X wins the name of a file X.onnx beside it.
+  std::ranges::stable_sort(*files, {}, &FoundFile::entry);
+  auto file = files->begin();
   for (const path& entry : *entries) {
+    for (; file != files->end() && file->entry < entry; ++file) AddFile(*file);
     std::error_code error;
     // Hidden ones are being written: a model that is fetched or has been replaced.
     const bool hidden = entry.filename().string().starts_with('.');
     if (!hidden && std::filesystem::is_directory(entry, error)) AddFolder(entry, depth + 1);
   }
+  for (; file != files->end(); ++file) AddFile(*file);
 }
 
 void ModelRepository::AddVersions(const path& folder, const std::vector<VersionFolder>& versions) {

@@ -75,6 +75,7 @@ struct RefusedModel {
 
 struct VersionFolder;  // engine/model/versions.h
 class BareFiles;       // engine/model/bare_files.h
+struct FoundFile;      // engine/model/folder_files.h
 enum class FileNames;  // engine/model/known_layouts.h
 
 // Immutable after Open; thread safe.
@@ -112,6 +113,7 @@ class ModelRepository {
   // A model with a card or versions, else the models in it, `depth` folders below the directory.
   void AddFolder(const std::filesystem::path& folder, int depth);
   // The models of the folder's files, and then of its folders.
+  void AddFile(FoundFile& file);
   void AddFiles(const std::filesystem::path& folder, FileNames names, int depth);
   // The newest is the model, the others have names of their own; each is refused by itself.
   void AddVersions(const std::filesystem::path& folder, const std::vector<VersionFolder>& versions);

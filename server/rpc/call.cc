@@ -81,7 +81,10 @@ void Call::OnStarted(bool ok) {
   }
   method_ = &method->second;
   record_.method = method_->name;
-  on_cancel_ = cancellation().OnCancel([this] { OnCancelled(); });
+  // By a weak pointer: the last owner may be gone while another thread cancels.
+  on_cancel_ = cancellation().OnCancel([weak = weak_from_this()] {
+    if (const std::shared_ptr<Call> call = weak.lock()) call->OnCancelled();
+  });
   if (const absl::Status refusal = Authorize(peer); !refusal.ok()) return Finish(refusal);
   if (const absl::Status status = BeginReading(); !status.ok()) Finish(status);
 }

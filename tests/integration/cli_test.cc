@@ -116,7 +116,7 @@ TEST_F(CliTest, ModelsComeAndGoAsFiles) {
       run({"add", pair + ".param", "--name", "other.param", "--bin-sha256", std::string(64, '0')})
           .err,
       HasSubstr("the file's SHA-256 is "));
-  EXPECT_THAT(run({"add", pair + ".param", "--name", "pair.onnx"}).err,
+  EXPECT_THAT(run({"add", pair + ".param", "--name", "fifth.onnx"}).err,
               HasSubstr("only a .param has a .bin"));
   fs::remove(pair + ".bin");
   EXPECT_THAT(run({"add", pair + ".param", "--name", "third.param"}).err, HasSubstr("pair.bin"));

@@ -38,8 +38,8 @@ class FormsTest : public ::testing::Test {
 };
 
 TEST_F(FormsTest, GivesTheBytesOfTheQueryInAnyOrderAndSize) {
-  const std::string expected = Post("scale=1.5&noise=1&model=fast-2x", png_).body;
-  const FormPart scale{"scale", "1.5"}, noise{"noise", "1"}, model{"model", "fast-2x"};
+  const std::string expected = Post("scale=1.5&noise=1&model=general-2x", png_).body;
+  const FormPart scale{"scale", "1.5"}, noise{"noise", "1"}, model{"model", "general-2x"};
   for (const size_t bytes : kSizes) {
     const FormPart image = ImageOf(png_, bytes);
     for (const auto& parts :

@@ -145,6 +145,7 @@ std::vector<BadOption> BadOptions() {
        [](O& o) {
          o.mutable_size()->set_width_px(17000);
          o.mutable_size()->set_height_px(1);
+         o.mutable_size()->set_fit(pb::FIT_STRETCH);
          o.set_format(pb::IMAGE_FORMAT_WEBP);
        },
        "INVALID_OPTION",

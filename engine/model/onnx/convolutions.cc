@@ -105,10 +105,11 @@ absl::Status Builder::AddConv(Node& node) {
     layer.padding_px = window.padding_px;
     return Append(node, std::move(layer));
   }
-  if (layer.kernel_px != 1 || window.padding_px != 0 || groups > 1) {
-    return absl::UnimplementedError("a kernel larger than 1x1 or groups, on one value per channel");
+  if (layer.kernel_px != 1 || window.padding_px != 0) {
+    return absl::UnimplementedError(
+        "a kernel larger than 1x1, or padding, on one value per channel");
   }
-  layer.op = Op::kFullyConnected;
+  if (groups == 1) layer.op = Op::kFullyConnected;
   return Append(node, std::move(layer));
 }
 

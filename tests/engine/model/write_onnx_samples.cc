@@ -70,11 +70,12 @@ absl::StatusOr<nlohmann::json> WriteSample(const path& folder, const std::string
 }
 
 // ONNX Runtime 1.14 has operator sets up to 18: GELU is of 20, RMSNormalization of 23. Group norms
-// are not exported.
+// and pads to multiples are not exported.
 bool IsBeyondIt(const Network& network) {
   return std::any_of(network.layers.begin(), network.layers.end(), [](const Layer& layer) {
     return layer.activation == Activation::kGelu || layer.activation == Activation::kGeluTanh ||
-           (layer.op == Op::kPixelNorm && !layer.centred) || layer.op == Op::kGroupNorm;
+           (layer.op == Op::kPixelNorm && !layer.centred) || layer.op == Op::kGroupNorm ||
+           (layer.op == Op::kPad && layer.factor > 1);
   });
 }
 

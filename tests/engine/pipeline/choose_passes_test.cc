@@ -92,10 +92,6 @@ TEST(ChoosePasses, RepeatsTheModelUntilItReachesTheResult) {
   EXPECT_THAT(Choose(Upconv(), 8, -1), ElementsAre(Pair(2, -1), Pair(2, -1), Pair(2, -1)));
 }
 
-TEST(ChoosePasses, SaysOfA1xModelThatItIsOne) {
-  EXPECT_NE(Error(Card({{1, -1}}), 2, -1).find("m is a 1x model"), std::string::npos);
-}
-
 TEST(ChoosePasses, StopsAtSixteenfold) {
   EXPECT_EQ(Choose(Upconv(), 16, -1).size(), 4u);
   EXPECT_EQ(Choose(Upconv(), 1000, -1).size(), 4u);
