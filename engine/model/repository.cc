@@ -77,6 +77,11 @@ absl::Status CheckAgainstCard(const ModelCard& card, const ModelVariant& variant
   return absl::OkStatus();
 }
 
+bool HasCard(const path& folder) {
+  std::error_code error;
+  return std::filesystem::exists(folder / std::string(kModelCardName), error);
+}
+
 }  // namespace
 
 std::vector<path> FilesOf(const ModelVariant& variant) {
@@ -146,6 +151,7 @@ absl::StatusOr<ModelRepository> ModelRepository::Open(const std::vector<path>& d
     repository.AddAliases(directory / std::string(kAliasesName));
     repository.AddFiles(directory, FileNames::kOwn, 0);
   }
+  std::ranges::stable_sort(repository.refused_, {}, &RefusedModel::name);
   repository.bare_files_->Prune();
   return repository;
 }
@@ -167,7 +173,7 @@ void ModelRepository::AddFolder(const path& folder, int depth) {
   if (std::find(open_.begin(), open_.end(), canonical) != open_.end()) return;
   const std::vector<VersionFolder> versions = ListVersions(folder);
   if (!versions.empty()) return AddVersions(folder, versions);
-  if (std::filesystem::exists(folder / std::string(kModelCardName), error)) {
+  if (HasCard(folder)) {
     absl::StatusOr<ModelCard> card = ReadModelCard(folder);
     if (!card.ok()) return RefuseEntry(folder, card.status());
     return AddCard(folder, *std::move(card));
@@ -193,17 +199,18 @@ void ModelRepository::AddFiles(const path& folder, FileNames names, int depth) {
   if (!files.ok() || !entries.ok()) {
     return Refuse(NameOf(folder), files.ok() ? entries.status() : files.status());
   }
-  // In order of path, so that a folder X wins the name of a file X.onnx beside it.
-  std::ranges::stable_sort(*files, {}, &FoundFile::entry);
-  auto file = files->begin();
+  std::vector<path> folders;
   for (const path& entry : *entries) {
-    for (; file != files->end() && file->entry < entry; ++file) AddFile(*file);
     std::error_code error;
     // Hidden ones are being written: a model that is fetched or has been replaced.
     const bool hidden = entry.filename().string().starts_with('.');
-    if (!hidden && std::filesystem::is_directory(entry, error)) AddFolder(entry, depth + 1);
+    if (!hidden && std::filesystem::is_directory(entry, error)) folders.push_back(entry);
   }
-  for (; file != files->end(); ++file) AddFile(*file);
+  // A folder with a card wins the name of a file beside it, and a file that of one farther down.
+  const auto others = std::ranges::stable_partition(folders, HasCard);
+  for (auto model = folders.begin(); model != others.begin(); ++model) AddFolder(*model, depth + 1);
+  for (FoundFile& file : *files) AddFile(file);
+  for (const path& other : others) AddFolder(other, depth + 1);
 }
 
 void ModelRepository::AddVersions(const path& folder, const std::vector<VersionFolder>& versions) {

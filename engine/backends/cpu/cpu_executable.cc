@@ -104,24 +104,6 @@ absl::StatusOr<TiledProgram> Build(const Network& network, const Request& reques
   return TiledProgram{std::move(built), std::move(tiles)};
 }
 
-// Returns `find_out()`, which takes a walk through an image's rows, or what it returned for an
-// image of this size before.
-template <typename Value, typename FindOut>
-Value Remember(absl::Mutex& mutex, std::map<std::pair<int, int>, Value>& values, Size image,
-               FindOut find_out) {
-  constexpr size_t kMaxKnown = 1024;
-  const std::pair size(image.width, image.height);
-  {
-    const absl::MutexLock lock(&mutex);
-    if (const auto known = values.find(size); known != values.end()) return known->second;
-  }
-  const Value value = find_out();
-  const absl::MutexLock lock(&mutex);
-  if (values.size() == kMaxKnown) values.clear();
-  values.emplace(size, value);
-  return value;
-}
-
 struct Programs {
   TiledProgram chosen;
   std::optional<Program> exact;  // of precision kFast
@@ -195,7 +177,7 @@ absl::StatusOr<MemoryNeed> CpuExecutable::PlanMemory(const Network& network, Isa
 
 bool CpuExecutable::ComputesWhole(Size image) const {
   if (!MayComputeWhole() || std::max(image.width, image.height) > kMaxWholeImagePx) return false;
-  return Remember(mutex_, has_room_, image, [&] { return HasRoomForWhole(image); });
+  return has_room_.Of(image, [&] { return HasRoomForWhole(image); });
 }
 
 bool CpuExecutable::HasRoomForWhole(Size image) const {
@@ -248,7 +230,7 @@ std::unique_ptr<RowStream> CpuExecutable::CreateRowStream(Size image) const {
 
 std::optional<RowStreamNeed> CpuExecutable::PlanRowStream(Size image) const {
   if (!program_.poolings.empty()) return std::nullopt;
-  return Remember(mutex_, row_needs_, image, [&] {
+  return row_needs_.Of(image, [&] {
     RowStreamNeed need = CpuRowStream::Need(program_, image);
     // Pixels that overflow are computed once more, in tiles.
     if (exact_program_) need.scratch_bytes = WorkspaceBytes(preferred_tile_);

@@ -1,15 +1,12 @@
 // A network compiled for this backend.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
-#include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "engine/backends/backend.h"
+#include "engine/backends/cpu/known_by_size.h"
 #include "engine/backends/cpu/program.h"
 #include "engine/backends/cpu/run_tile.h"
 #include "engine/backends/cpu/spare_buffers.h"
@@ -75,11 +72,8 @@ class CpuExecutable final : public Executable {
   const bool rows_only_;  // a tile of an image would compute most of it
   const Size preferred_tile_;
   const std::shared_ptr<SpareBuffers> spare_buffers_;
-  // By width and height, of the images that were asked about last: HasRoomForWhole, and what their
-  // streams of rows need.
-  mutable absl::Mutex mutex_;
-  mutable std::map<std::pair<int, int>, bool> has_room_ ABSL_GUARDED_BY(mutex_);
-  mutable std::map<std::pair<int, int>, RowStreamNeed> row_needs_ ABSL_GUARDED_BY(mutex_);
+  KnownBySize<bool> has_room_;  // HasRoomForWhole
+  KnownBySize<RowStreamNeed> row_needs_;
 };
 
 }  // namespace upscaled::cpu

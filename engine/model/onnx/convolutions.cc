@@ -105,11 +105,11 @@ absl::Status Builder::AddConv(Node& node) {
     layer.padding_px = window.padding_px;
     return Append(node, std::move(layer));
   }
-  if (layer.kernel_px != 1 || window.padding_px != 0) {
-    return absl::UnimplementedError(
-        "a kernel larger than 1x1, or padding, on one value per channel");
+  if (layer.kernel_px != 2 * window.padding_px + 1) {
+    return absl::UnimplementedError("a kernel that makes other than one value of one per channel");
   }
-  if (groups == 1) layer.op = Op::kFullyConnected;
+  layer.padding_px = window.padding_px;
+  if (layer.kernel_px == 1 && groups == 1) layer.op = Op::kFullyConnected;
   return Append(node, std::move(layer));
 }
 

@@ -125,6 +125,7 @@ absl::Status WriteSamples(const path& folder) {
       {"cunet-x2", test::Cunet(2)}};
   for (const Published& published : kPublished) {
     ASSIGN_OR_RETURN(const Network network, RandomPublished(published, random));
+    if (IsBeyondIt(network)) continue;
     ASSIGN_OR_RETURN(samples.emplace_back(), WriteSample(folder, published.name, network, random));
   }
   for (int i = 0; i < kRandomNetworks; ++i) {
