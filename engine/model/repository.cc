@@ -207,10 +207,11 @@ void ModelRepository::AddFiles(const path& folder, FileNames names, int depth) {
     if (!hidden && std::filesystem::is_directory(entry, error)) folders.push_back(entry);
   }
   // A folder with a card wins the name of a file beside it, and a file that of one farther down.
-  const auto others = std::ranges::stable_partition(folders, HasCard);
-  for (auto model = folders.begin(); model != others.begin(); ++model) AddFolder(*model, depth + 1);
+  const auto others = std::stable_partition(folders.begin(), folders.end(), HasCard);
+  const auto add = [&](const path& sub) { AddFolder(sub, depth + 1); };
+  std::for_each(folders.begin(), others, add);
   for (FoundFile& file : *files) AddFile(file);
-  for (const path& other : others) AddFolder(other, depth + 1);
+  std::for_each(others, folders.end(), add);
 }
 
 void ModelRepository::AddVersions(const path& folder, const std::vector<VersionFolder>& versions) {
