@@ -31,7 +31,7 @@ std::string ShortName(Enum value) {
       absl::AsciiStrToLower(absl::StripPrefix(named->name(), EnumPrefix<Enum>())), {{"_", "-"}});
 }
 
-// The unspecified value for names of none.
+// Returns the unspecified value for unknown names.
 template <typename Enum>
 Enum EnumNamed(absl::string_view short_name) {
   const std::string name = absl::StrCat(

@@ -107,7 +107,7 @@ absl::StatusOr<ImagePlan> PlanFolder(const fs::path& input, const fs::path& outp
   return plan;
 }
 
-// That a file's name tells another format than it gets; "": it does not.
+// Returns a warning if a file's name tells another format than it gets, otherwise "".
 std::string WarnOfName(const ImageJob& job) {
   const v1::ImageFormat named = FormatOfPath(job.output);
   if (named == v1::IMAGE_FORMAT_UNSPECIFIED || named == job.format) return "";

@@ -66,8 +66,8 @@ end
 return 'ok'
 )lua";
 
-// ARGV: milliseconds. First those of silent workers, which XAUTOCLAIM finds, then new ones. Entries
-// of jobs that are gone are dropped, so many of them in one call at most that it stays short.
+// ARGV: milliseconds. First those of silent workers, which XAUTOCLAIM finds, then new ones. Drops
+// entries of jobs that are gone, a limited number per call, so that a call stays short.
 inline constexpr char kRedisLease[] = R"lua(
 if redis.call('EXISTS', due) == 0 or #redis.call('XINFO', 'GROUPS', due) == 0 then
   redis.call('XGROUP', 'CREATE', due, group, '0', 'MKSTREAM')

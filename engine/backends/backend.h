@@ -129,7 +129,7 @@ class Stream {
 
 class KernelChooser;  // engine/graph/kernel_choice.h
 
-// Whether BackendOptions::poisons_memory is on where nothing else is said.
+// The default of BackendOptions::poisons_memory.
 #ifdef NDEBUG
 inline constexpr bool kPoisonsMemory = false;
 #else

@@ -29,7 +29,7 @@ class CpuStream final : public Stream {
 
  private:
   absl::Status RunTask(const CpuExecutable& executable, const TileTask& task);
-  // Those of a slice, in tiles of the size that the executable prefers.
+  // Computes `runs` of a slice again, in tiles of the size that the executable prefers.
   absl::Status RunExactlyInTiles(const CpuExecutable& executable, const TileTask& task, Team& team,
                                  std::span<const Rect> runs);
   // Computes `runs` of RunTile's pixels again with this program.

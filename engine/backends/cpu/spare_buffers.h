@@ -25,8 +25,8 @@ class SpareBuffers {
   // One of at least so many floats and not many more; a new one where none fits. Throws
   // std::bad_alloc when memory is out.
   HugeBuffer Take(size_t floats);
-  // Keeps a buffer of Take unless it is small, instead of the oldest where there is no room for
-  // all. Its contents are lost.
+  // Keeps a buffer of Take unless it is small. If there is no room for all, drops the oldest. Its
+  // contents are lost.
   void Return(HugeBuffer buffer);
   // Frees the spare ones; users' later needs count from here on.
   void Clear();

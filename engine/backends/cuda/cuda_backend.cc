@@ -18,7 +18,7 @@ namespace {
 using cuda::Context;
 using cuda::ConvKernel;
 
-// Those that compute a wide 3x3 layer there.
+// Returns the names of unproven kernels for a wide 3x3 layer on this device.
 std::vector<std::string> UnprovenKernels(const cuda::Device& device) {
   const Layer layer{
       .op = Op::kConv, .out_channels = 64, .in_channels = 64, .kernel_px = 3, .padding_px = 1};
