@@ -42,9 +42,10 @@ class PiecewiseSource final : public ByteSource {
 void CheckHeader(std::span<const uint8_t> bytes, const DecodeLimits& limits,
                  const ImageHeader& decoded) {
   for (size_t length : {bytes.size(), bytes.size() / 2, bytes.size() / 3}) {
-    const auto header = ParseImageHeader(bytes.first(length), limits);
+    const bool is_whole = length == bytes.size();
+    const auto header = ParseImageHeader(bytes.first(length), limits, is_whole);
     Require(header.ok());
-    Require(length < bytes.size() || header->has_value());
+    Require(!is_whole || header->has_value());
     if (header->has_value()) Require((*header)->spec == decoded.spec);
   }
 }
