@@ -64,7 +64,8 @@ absl::StatusOr<std::unique_ptr<ImageSource>> OpenModel(const std::string& from,
     return absl::InvalidArgumentError(absl::StrCat("a model from a URL needs its ", sha256_flag,
                                                    ", which whoever publishes it tells"));
   } else {
-    ASSIGN_OR_RETURN(UniqueFd file, Download(from, kMaxModelBytes, {}, std::move(stop)));
+    ASSIGN_OR_RETURN(UniqueFd file,
+                     Download(from, kMaxModelBytes, {}, /*allowed=*/nullptr, std::move(stop)));
     struct stat info {};
     if (fstat(file.get(), &info) != 0) return absl::UnavailableError("the file is gone");
     source = std::make_unique<FileSource>(from, std::move(file), info.st_size);

@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/match.h"
@@ -16,7 +18,9 @@
 #include "client/cli/flags.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/queue_flags.h"
+#include "client/jobs/allowed_places.h"
 #include "client/jobs/result_store.h"
+#include "client/jobs/s3.h"
 #include "client/jobs/webhook.h"
 #include "client/jobs/worker.h"
 #include "engine/base/status_macros.h"
@@ -25,7 +29,8 @@ namespace upscaled::client {
 namespace {
 
 // Beyond the drain's end: to hand back what is left, and to hear of it from queue and server.
-constexpr absl::Duration kGrace = absl::Seconds(60);
+// Ends before systemd (60 s), Kubernetes (60 s) and compose (45 s) kill it.
+constexpr absl::Duration kGrace = absl::Seconds(10);
 
 constexpr char kWorkerFooter[] = R"(
 Examples:
@@ -34,6 +39,7 @@ Examples:
 
 A result is a file of the results' folder, or an object, named by what it follows from: source, options, weights and
 arithmetic. What is there is not computed again; jobs that fail for good leave errors/ID.json.
+A queue says what is read and written: --allow-paths, --allow-buckets, --allow-urls and --allow-private-urls say where.
 s3:// is signed with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, where it is set, AWS_SESSION_TOKEN of the
 environment, for AWS_REGION.
 SIGTERM lets jobs end within --drain-timeout and hands the others back; a second signal ends at once,
@@ -50,10 +56,37 @@ struct WorkerFlags {
   WorkerOptions options{.s3 = S3Access::FromEnvironment()};
   double lease_s = absl::ToDoubleSeconds(WorkerOptions().lease);
   double drain_s = absl::ToDoubleSeconds(WorkerOptions().drain);
+  // nullopt: the queue decides (AllowedOf).
+  std::optional<std::vector<std::string>> allow_paths, allow_buckets;
+  std::vector<std::string> allow_urls, allow_private_urls;
   bool quiet = false;
 
+  void AddPlacesTo(CLI::App& command);
   void AddTo(CLI::App& command);
 };
+
+void WorkerFlags::AddPlacesTo(CLI::App& command) {
+  const auto add = [&](const char* name, auto& list, const char* type, const char* variable,
+                       const char* description) {
+    command.add_option(name, list, description)
+        ->type_name(type)
+        ->envname(variable)
+        ->delimiter(',')
+        ->allow_extra_args(false);
+  };
+  add("--allow-paths", allow_paths, "DIR,...", "UPSCALE_ALLOW_PATHS",
+      "Folders that jobs may name files in, links followed; default: all for a queue in a folder, "
+      "the results' folder for a queue at a broker");
+  add("--allow-buckets", allow_buckets, "NAME,...", "UPSCALE_ALLOW_BUCKETS",
+      "Buckets of S3 that jobs may name; default: all for a queue in a folder, the results' bucket "
+      "for a queue at a broker");
+  add("--allow-urls", allow_urls, "URL,...", "UPSCALE_ALLOW_URLS",
+      "Beginnings of http(s) URLs that jobs may name; default: all. Their hosts have public "
+      "addresses");
+  add("--allow-private-urls", allow_private_urls, "URL,...", "UPSCALE_ALLOW_PRIVATE_URLS",
+      "Beginnings of URLs whose hosts may have private addresses, too, such as "
+      "http://10.0.0.7/hooks/");
+}
 
 void WorkerFlags::AddTo(CLI::App& command) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
@@ -77,6 +110,7 @@ void WorkerFlags::AddTo(CLI::App& command) {
       .add_option("--webhook-secret", webhook_secret_file,
                   "Holds the secret that webhooks are signed with, whsec_ and Base64")
       ->type_name("FILE");
+  AddPlacesTo(command);
   command.add_flag("--until-empty", options.until_empty, "End when no job waits or runs");
   command.add_flag("--quiet", quiet, "Only say why it ends");
   connection.AddTo(command);
@@ -89,6 +123,31 @@ absl::StatusOr<std::string> PlaceOfResults(const WorkerFlags& flags) {
   ASSIGN_OR_RETURN(const std::string queue, flags.queue.Address());
   if (!absl::StrContains(queue, "://")) return std::filesystem::path(queue) / "results";
   return absl::InvalidArgumentError("the queue is no folder; say with --results where results go");
+}
+
+// Writers to a broker's queue should not choose the files that this machine reads and overwrites. A
+// queue in a folder is its owner's.
+absl::StatusOr<AllowedPlaces> AllowedOf(const WorkerFlags& flags, const std::string& results) {
+  AllowedPlaces allowed;
+  ASSIGN_OR_RETURN(const std::string queue, flags.queue.Address());
+  if (absl::StrContains(queue, "://")) {
+    allowed.folders.emplace();
+    allowed.buckets.emplace();
+    if (IsS3Url(results)) {
+      allowed.buckets->push_back(BucketOf(results));
+    } else {
+      allowed.folders->push_back(results);
+    }
+  }
+  if (flags.allow_paths.has_value()) {
+    allowed.folders.emplace(flags.allow_paths->begin(), flags.allow_paths->end());
+  }
+  if (flags.allow_buckets.has_value()) allowed.buckets = flags.allow_buckets;
+  if (!flags.allow_urls.empty()) {
+    ASSIGN_OR_RETURN(allowed.urls, server::ParseUrlPrefixes(flags.allow_urls));
+  }
+  ASSIGN_OR_RETURN(allowed.private_urls, server::ParseUrlPrefixes(flags.allow_private_urls));
+  return allowed;
 }
 
 absl::StatusOr<std::string> ReadWebhookSecret(const std::string& path) {
@@ -108,6 +167,7 @@ absl::Status RunWorker(const WorkerFlags& flags) {
   Interrupt interrupt(options.drain + kGrace);
   ASSIGN_OR_RETURN(const std::unique_ptr<JobQueue> queue, flags.queue.Open());
   ASSIGN_OR_RETURN(const std::string place, PlaceOfResults(flags));
+  ASSIGN_OR_RETURN(options.allowed, AllowedOf(flags, place));
   ASSIGN_OR_RETURN(const std::unique_ptr<ResultStore> results, OpenResults(place, options.s3));
   ASSIGN_OR_RETURN(const Connection connection, flags.connection.Connect(interrupt.token()));
   options.check_server = [&connection] { return connection.CheckServer(); };

@@ -63,6 +63,11 @@ absl::Status CheckLibcurlSigns(uint32_t version) {
 
 bool IsS3Url(absl::string_view place) { return absl::StartsWith(place, kScheme); }
 
+std::string BucketOf(absl::string_view s3_url) {
+  const absl::string_view place = absl::StripPrefix(s3_url, kScheme);
+  return std::string(place.substr(0, place.find('/')));
+}
+
 absl::StatusOr<std::string> HttpUrlOf(const std::string& s3_url, const S3Access& access) {
   // The one that this was built with knows the options, the one that runs uses them.
   RETURN_IF_ERROR(CheckLibcurlSigns(

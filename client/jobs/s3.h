@@ -26,6 +26,9 @@ struct S3Access {
 // "s3://...".
 bool IsS3Url(absl::string_view place);
 
+// BUCKET of such a place.
+std::string BucketOf(absl::string_view s3_url);
+
 // Whether a libcurl of this version, 0xMMmmpp, signs as S3 wants it: from 7.87 on, with the field
 // x-amz-content-sha256. UNIMPLEMENTED, with both versions, for an older one.
 absl::Status CheckLibcurlSigns(uint32_t version);

@@ -21,7 +21,7 @@ class S3Results::Draft final : public ResultDraft {
   absl::StatusOr<UniqueFd> Commit(const std::string& name, std::stop_token stop) override {
     ASSIGN_OR_RETURN(UniqueFd whole, file_.Finish());
     RETURN_IF_ERROR(Upload(results_.UrlOf(name), whole.get(), MediaTypeOf(name), results_.access_,
-                           std::move(stop)));
+                           /*allowed=*/nullptr, std::move(stop)));
     return whole;
   }
 
@@ -38,7 +38,7 @@ absl::StatusOr<bool> S3Results::Has(const std::string& name, std::stop_token sto
 }
 
 absl::StatusOr<UniqueFd> S3Results::Open(const std::string& name, std::stop_token stop) const {
-  return Download(UrlOf(name), kMaxResultBytes, access_, std::move(stop));
+  return Download(UrlOf(name), kMaxResultBytes, access_, /*allowed=*/nullptr, std::move(stop));
 }
 
 absl::StatusOr<std::unique_ptr<ResultDraft>> S3Results::Create() const {
@@ -52,7 +52,7 @@ absl::Status S3Results::WriteError(const std::string& job, const std::string& js
   RETURN_IF_ERROR(file.Write(json + "\n"));
   ASSIGN_OR_RETURN(const UniqueFd whole, file.Finish());
   return Upload(UrlOf(absl::StrCat("errors/", job, ".json")), whole.get(), "application/json",
-                access_, std::move(stop));
+                access_, /*allowed=*/nullptr, std::move(stop));
 }
 
 }  // namespace upscaled::client

@@ -1,16 +1,14 @@
 #include "client/jobs/spool_file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <filesystem>
 #include <string>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "engine/base/status_macros.h"
+#include "engine/base/unnamed_file.h"
+#include "server/base/spool_folder.h"
 
 namespace upscaled::client {
 namespace {
@@ -23,12 +21,13 @@ absl::Status SpoolError(int error, absl::string_view what) {
 }  // namespace
 
 absl::StatusOr<SpoolFile> SpoolFile::Create() {
-  std::error_code error;
-  const std::string folder = std::filesystem::temp_directory_path(error);
-  if (error) return SpoolError(error.value(), "there is no folder for temporary files");
-  UniqueFd fd(open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR));
-  if (!fd.valid()) return SpoolError(errno, absl::StrCat("cannot make a file in ", folder));
-  return SpoolFile(std::move(fd));
+  const std::string folder = server::SpoolFolder();
+  absl::StatusOr<UniqueFd> file = OpenUnnamedFile(folder);
+  if (!file.ok()) {
+    return absl::InternalError(
+        absl::StrCat("cannot make a file in ", folder, ": ", file.status().message()));
+  }
+  return SpoolFile(*std::move(file));
 }
 
 absl::Status SpoolFile::Write(absl::string_view bytes) {

@@ -11,7 +11,7 @@
 
 namespace upscaled::client {
 
-// A file without a name in the folder for temporary files: nothing is left of it when its process
+// A file without a name in SpoolFolder() (spool_folder.h): nothing is left of it when its process
 // ends. Errors are INTERNAL: this machine cannot keep the bytes.
 class SpoolFile final : public ImageSink {
  public:

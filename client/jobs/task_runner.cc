@@ -1,8 +1,10 @@
 #include "client/jobs/task_runner.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <array>
+#include <cerrno>
 #include <filesystem>
 #include <memory>
 #include <system_error>
@@ -65,16 +67,6 @@ Blame BlameOfCall(const absl::Status& status) {
   }
 }
 
-// The file that a path names, and no pipe, which would wait for a writer.
-absl::StatusOr<std::unique_ptr<ImageSource>> OpenFile(const std::string& path) {
-  std::error_code error;
-  if (const fs::file_status status = fs::status(path, error);
-      fs::exists(status) && !fs::is_regular_file(status)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is no file"));
-  }
-  return OpenSource(path);
-}
-
 // A source out of a file at its first byte.
 absl::StatusOr<std::unique_ptr<ImageSource>> ToSource(const std::string& name, UniqueFd file) {
   struct stat info {};
@@ -110,15 +102,43 @@ absl::Status Copy(ImageSource& source, const std::string& to, std::stop_token st
 
 TaskOutcome TaskRunner::Run(const std::string& job, const Task& task, ImageObserver& observer,
                             std::stop_token stop) const {
+  if (absl::Status status = CheckPlaces(task); !status.ok()) {
+    return Failed(std::move(status), Blame::kTask);
+  }
   const auto source = Open(task.source, stop);
   if (!source.ok()) return Failed(source.status(), BlameAtPlace(source.status()));
   return RunOn(**source, job, task, observer, std::move(stop));
 }
 
+absl::Status TaskRunner::CheckPlaces(const Task& task) const {
+  RETURN_IF_ERROR(CheckPlace(task.source));
+  if (!task.output.empty()) RETURN_IF_ERROR(CheckPlace(task.output));
+  return task.webhook.empty() ? absl::OkStatus() : CheckPlace(task.webhook);
+}
+
+absl::Status TaskRunner::CheckPlace(const std::string& place) const {
+  if (IsS3Url(place)) return allowed_.CheckBucket(place);
+  return IsUrl(place) ? allowed_.MayBePrivate(place).status() : allowed_.Resolve(place).status();
+}
+
+// No pipe, which would wait for a writer.
+absl::StatusOr<std::unique_ptr<ImageSource>> TaskRunner::OpenFile(const std::string& path) const {
+  UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  struct stat info {};
+  if (fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is no file"));
+  }
+  // Again, now that nobody can put a link in its place.
+  RETURN_IF_ERROR(allowed_.Resolve(absl::StrCat("/proc/self/fd/", file.get())).status());
+  return std::make_unique<FileSource>(path, std::move(file), info.st_size);
+}
+
 absl::StatusOr<std::unique_ptr<ImageSource>> TaskRunner::Open(const std::string& place,
                                                               std::stop_token stop) const {
   if (!IsUrl(place)) return OpenFile(place);
-  ASSIGN_OR_RETURN(UniqueFd file, Download(place, kMaxSourceBytes, access_, std::move(stop)));
+  ASSIGN_OR_RETURN(UniqueFd file,
+                   Download(place, kMaxSourceBytes, access_, &allowed_, std::move(stop)));
   return ToSource(WithoutSecrets(place), std::move(file));
 }
 
@@ -178,10 +198,11 @@ TaskOutcome TaskRunner::Compute(ImageSource& source, const ImageRequest& request
 absl::Status TaskRunner::Deliver(const std::string& output, const std::string& name,
                                  UniqueFd result, std::stop_token stop) const {
   if (IsUrl(output)) {
-    return Upload(output, result.get(), MediaTypeOf(name), access_, std::move(stop));
+    return Upload(output, result.get(), MediaTypeOf(name), access_, &allowed_, std::move(stop));
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<ImageSource> source, ToSource(name, std::move(result)));
-  return Copy(*source, output, std::move(stop));
+  ASSIGN_OR_RETURN(const fs::path path, allowed_.Resolve(output));
+  return Copy(*source, path, std::move(stop));
 }
 
 }  // namespace upscaled::client

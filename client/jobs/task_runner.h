@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/image_io.h"
+#include "client/jobs/allowed_places.h"
 #include "client/jobs/result_store.h"
 #include "client/jobs/s3.h"
 #include "client/jobs/task.h"
@@ -41,9 +42,13 @@ class TaskRunner {
  public:
   static constexpr int64_t kMaxSourceBytes = int64_t{4} << 30;  // of what a URL gives
 
-  // All are borrowed. The service names results: gRPC's does.
-  TaskRunner(Service& service, const ResultStore& results, S3Access access)
-      : service_(service), results_(results), access_(std::move(access)) {}
+  // The service and the results are borrowed. The service names results: gRPC's does. `allowed`
+  // says which places a task may name.
+  TaskRunner(Service& service, const ResultStore& results, S3Access access, AllowedPlaces allowed)
+      : service_(service),
+        results_(results),
+        access_(std::move(access)),
+        allowed_(std::move(allowed)) {}
 
   // A `job` whose result the server cannot name gives it its own name. `observer` hears how its
   // computation gets on. CANCELLED, at kPassing, when `stop` was requested.
@@ -51,9 +56,13 @@ class TaskRunner {
                   std::stop_token stop) const;
 
  private:
+  // Before anything is computed for them.
+  absl::Status CheckPlaces(const Task& task) const;
+  absl::Status CheckPlace(const std::string& place) const;
   // The image that a path or URL names.
   absl::StatusOr<std::unique_ptr<ImageSource>> Open(const std::string& place,
                                                     std::stop_token stop) const;
+  absl::StatusOr<std::unique_ptr<ImageSource>> OpenFile(const std::string& path) const;
   TaskOutcome RunOn(ImageSource& source, const std::string& job, const Task& task,
                     ImageObserver& observer, std::stop_token stop) const;
   // And has `result` be the file.
@@ -66,6 +75,7 @@ class TaskRunner {
   Service& service_;
   const ResultStore& results_;
   const S3Access access_;
+  const AllowedPlaces allowed_;
 };
 
 }  // namespace upscaled::client

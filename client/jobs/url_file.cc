@@ -1,6 +1,9 @@
 #include "client/jobs/url_file.h"
 
+#include <arpa/inet.h>
 #include <curl/curl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,11 +18,14 @@
 #include "client/http/http_target.h"
 #include "client/jobs/spool_file.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/string_view.h"
+#include "server/fetch/address_kind.h"
 
 namespace upscaled::client {
 namespace {
 
-constexpr long kConnectTimeout_s = 30, kMaxRedirects = 5;
+constexpr long kConnectTimeout_s = 30;
+constexpr int kMaxRedirects = 5;
 // Slower than this for so long is a connection that stalled.
 constexpr long kStalledBytesPerSecond = 1000, kStalledTime_s = 60;
 
@@ -40,18 +46,24 @@ std::string S3ErrorCode(absl::string_view answer) {
   return std::ranges::all_of(code, absl::ascii_isalnum) ? std::string(code) : "";
 }
 
+// The addresses that a request may connect to: of the internet at large, of this site too, or all.
+enum class Reach { kPublic, kPrivate, kAll };
+
 // One request; the caller sets what is special of it.
 class Request {
  public:
-  Request(const std::string& url, std::stop_token stop)
-      : url_(url), stop_(std::move(stop)), easy_(curl_easy_init()) {
+  Request(const std::string& url, Reach reach, std::stop_token stop)
+      : url_(url), reach_(reach), stop_(std::move(stop)), easy_(curl_easy_init()) {
     Set(CURLOPT_URL, url_.c_str());
 #if LIBCURL_VERSION_NUM >= 0x075500  // 7.85
     Set(CURLOPT_PROTOCOLS_STR, "http,https");
 #else
     Set(CURLOPT_PROTOCOLS, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));
 #endif
+    if (reach != Reach::kAll) Set(CURLOPT_PROXY, "");
     Set(CURLOPT_NOSIGNAL, 1L);
+    Set(CURLOPT_OPENSOCKETFUNCTION, &OpenSocket);
+    Set(CURLOPT_OPENSOCKETDATA, this);
     Set(CURLOPT_CONNECTTIMEOUT, kConnectTimeout_s);
     Set(CURLOPT_LOW_SPEED_LIMIT, kStalledBytesPerSecond);
     Set(CURLOPT_LOW_SPEED_TIME, kStalledTime_s);
@@ -65,14 +77,12 @@ class Request {
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
 
-  // For an s3:// URL: its place, and the caller's signature. Redirections are not followed: they
-  // would have to be signed anew.
+  // For an s3:// URL: its place, and the caller's signature.
   absl::Status Sign(const S3Access& access) {
     if (!IsS3Url(url_)) return absl::OkStatus();
     ASSIGN_OR_RETURN(const std::string http_url, HttpUrlOf(url_, access));
     Set(CURLOPT_URL, http_url.c_str());
     Set(CURLOPT_PATH_AS_IS, 1L);
-    Set(CURLOPT_FOLLOWLOCATION, 0L);
 #if LIBCURL_VERSION_NUM >= 0x074b00  // 7.75; HttpUrlOf wants more
     Set(CURLOPT_AWS_SIGV4, absl::StrCat("aws:amz:", access.region, ":s3").c_str());
 #endif
@@ -105,15 +115,50 @@ class Request {
     if (answered && IsGood(AnswerStatus())) return absl::OkStatus();
     if (stop_.stop_requested()) return absl::CancelledError("cancelled");
     const std::string message = absl::StrCat("cannot ", what, " ", WithoutSecrets(url_), ": ");
+    if (!answered && !refused_address_.empty()) {
+      return absl::PermissionDeniedError(
+          absl::StrCat(message, "its address ", refused_address_,
+                       "; this worker's --allow-private-urls names hosts with private ones"));
+    }
     if (answered) return OfAnswer(message);
     const absl::string_view why = error_[0] != '\0' ? error_.data() : curl_easy_strerror(code);
-    const bool wrong = code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL ||
-                       code == CURLE_TOO_MANY_REDIRECTS;
+    const bool wrong = code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL;
     return absl::Status(wrong ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kUnavailable,
                         absl::StrCat(message, why));
   }
 
+  // Where the answer sends the caller; "": nowhere. What goes to S3 would have to be signed anew.
+  std::string Redirection() const {
+    char* location = nullptr;
+    if (!IsS3Url(url_)) curl_easy_getinfo(easy_.get(), CURLINFO_REDIRECT_URL, &location);
+    return location == nullptr ? "" : location;
+  }
+
  private:
+  static curl_socket_t OpenSocket(void* self, curlsocktype, curl_sockaddr* address) {
+    Request& request = *static_cast<Request*>(self);
+    if (!request.MayConnect(address->addr)) return CURL_SOCKET_BAD;
+    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+  }
+
+  bool MayConnect(const sockaddr& address) {
+    if (reach_ == Reach::kAll) return true;
+    const bool is_ipv6 = address.sa_family == AF_INET6;
+    const auto* const bytes = reinterpret_cast<const uint8_t*>(
+        is_ipv6
+            ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr)
+            : &reinterpret_cast<const sockaddr_in&>(address).sin_addr);
+    const server::AddressKind kind = server::KindOfAddress({bytes, is_ipv6 ? size_t{16} : 4});
+    if (kind == server::AddressKind::kPublic ||
+        (kind == server::AddressKind::kPrivate && reach_ == Reach::kPrivate)) {
+      return true;
+    }
+    std::array<char, INET6_ADDRSTRLEN> text = {};
+    inet_ntop(address.sa_family, bytes, text.data(), text.size());
+    refused_address_ = absl::StrCat(text.data(), " is ", ToAbsl(AddressKindName(kind)));
+    return false;
+  }
+
   static int OnProgress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
     return static_cast<Request*>(self)->stop_.stop_requested() ? 1 : 0;
   }
@@ -148,7 +193,9 @@ class Request {
   }
 
   const std::string& url_;
+  const Reach reach_;
   const std::stop_token stop_;
+  std::string refused_address_;  // and of which kind; "": none was
   std::function<bool(absl::string_view)> receive_ = [](absl::string_view) { return true; };
   std::string refusal_;  // of an answer that is not good
   std::array<char, CURL_ERROR_SIZE> error_ = {};
@@ -170,6 +217,12 @@ size_t ReadFile(char* bytes, size_t size, size_t count, void* from) {
   return static_cast<size_t>(part);
 }
 
+absl::StatusOr<Reach> ReachOf(const std::string& url, const AllowedPlaces* allowed) {
+  if (allowed == nullptr || IsS3Url(url)) return Reach::kAll;
+  ASSIGN_OR_RETURN(const bool may_be_private, allowed->MayBePrivate(url));
+  return may_be_private ? Reach::kPrivate : Reach::kPublic;
+}
+
 }  // namespace
 
 std::string WithoutSecrets(const std::string& url) {
@@ -184,32 +237,38 @@ std::string WithoutSecrets(const std::string& url) {
 bool IsUrl(absl::string_view place) { return IsHttpUrl(place) || IsS3Url(place); }
 
 absl::StatusOr<UniqueFd> Download(const std::string& url, int64_t max_bytes, const S3Access& access,
-                                  std::stop_token stop) {
+                                  const AllowedPlaces* allowed, std::stop_token stop) {
   ASSIGN_OR_RETURN(SpoolFile file, SpoolFile::Create());
-  absl::Status kept;
-  int64_t room = max_bytes;
-  Request request(url, std::move(stop));
-  request.Set(CURLOPT_FOLLOWLOCATION, 1L);
-  request.Set(CURLOPT_MAXREDIRS, kMaxRedirects);
-  request.OnReceive([&](absl::string_view bytes) {
-    room -= static_cast<int64_t>(bytes.size());
-    if (room >= 0) kept = file.Write(bytes);
-    return room >= 0 && kept.ok();
-  });
-  RETURN_IF_ERROR(request.Sign(access));
-  const absl::Status status = request.Perform("fetch");
-  if (room < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(WithoutSecrets(url), " has more than ", max_bytes, " bytes"));
+  std::string place = url;
+  for (int redirects = 0; redirects <= kMaxRedirects; ++redirects) {
+    ASSIGN_OR_RETURN(const Reach reach, ReachOf(place, allowed));
+    absl::Status kept;
+    int64_t room = max_bytes;
+    Request request(place, reach, stop);
+    request.OnReceive([&](absl::string_view bytes) {
+      room -= static_cast<int64_t>(bytes.size());
+      if (room >= 0) kept = file.Write(bytes);
+      return room >= 0 && kept.ok();
+    });
+    RETURN_IF_ERROR(request.Sign(access));
+    const absl::Status status = request.Perform("fetch");
+    if (room < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(WithoutSecrets(url), " has more than ", max_bytes, " bytes"));
+    }
+    RETURN_IF_ERROR(kept);
+    if (status.ok()) return file.Finish();
+    place = request.Redirection();
+    if (place.empty()) return status;
   }
-  RETURN_IF_ERROR(kept);
-  RETURN_IF_ERROR(status);
-  return file.Finish();
+  return absl::InvalidArgumentError(
+      absl::StrCat(WithoutSecrets(url), " redirects more than ", kMaxRedirects, " times"));
 }
 
 absl::Status Post(const std::string& url, const std::vector<std::string>& fields,
-                  const std::string& body, std::stop_token stop) {
-  Request request(url, std::move(stop));
+                  const std::string& body, const AllowedPlaces* allowed, std::stop_token stop) {
+  ASSIGN_OR_RETURN(const Reach reach, ReachOf(url, allowed));
+  Request request(url, reach, std::move(stop));
   for (const std::string& field : fields) request.AddField(field);
   request.Set(CURLOPT_POSTFIELDS, body.data());
   request.Set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
@@ -217,18 +276,19 @@ absl::Status Post(const std::string& url, const std::vector<std::string>& fields
 }
 
 absl::Status Head(const std::string& url, const S3Access& access, std::stop_token stop) {
-  Request request(url, std::move(stop));
+  Request request(url, Reach::kAll, std::move(stop));
   request.Set(CURLOPT_NOBODY, 1L);
   RETURN_IF_ERROR(request.Sign(access));
   return request.Perform("look for");
 }
 
 absl::Status Upload(const std::string& url, int fd, const std::string& media_type,
-                    const S3Access& access, std::stop_token stop) {
+                    const S3Access& access, const AllowedPlaces* allowed, std::stop_token stop) {
+  ASSIGN_OR_RETURN(const Reach reach, ReachOf(url, allowed));
   struct stat info {};
   if (fstat(fd, &info) != 0) return absl::InternalError("cannot read what is to be sent");
   PartialFile file{.fd = fd};
-  Request request(url, std::move(stop));
+  Request request(url, reach, std::move(stop));
   request.Set(CURLOPT_UPLOAD, 1L);
   request.Set(CURLOPT_READDATA, &file);
   request.Set(CURLOPT_READFUNCTION, &ReadFile);

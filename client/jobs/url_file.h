@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "client/jobs/allowed_places.h"
 #include "client/jobs/s3.h"
 #include "engine/base/unique_fd.h"
 
@@ -17,6 +18,10 @@ namespace upscaled::client {
 // http://, https:// or s3://.
 bool IsUrl(absl::string_view place);
 
+// `allowed` judges http(s) URLs, the addresses that they lead to, and redirections. No proxy of the
+// environment is used then, since it would hide the addresses. null: the caller chose the URL, and
+// it may lead anywhere. A place in S3 is at the operator's endpoint, and the caller judges its
+// bucket.
 // All give CANCELLED when `stop` was requested; UNAVAILABLE when another try may do (no
 // connection, one that stalled, an answer of 408, 429 or 5xx); NOT_FOUND, PERMISSION_DENIED or
 // INVALID_ARGUMENT for what the answer refuses for good, a redirection that is not followed among
@@ -26,18 +31,18 @@ bool IsUrl(absl::string_view place);
 // The body that GET gives, redirects followed, in a file without a name, at its start.
 // INVALID_ARGUMENT for more than `max_bytes`; INTERNAL when this machine cannot keep it.
 absl::StatusOr<UniqueFd> Download(const std::string& url, int64_t max_bytes, const S3Access& access,
-                                  std::stop_token stop);
+                                  const AllowedPlaces* allowed, std::stop_token stop);
 
 // OK where HEAD finds something.
 absl::Status Head(const std::string& url, const S3Access& access, std::stop_token stop);
 
 // POSTs `body` with these fields, "NAME: VALUE".
 absl::Status Post(const std::string& url, const std::vector<std::string>& fields,
-                  const std::string& body, std::stop_token stop);
+                  const std::string& body, const AllowedPlaces* allowed, std::stop_token stop);
 
 // PUTs the file `fd`, whole.
 absl::Status Upload(const std::string& url, int fd, const std::string& media_type,
-                    const S3Access& access, std::stop_token stop);
+                    const S3Access& access, const AllowedPlaces* allowed, std::stop_token stop);
 
 // `url` without user, password and query, which may be as good as a key. What is no URL stays, and
 // so does one of S3, which has none of these.

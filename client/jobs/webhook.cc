@@ -39,7 +39,7 @@ std::string WebhookSignature(const std::string& secret, const std::string& id, i
 
 absl::Status SendWebhook(const std::string& url, const std::string& secret, const std::string& job,
                          JobState state, const std::string& report, absl::Time now,
-                         std::stop_token stop) {
+                         const AllowedPlaces& allowed, std::stop_token stop) {
   const nlohmann::json event = {
       {"type", absl::StrCat("upscale.job.", JobStateName(state))},
       {"timestamp", absl::FormatTime(absl::RFC3339_sec, now, absl::UTCTimeZone())},
@@ -53,7 +53,7 @@ absl::Status SendWebhook(const std::string& url, const std::string& secret, cons
     fields.push_back(
         absl::StrCat("webhook-signature: ", WebhookSignature(secret, job, unix_s, body)));
   }
-  return Post(url, fields, body, std::move(stop));
+  return Post(url, fields, body, &allowed, std::move(stop));
 }
 
 }  // namespace upscaled::client

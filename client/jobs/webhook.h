@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/jobs/allowed_places.h"
 #include "client/jobs/job_queue.h"
 
 namespace upscaled::client {
@@ -24,6 +25,6 @@ std::string WebhookSignature(const std::string& secret, const std::string& id, i
 // heard before, is the job's. Errors as Upload's (url_file.h).
 absl::Status SendWebhook(const std::string& url, const std::string& secret, const std::string& job,
                          JobState state, const std::string& report, absl::Time now,
-                         std::stop_token stop);
+                         const AllowedPlaces& allowed, std::stop_token stop);
 
 }  // namespace upscaled::client

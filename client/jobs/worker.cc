@@ -35,7 +35,7 @@ Worker::Worker(JobQueue& queue, Service& service, const ResultStore& results, Wo
     : queue_(queue),
       service_(service),
       results_(results),
-      runner_(service, results, options.s3),
+      runner_(service, results, options.s3, options.allowed),
       options_(std::move(options)),
       clock_(clock),
       log_(std::move(log)) {}
@@ -174,7 +174,7 @@ absl::Status Worker::End(const LeasedJob& job, const std::string& webhook, JobSt
                          const std::string& report, std::stop_token stop) {
   if (!webhook.empty()) {
     const absl::Status told = SendWebhook(webhook, options_.webhook_secret, job.id, state, report,
-                                          clock_.Now(), std::move(stop));
+                                          clock_.Now(), options_.allowed, std::move(stop));
     if (!told.ok()) {
       log_(absl::StrCat("job ", job.id, ": ", told.message()));
       if (abort_.stop_requested()) return queue_.HandBack(job);

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "client/jobs/allowed_places.h"
 #include "client/jobs/job_queue.h"
 #include "client/jobs/result_store.h"
 #include "client/jobs/s3.h"
@@ -35,6 +36,7 @@ struct WorkerOptions {
   // Whether to end when no job waits or runs, be it another worker's.
   bool until_empty = false;
   S3Access s3;                 // for sources and outputs that are there
+  AllowedPlaces allowed;       // that jobs may name
   std::string webhook_secret;  // in bytes; "": webhooks are not signed
   // The state of a server of the worker's own; null: it has none.
   std::function<absl::Status()> check_server;

@@ -63,7 +63,7 @@ struct ServerConfig {
   int64_t weight_memory_bytes = 0;  // of each device
   int64_t transport_memory_bytes = int64_t{192} << 20;
   int64_t output_ring_bytes = int64_t{1} << 20;
-  std::filesystem::path spool_dir;  // empty: the system's folder for temporary files
+  std::filesystem::path spool_dir;  // empty: SpoolFolder() (spool_folder.h)
   int64_t spool_bytes = int64_t{1} << 30;
 
   std::filesystem::path result_cache;  // directory; "": results are not stored

@@ -373,7 +373,7 @@ void AddBudgets(SettingList& list, ServerConfig& config) {
   list.Text("spool-dir", "DIR",
             "folder for what clients of HTTP send faster than it is read, in files without names",
             config.spool_dir)
-      ->default_str("the system's folder for temporary files");
+      ->default_str("TMPDIR, else /var/tmp, else /tmp");
   list.BytesOrNone("spool-bytes",
                    "disk that all of that may take; 0: none, and clients have to wait, which "
                    "browsers do not survive",

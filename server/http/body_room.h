@@ -9,9 +9,8 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "engine/base/byte_budget.h"
-#include "engine/base/unique_fd.h"
 #include "server/http/http_thread_link.h"
 
 namespace upscaled::server {
@@ -27,11 +26,8 @@ struct BodyRoomOptions {
 // Bodies are kept in blocks of that size.
 inline constexpr size_t kBodyBlockBytes = size_t{64} << 10;
 
-// A file in `folder` that no folder shows and that is gone with its descriptor. RESOURCE_EXHAUSTED
-// names the folder and says why there is none.
-absl::StatusOr<UniqueFd> OpenSpoolFile(const std::string& folder);
-// RESOURCE_EXHAUSTED for `error`, an errno, of a file there.
-absl::Status SpoolError(const std::string& folder, int error);
+// UNAVAILABLE, to try again later. Names no folder: clients learn nothing of this machine.
+absl::Status SpoolError(absl::string_view why);
 
 // Thread safe. `thread` writes and removes the spool files. The page cache absorbs most writes,
 // but once it is full a slow disk blocks the writer. That must never be the connection thread.

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "engine/base/status_macros.h"
+#include "engine/base/unnamed_file.h"
 
 namespace upscaled::server {
 namespace {
@@ -47,13 +47,15 @@ void SpoolFile::ReturnSlot(size_t slot) {
 
 absl::Status SpoolFile::Write(size_t slot, std::span<const uint8_t> bytes) {
   if (!fd_.valid()) {
-    ASSIGN_OR_RETURN(fd_, OpenSpoolFile(room_->options().spool_dir));
+    absl::StatusOr<UniqueFd> file = OpenUnnamedFile(room_->options().spool_dir);
+    if (!file.ok()) return SpoolError(file.status().message());
+    fd_ = *std::move(file);
   }
   off_t offset = OffsetOf(slot);
   while (!bytes.empty()) {
     const ssize_t n = pwrite(fd_.get(), bytes.data(), bytes.size(), offset);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return SpoolError(room_->options().spool_dir, n < 0 ? errno : ENOSPC);
+    if (n <= 0) return SpoolError(strerror(n < 0 ? errno : ENOSPC));
     bytes = bytes.subspan(static_cast<size_t>(n));
     offset += n;
   }
@@ -67,8 +69,8 @@ absl::StatusOr<size_t> SpoolFile::Read(size_t slot, size_t offset, std::span<uin
     if (n > 0) return static_cast<size_t>(n);
     if (n < 0 && errno == EINTR) continue;
     return absl::InternalError(
-        absl::StrCat("the request's body cannot be read back from ", room_->options().spool_dir,
-                     " (spool-dir): ", n < 0 ? strerror(errno) : "it is cut short"));
+        absl::StrCat("this server cannot read a body back from disk (spool-dir): ",
+                     n < 0 ? strerror(errno) : "it is cut short"));
   }
 }
 

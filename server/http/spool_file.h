@@ -29,8 +29,8 @@ class SpoolFile : public std::enable_shared_from_this<SpoolFile> {
   std::optional<size_t> TakeSlot();
   void ReturnSlot(size_t slot);
 
-  // On the room's thread, or the caller's own. RESOURCE_EXHAUSTED says why the disk does not take
-  // it.
+  // On the room's thread, or the caller's own. SpoolError says why the disk does not
+  // take it.
   absl::Status Write(size_t slot, std::span<const uint8_t> bytes);
   // Reads what was written, at least a byte; INTERNAL where the disk does not give it back.
   absl::StatusOr<size_t> Read(size_t slot, size_t offset, std::span<uint8_t> dst) const;

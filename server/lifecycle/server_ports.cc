@@ -1,12 +1,14 @@
 // Server's ports: how they are opened, and what each is given.
 #include <algorithm>
-#include <filesystem>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/base/cpu_info.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/unnamed_file.h"
 #include "server/base/endpoint.h"
+#include "server/base/spool_folder.h"
 #include "server/lifecycle/part_options.h"
 #include "server/lifecycle/server.h"
 #include "server/rest/http_guard.h"
@@ -54,16 +56,15 @@ absl::Status Server::OpenPorts() {
 }
 
 absl::StatusOr<BodyRoomOptions> Server::FindBodyRoom() {
-  std::error_code ignored;
-  BodyRoomOptions room{.spool_dir = config_.spool_dir.empty()
-                                        ? std::filesystem::temp_directory_path(ignored).string()
-                                        : config_.spool_dir.string(),
-                       .spool_bytes = static_cast<size_t>(config_.spool_bytes)};
+  BodyRoomOptions room{
+      .spool_dir = config_.spool_dir.empty() ? SpoolFolder() : config_.spool_dir.string(),
+      .spool_bytes = static_cast<size_t>(config_.spool_bytes)};
   if (room.spool_bytes == 0) return room;
-  const absl::Status usable = OpenSpoolFile(room.spool_dir).status();
+  const absl::Status usable = OpenUnnamedFile(room.spool_dir).status();
   if (usable.ok()) return room;
-  if (!config_.spool_dir.empty()) return usable;
-  const std::string reason(usable.message());
+  const std::string reason =
+      absl::StrCat("cannot make a file in ", room.spool_dir, " (spool-dir): ", usable.message());
+  if (!config_.spool_dir.empty()) return absl::Status(usable.code(), reason);
   const LogField fields[] = {{"reason", reason}};
   logger_.Log(LogLevel::kWarning, "bodies of HTTP are kept in memory alone", fields);
   room.spool_bytes = 0;

@@ -38,6 +38,8 @@ int HttpStatusOf(const absl::Status& status) {
     case ErrorReason::kUnknownModel:
       return 404;
     case ErrorReason::kOverloaded:
+      // UNAVAILABLE: not by the callers, but by a full disk.
+      return status.code() == absl::StatusCode::kUnavailable ? kUnavailable : kTooManyRequests;
     case ErrorReason::kDeadlineInfeasible:
       return kTooManyRequests;
     case ErrorReason::kUnauthenticated:

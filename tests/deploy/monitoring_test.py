@@ -81,13 +81,15 @@ class ComposeTest(unittest.TestCase):
 
     def test_workers_reach_what_they_name(self):
         worker = self.services["worker"]
-        queue = worker["environment"]["UPSCALE_QUEUE"].removeprefix("redis://")
+        password, queue = worker["environment"]["UPSCALE_QUEUE"].removeprefix("redis://:").rsplit("@", 1)
+        self.assertIn(password, self.services[queue]["command"])
         server, port = worker["environment"]["UPSCALE_SERVER"].split(":")
         self.assertEqual(port, "8001")
         for name in (queue, server):
             self.assertTrue(set(self.services[name]["networks"]) & set(worker["networks"]), name)
         self.assertEqual(worker["volumes"][0].split(":")[-1], "/jobs")
         self.assertEqual(worker["environment"]["UPSCALE_RESULTS"], "${UPSCALE_RESULTS:-/jobs/results}")
+        self.assertEqual(worker["environment"]["UPSCALE_ALLOW_PATHS"], "/jobs")
 
     def test_has_no_queue_unless_told(self):
         optional = {name for name, service in self.services.items() if service.get("profiles")}

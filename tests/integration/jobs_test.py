@@ -47,7 +47,7 @@ class Stage:
             f"--usage-db={self.folder / 'usage.db'}", f"--job-queue={self.broker.address}", f"--job-store={self.store}"])
 
     def start_worker(self) -> None:
-        command = [self.worker_binary, "--queue", self.broker.address, "--results", self.folder / "results",
+        command = [self.worker_binary, "--queue", self.broker.address, "--results", self.folder / "results", "--allow-paths", self.folder,
                    "--server", "{}:{}".format(*self.server.grpc), "--quiet"]
         self.processes.append(killed_workers.spawn(command, env={**os.environ, "UPSCALE_API_KEY": self.keys["worker"]}))
 

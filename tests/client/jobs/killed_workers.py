@@ -146,7 +146,7 @@ class Run:
     def start_worker(self):
         return spawn([self.worker, "--queue", self.queue.address, "--results", self.results.address, *self.results.flags,
                       "--server", self.address, "--lease", str(LEASE_S), "--max-deliveries", "1000", "--retries", "0",
-                      "--quiet"], env=os.environ | self.results.environment)
+                      "--allow-paths", self.folder, "--quiet"], env=os.environ | self.results.environment)
 
     def work(self):
         workers = [self.start_worker() for _ in range(WORKERS)]

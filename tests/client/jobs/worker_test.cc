@@ -19,6 +19,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "server/fetch/url_prefix.h"
 #include "tests/client/environment_variable.h"
 #include "tests/client/fake_http_server.h"
 #include "tests/client/fake_server.h"
@@ -72,6 +73,11 @@ class WorkerTest : public ::testing::Test {
       return log_.find(text) != std::string::npos;
     };
     return mutex_.AwaitWithTimeout(absl::Condition(&has), absl::Minutes(1));
+  }
+
+  // A server of the test is on this machine.
+  void AllowPrivate(const FakeHttpServer& server) {
+    options_.allowed.private_urls.push_back(*server::UrlPrefix::Parse(server.url()));
   }
 
   // `handler` is for the calls that compute; those that ask for a name are answered.
@@ -291,6 +297,7 @@ TEST_F(WorkerTest, SourcesAndOutputsMayBeUrls) {
     const bool found = request.target == "/image" || absl::StartsWith(request.target, "/result");
     return FakeAnswer(found ? "200 OK" : "404 Not Found", "", "an image");
   });
+  AllowPrivate(files);
   SubmitTask("a",
              TaskToJson({.source = files.url() + "/moved", .output = files.url() + "/result"}));
   SubmitTask("gone", TaskToJson({.source = files.url() + "/gone?signature=secret"}));
@@ -311,6 +318,7 @@ TEST_F(WorkerTest, ARedirectionOfWhatIsSentIsNoSuccess) {
   FakeHttpServer moved([](const FakeHttpRequest&) {
     return FakeAnswer("302 Found", "Location: /elsewhere\r\n", "");
   });
+  AllowPrivate(moved);
   WriteText(folder_ / "in/a", "an image");
   const std::string source = folder_ / "in/a";
   SubmitTask("put", TaskToJson({.source = source, .output = moved.url() + "/result"}));
@@ -323,6 +331,7 @@ TEST_F(WorkerTest, ARedirectionOfWhatIsSentIsNoSuccess) {
 }
 
 TEST_F(WorkerTest, WhatUrlsHoldSecretIsNotWritten) {
+  options_.allowed.private_urls = {*server::UrlPrefix::Parse("http://127.0.0.1:1")};
   SubmitTask("gone", TaskToJson({.source = "http://me:hidden@127.0.0.1:1/a?signature=hidden",
                                  .output = "https://me:hidden@host/b?signature=hidden"}));
   ASSERT_TRUE(Work().ok()) << log();
@@ -335,6 +344,7 @@ TEST_F(WorkerTest, WhatUrlsHoldSecretIsNotWritten) {
 }
 
 TEST_F(WorkerTest, ADownloadThatHasNoPlaceCostsNoJob) {
+  options_.allowed.private_urls = {*server::UrlPrefix::Parse("http://127.0.0.1:1")};
   const EnvironmentVariable tmpdir("TMPDIR", folder_ / "none");
   SubmitTask("a", TaskToJson({.source = "http://127.0.0.1:1/a"}));
   const absl::Status status = Work();
@@ -343,12 +353,61 @@ TEST_F(WorkerTest, ADownloadThatHasNoPlaceCostsNoJob) {
   EXPECT_EQ(Info("a").deliveries, 0);
 }
 
+TEST_F(WorkerTest, PrivateAddressesAreRefusedUnlessTheOperatorNamesThem) {
+  FakeHttpServer inner([](const FakeHttpRequest&) { return FakeAnswer("200 OK", "", "an image"); });
+  FakeHttpServer outer([&](const FakeHttpRequest&) {
+    return FakeAnswer("302 Found", absl::StrCat("Location: ", inner.url(), "/image\r\n"), "");
+  });
+  AllowPrivate(outer);
+  WriteText(folder_ / "in/a", "an image");
+  const std::string file = folder_ / "in/a";
+  SubmitTask("source", TaskToJson({.source = inner.url() + "/image"}));
+  SubmitTask("name", TaskToJson({.source = "http://localhost:1/image"}));
+  SubmitTask("metadata", TaskToJson({.source = "http://169.254.169.254/latest"}));
+  SubmitTask("redirected", TaskToJson({.source = outer.url() + "/image"}));
+  SubmitTask("output", TaskToJson({.source = file, .output = inner.url() + "/result"}));
+  SubmitTask("webhook", TaskToJson({.source = file, .webhook = inner.url()}));
+  ASSERT_TRUE(Work().ok()) << log();
+  EXPECT_THAT(inner.requests(), IsEmpty());
+  EXPECT_EQ(outer.requests().size(), 1u);
+  for (const char* id : {"source", "name", "metadata", "redirected", "output"}) {
+    EXPECT_EQ(Info(id).state, JobState::kFailed) << id;
+    EXPECT_THAT(Info(id).report, HasSubstr("--allow-private-urls")) << id;
+  }
+  EXPECT_THAT(Info("metadata").report, HasSubstr("169.254.169.254 is special"));
+  EXPECT_THAT(log(), HasSubstr("--allow-private-urls"));  // and the webhook stays unheard
+}
+
+TEST_F(WorkerTest, PlacesOutsideOfTheListsCostNoComputation) {
+  options_.allowed.folders = {{folder_ / "in"}};
+  options_.allowed.buckets.emplace();
+  options_.allowed.urls.emplace();
+  WriteText(folder_ / "in/a", "an image");
+  WriteText(folder_ / "victim", "mine");
+  const std::string file = folder_ / "in/a", victim = folder_ / "victim";
+  SubmitTask("source", TaskToJson({.source = victim}));
+  SubmitTask("output", TaskToJson({.source = file, .output = victim}));
+  SubmitTask("bucket", TaskToJson({.source = file, .output = "s3://theirs/key"}));
+  SubmitTask("webhook", TaskToJson({.source = file, .webhook = "https://example.com/"}));
+  SubmitTask("fine", TaskToJson({.source = file, .output = folder_ / "in/new/result"}));
+  ASSERT_TRUE(Work().ok()) << log();
+  for (const char* id : {"source", "output", "bucket", "webhook"}) {
+    EXPECT_EQ(Info(id).state, JobState::kFailed) << id;
+    EXPECT_THAT(Info(id).report, HasSubstr("--allow-")) << id;
+  }
+  EXPECT_EQ(Info("fine").state, JobState::kDone) << log();
+  EXPECT_EQ(ReadText(folder_ / "in/new/result"), FakeResult("an image"));
+  EXPECT_EQ(ReadText(victim), "mine");
+  EXPECT_EQ(computations(), 1);
+}
+
 TEST_F(WorkerTest, AHostThatIsLostIsAskedAgain) {
   std::atomic<int> gets = 0, puts = 0;
   FakeHttpServer files([&](const FakeHttpRequest& request) {
     std::atomic<int>& tries = request.method == "GET" ? gets : puts;
     return FakeAnswer(++tries == 1 ? "503 Service Unavailable" : "200 OK", "", "an image");
   });
+  AllowPrivate(files);
   SubmitTask("a",
              TaskToJson({.source = files.url() + "/image", .output = files.url() + "/result"}));
   ASSERT_TRUE(Work().ok()) << log();
@@ -362,7 +421,9 @@ TEST_F(WorkerTest, WebhooksHearOfEveryEnd) {
   FakeHttpServer hook([&](const FakeHttpRequest&) {
     return FakeAnswer(++tries == 1 ? "503 Service Unavailable" : "204 No Content", "", "");
   });
+  AllowPrivate(hook);
   FakeHttpServer deaf([](const FakeHttpRequest&) { return FakeAnswer("404 Not Found", "", ""); });
+  AllowPrivate(deaf);
   WriteText(folder_ / "in/a", "an image");
   const std::string source = folder_ / "in/a";
   SubmitTask("done", TaskToJson({.source = source, .webhook = hook.url() + "/ended"}));

@@ -1,0 +1,35 @@
+// The operator's lists of the places that jobs may name.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/fetch/url_prefix.h"
+
+namespace upscaled::client {
+
+// Everybody who can write to a queue chooses places. These lists say which ones a worker touches.
+// Refusals are PERMISSION_DENIED and name the place and the worker's flag.
+struct AllowedPlaces {
+  // Folders of sources and outputs, at any depth; nullopt: all.
+  std::optional<std::vector<std::filesystem::path>> folders;
+  // Buckets of s3:// places; nullopt: all.
+  std::optional<std::vector<std::string>> buckets;
+  // Beginnings of http(s) URLs; nullopt: all.
+  std::optional<std::vector<server::UrlPrefix>> urls;
+  // Those whose hosts may have private addresses, too. Other URLs reach public addresses alone.
+  std::vector<server::UrlPrefix> private_urls;
+
+  // `path` without links, though its last parts may not exist yet.
+  absl::StatusOr<std::filesystem::path> Resolve(const std::filesystem::path& path) const;
+  // A place that begins with s3://.
+  absl::Status CheckBucket(const std::string& url) const;
+  // Whether an http(s) URL may lead to a private address. User and password in it do not count.
+  absl::StatusOr<bool> MayBePrivate(const std::string& url) const;
+};
+
+}  // namespace upscaled::client
