@@ -19,7 +19,7 @@ constexpr struct {
   const char* reason;
   const char* advice;
 } kAdvice[] = {
-    {"INVALID_IMAGE", "check that the file is a complete PNG, JPEG or WebP image"},
+    {"INVALID_IMAGE", "check that the file is a complete image of a format that the server reads"},
     {"LIMIT_EXCEEDED", "see 'upscale info' for the server's limits"},
     {"UNKNOWN_MODEL", "see 'upscale models'"},
     {"UNAUTHENTICATED", kKeyAdvice},

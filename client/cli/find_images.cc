@@ -81,7 +81,8 @@ class Search {
         count < 0 ? std::nullopt
                   : RecognizeFileKind(std::span(bytes).first(static_cast<size_t>(count)));
     if (kind.has_value() && kind->type == FileKind::Type::kReadImage) {
-      return Add(path, ParseFormat(NameIn(kind->name)));
+      const v1::ImageFormat format = ParseFormat(NameIn(kind->name));
+      return Add(path, format == v1::IMAGE_FORMAT_UNSPECIFIED ? v1::IMAGE_FORMAT_PNG : format);
     }
     if (named) return Add(path, v1::IMAGE_FORMAT_UNSPECIFIED);  // the call says what is wrong
     if (count < 0) return Fail(path, absl::ErrnoToStatus(error, "cannot be read"));

@@ -13,7 +13,8 @@ namespace upscaled::client {
 
 struct FoundImage {
   std::filesystem::path path;  // relative to the folder
-  // As its content says; UNSPECIFIED: the content is no image's, only the name is.
+  // The result's: as the content says, PNG for formats that are only read. UNSPECIFIED: the content
+  // is no image's, only the name is.
   v1::ImageFormat format = v1::IMAGE_FORMAT_UNSPECIFIED;
 };
 

@@ -273,9 +273,13 @@ void FormatFlags::AddTo(CLI::App& command) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
     return command.add_option(name, value, description)->type_name(type);
   };
-  add("-f,--format", format, "png|jpeg|webp", "Default: by the output's name, else the input's own")
-      ->check(CLI::IsMember({"png", "jpg", "jpeg", "webp"}, CLI::ignore_case).description(""));
-  add("-q,--quality", quality, "N", "Of JPEG and WebP, 1 to 100 (lossless WebP); default: 90")
+  add("-f,--format", format, "png|jpeg|webp|avif|jxl|tiff",
+      "Default: by the output's name, else the input's own")
+      ->check(CLI::IsMember({"png", "jpg", "jpeg", "webp", "avif", "jxl", "tif", "tiff"},
+                            CLI::ignore_case)
+                  .description(""));
+  add("-q,--quality", quality, "N",
+      "Of JPEG, WebP, AVIF, JPEG XL, 1 to 100 (lossless but for JPEG); default: 90")
       ->check(Between(1, 100));
   add("--png-compression", png_compression, "N", "0 fastest to 9 smallest")->check(Between(0, 9));
   add("--depth", depth, "auto|8|16", "Bits a sample; auto (default): the input's, in PNG")
@@ -299,6 +303,9 @@ v1::ImageFormat ParseFormat(absl::string_view name) {
   if (lower == "png") return v1::IMAGE_FORMAT_PNG;
   if (lower == "jpg" || lower == "jpeg") return v1::IMAGE_FORMAT_JPEG;
   if (lower == "webp") return v1::IMAGE_FORMAT_WEBP;
+  if (lower == "avif") return v1::IMAGE_FORMAT_AVIF;
+  if (lower == "jxl" || lower == "jpeg xl") return v1::IMAGE_FORMAT_JXL;
+  if (lower == "tif" || lower == "tiff") return v1::IMAGE_FORMAT_TIFF;
   return v1::IMAGE_FORMAT_UNSPECIFIED;
 }
 
@@ -310,6 +317,18 @@ std::string FormatName(v1::ImageFormat format) {
       return "jpeg";
     case v1::IMAGE_FORMAT_WEBP:
       return "webp";
+    case v1::IMAGE_FORMAT_AVIF:
+      return "avif";
+    case v1::IMAGE_FORMAT_JXL:
+      return "jxl";
+    case v1::IMAGE_FORMAT_TIFF:
+      return "tiff";
+    case v1::IMAGE_FORMAT_GIF:
+      return "gif";
+    case v1::IMAGE_FORMAT_BMP:
+      return "bmp";
+    case v1::IMAGE_FORMAT_HEIC:
+      return "heic";
     default:
       return "";
   }

@@ -111,9 +111,10 @@ CLI::Validator Between(T low, T high) {
   return CLI::Range(low, high).description("");
 }
 
-// "png", "jpeg" or "jpg", "webp" in any case, without a dot; UNSPECIFIED for anything else.
+// A format of results by its name or ending in any case, without a dot: "png", "jpeg" or "jpg", ...
+// UNSPECIFIED for anything else.
 v1::ImageFormat ParseFormat(absl::string_view name);
-// "png", "jpeg", "webp"; empty for UNSPECIFIED.
+// "png", "jpeg", "webp", ...; empty for UNSPECIFIED.
 std::string FormatName(v1::ImageFormat format);
 std::string PrecisionName(v1::Precision precision);
 

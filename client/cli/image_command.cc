@@ -39,7 +39,7 @@ Examples:
 
 The server itself fetches what a URL names, if its --fetch-allow lists it; it is to be called over HTTP.
 
-Of a folder, all files are upscaled that begin as a PNG, JPEG or WebP or are named as one. Files that are left
+Of a folder, all files are upscaled that begin as an image of a format that is read, or are named as one. Files that are left
 out are counted at the end; -v and --json name each with its reason.
 
 Results appear under their name only when they are complete. A call is tried again when the server is

@@ -26,6 +26,12 @@ const char* ExtensionOf(v1::ImageFormat format) {
       return ".jpg";
     case v1::IMAGE_FORMAT_WEBP:
       return ".webp";
+    case v1::IMAGE_FORMAT_AVIF:
+      return ".avif";
+    case v1::IMAGE_FORMAT_JXL:
+      return ".jxl";
+    case v1::IMAGE_FORMAT_TIFF:
+      return ".tif";
     default:
       return ".png";
   }
@@ -65,7 +71,7 @@ ImageJob MakeJob(const std::string& input, const std::string& output, v1::ImageF
 // "12 files of it are left out, the first of them in/a.gif: GIF, which is not read".
 absl::Status NoImages(const fs::path& folder, const std::vector<LeftOut>& left_out) {
   std::string message =
-      absl::StrCat("no images (.png, .jpg, .jpeg, .webp) found in ", folder.native());
+      absl::StrCat("no images (.png, .jpg, .jpeg, .webp, ...) found in ", folder.native());
   if (!left_out.empty()) {
     absl::StrAppend(&message, "; left out: ", left_out.size(), ", the first of them ",
                     left_out.front().path, ": ", left_out.front().reason);
@@ -131,9 +137,9 @@ absl::StatusOr<ImagePlan> PlanFile(const std::string& input, const std::string& 
   if (IsSamePlace(input, target)) return SameError(input);
   const ImageJob job = MakeJob(input, target, format);
   if (job.format == v1::IMAGE_FORMAT_UNSPECIFIED && target.has_extension()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("output ", target.native(),
-                     " is not named .png, .jpg, .jpeg or .webp; say with -f what to write"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "output ", target.native(),
+        " is not named .png, .jpg, .webp, .avif, .jxl or .tif; say with -f what to write"));
   }
   return ImagePlan{.jobs = {job}, .warning = WarnOfName(job)};
 }

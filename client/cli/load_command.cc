@@ -240,8 +240,11 @@ void AddFlags(CLI::App& command, LoadFlags& flags) {
   add("--interval-ms", flags.interval_ms, "N", "Pause of a client after each call")
       ->check(Between(0.0, 86400e3));
   flags.upscale.AddTo(command);
-  add("-f,--format", flags.format, "png|jpeg|webp", "Format of the result; default: the image's")
-      ->check(CLI::IsMember({"png", "jpg", "jpeg", "webp"}, CLI::ignore_case).description(""));
+  add("-f,--format", flags.format, "png|jpeg|webp|avif|jxl|tiff",
+      "Format of the result; default: the image's")
+      ->check(CLI::IsMember({"png", "jpg", "jpeg", "webp", "avif", "jxl", "tif", "tiff"},
+                            CLI::ignore_case)
+                  .description(""));
   for (const char* name :
        {"--width", "--height", "--prefilter-space", "--tta", "--tile", "--format"}) {
     size->excludes(command.get_option(name));  // UpscaleTiles has no such thing.

@@ -23,7 +23,10 @@ absl::StatusOr<std::unique_ptr<ResultStore>> OpenResults(const std::string& plac
 
 std::string MediaTypeOf(const std::string& name) {
   if (absl::EndsWith(name, ".jpg")) return "image/jpeg";
-  return absl::EndsWith(name, ".webp") ? "image/webp" : "image/png";
+  if (absl::EndsWith(name, ".tif")) return "image/tiff";
+  for (const absl::string_view type : {"webp", "avif", "jxl"})
+    if (absl::EndsWith(name, absl::StrCat(".", type))) return absl::StrCat("image/", type);
+  return "image/png";
 }
 
 }  // namespace upscaled::client

@@ -78,6 +78,9 @@ absl::StatusOr<std::unique_ptr<ImageSource>> ToSource(const std::string& name, U
 std::string FileNameOf(const std::string& etag, v1::ImageFormat format, const std::string& job) {
   const char* const extension = format == v1::IMAGE_FORMAT_JPEG   ? ".jpg"
                                 : format == v1::IMAGE_FORMAT_WEBP ? ".webp"
+                                : format == v1::IMAGE_FORMAT_AVIF ? ".avif"
+                                : format == v1::IMAGE_FORMAT_JXL  ? ".jxl"
+                                : format == v1::IMAGE_FORMAT_TIFF ? ".tif"
                                                                   : ".png";
   return (etag.empty() ? "job-" + job : etag) + extension;
 }

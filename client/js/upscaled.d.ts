@@ -98,8 +98,9 @@ export interface UpscaleOptions extends CallOptions {
   maxPixels?: number;
   noEnlarge?: boolean;
   tta?: boolean;
-  format?: "png" | "jpeg" | "webp";
-  /** The quality of JPEG and WebP, 1 to 100. */
+  /** The last three only where the server writes them, see its information. */
+  format?: "png" | "jpeg" | "webp" | "avif" | "jxl" | "tiff";
+  /** The quality of JPEG, WebP, AVIF and JPEG XL, 1 to 100. */
   quality?: number;
   pngCompression?: number;
   keep16Bit?: boolean;

@@ -62,6 +62,14 @@ v1::ImageFormat ToProto(ImageFormat format) {
       return v1::IMAGE_FORMAT_JPEG;
     case ImageFormat::kWebp:
       return v1::IMAGE_FORMAT_WEBP;
+    case ImageFormat::kAvif:
+      return v1::IMAGE_FORMAT_AVIF;
+    case ImageFormat::kJxl:
+      return v1::IMAGE_FORMAT_JXL;
+    case ImageFormat::kTiff:
+      return v1::IMAGE_FORMAT_TIFF;
+    default:  // others are only read
+      break;
   }
   return v1::IMAGE_FORMAT_UNSPECIFIED;
 }

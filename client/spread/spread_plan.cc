@@ -43,7 +43,7 @@ TargetSize TargetOf(const v1::UpscaleOptions& options) {
 }
 
 EncodeOptions EncodingOf(const v1::UpscaleOptions& options, ImageFormat source) {
-  EncodeOptions encode{.format = source};
+  EncodeOptions encode{.format = ResultFormatOf(source)};
   switch (options.format()) {
     case v1::IMAGE_FORMAT_PNG:
       encode.format = ImageFormat::kPng;
@@ -53,6 +53,15 @@ EncodeOptions EncodingOf(const v1::UpscaleOptions& options, ImageFormat source) 
       break;
     case v1::IMAGE_FORMAT_WEBP:
       encode.format = ImageFormat::kWebp;
+      break;
+    case v1::IMAGE_FORMAT_AVIF:
+      encode.format = ImageFormat::kAvif;
+      break;
+    case v1::IMAGE_FORMAT_JXL:
+      encode.format = ImageFormat::kJxl;
+      break;
+    case v1::IMAGE_FORMAT_TIFF:
+      encode.format = ImageFormat::kTiff;
       break;
     default:
       break;

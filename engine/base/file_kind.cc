@@ -44,14 +44,14 @@ constexpr Signature kSignatures[] = {
      {"binary data that was read as text", kBinaryAdvice}},
     {Bytes("\xc3\xbf\xc3\x98\xc3\xbf"), {"a JPEG that was read as text", kBinaryAdvice}},
 
-    {Bytes("GIF8"), {"GIF", "", Type::kOtherImage}},
-    {Bytes("II*\0"), {"TIFF", "", Type::kOtherImage}},
-    {Bytes("MM\0*"), {"TIFF", "", Type::kOtherImage}},
-    {Bytes("II+\0"), {"TIFF", "", Type::kOtherImage}},
-    {Bytes("MM\0+"), {"TIFF", "", Type::kOtherImage}},
-    {Bytes("BM????\0\0\0\0"), {"BMP", "", Type::kOtherImage}},
-    {Bytes("\xff\x0a"), {"JPEG XL", "", Type::kOtherImage}},
-    {Bytes("\0\0\0\x0cJXL \r\n\x87\n"), {"JPEG XL", "", Type::kOtherImage}},
+    {Bytes("GIF8"), {"GIF", "", Type::kReadImage}},
+    {Bytes("II*\0"), {"TIFF", "", Type::kReadImage}},
+    {Bytes("MM\0*"), {"TIFF", "", Type::kReadImage}},
+    {Bytes("II+\0"), {"TIFF", "", Type::kReadImage}},
+    {Bytes("MM\0+"), {"TIFF", "", Type::kReadImage}},
+    {Bytes("BM????\0\0\0\0"), {"BMP", "", Type::kReadImage}},
+    {Bytes("\xff\x0a"), {"JPEG XL", "", Type::kReadImage}},
+    {Bytes("\0\0\0\x0cJXL \r\n\x87\n"), {"JPEG XL", "", Type::kReadImage}},
     {Bytes("\0\0\0\x0cjP  \r\n\x87\n"), {"JPEG 2000", "", Type::kOtherImage}},
     {Bytes("\xff\x4f\xff\x51"), {"JPEG 2000", "", Type::kOtherImage}},
     {Bytes("\0\0\1\0"), {"an ICO icon", "", Type::kOtherImage}},
@@ -119,7 +119,7 @@ FileKind KindOfBoxes(absl::string_view bytes) {
   const auto size = static_cast<uint8_t>(bytes[3]);
   const absl::string_view brands = bytes.substr(8, size < 8 ? 0 : size - 8);
   for (const absl::string_view brand : {"avif", "avis"}) {
-    if (absl::StrContains(brands, brand)) return {"AVIF", "", Type::kOtherImage};
+    if (absl::StrContains(brands, brand)) return {"AVIF", "", Type::kReadImage};
   }
   for (const absl::string_view brand : {"heic", "heix", "hevc", "heim", "heis", "mif1", "msf1"}) {
     if (absl::StrContains(brands, brand)) return {"HEIC", "", Type::kOtherImage};

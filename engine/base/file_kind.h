@@ -11,7 +11,7 @@ namespace upscaled {
 
 struct FileKind {
   enum class Type : uint8_t {
-    kReadImage,   // an image of a format that we read, unharmed
+    kReadImage,   // an image of a format that servers read, unharmed
     kOtherImage,  // an image of another format
     kOther,       // text, an archive, an image that was changed on the way
   };

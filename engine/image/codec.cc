@@ -6,10 +6,12 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/base/file_kind.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 #include "engine/image/codec_list.h"
+#include "engine/image/endian.h"
 #include "engine/image/replay_source.h"
 
 namespace upscaled {
@@ -22,31 +24,64 @@ const Codec& CodecFor(ImageFormat format) {
                        [format](const Codec& codec) { return codec.format == format; });
 }
 
-// Whether the beginning of an image agrees with `signature` as far as both go.
-bool MayBegin(std::span<const uint8_t> prefix, std::string_view signature) {
+enum class Match : uint8_t { kNo, kNeedsMore, kYes };
+
+Match MatchSignature(std::span<const uint8_t> prefix, std::string_view signature) {
   const size_t count = std::min(prefix.size(), signature.size());
   for (size_t i = 0; i < count; ++i)
-    if (signature[i] != '?' && static_cast<uint8_t>(signature[i]) != prefix[i]) return false;
-  return true;
+    if (signature[i] != '?' && static_cast<uint8_t>(signature[i]) != prefix[i]) return Match::kNo;
+  return count == signature.size() ? Match::kYes : Match::kNeedsMore;
 }
 
-const Codec* CodecOf(std::span<const uint8_t> prefix) {
-  for (const Codec& codec : Codecs())
-    if (prefix.size() >= codec.signature.size() && MayBegin(prefix, codec.signature)) return &codec;
+// `prefix` begins with a box "ftyp": its size, "ftyp", a brand, a version and further brands.
+Match MatchBrands(std::span<const uint8_t> prefix, std::span<const std::string_view> brands) {
+  constexpr size_t kMaxBoxBytes = 256, kMajorBrand = 8, kVersion = 12;
+  const size_t box_bytes = std::min<size_t>(LoadBe32(prefix.data()), kMaxBoxBytes);
+  for (size_t i = kMajorBrand; i + 4 <= std::min(box_bytes, prefix.size()); i += 4) {
+    const std::string_view brand(reinterpret_cast<const char*>(&prefix[i]), 4);
+    if (i != kVersion && std::ranges::find(brands, brand) != brands.end()) return Match::kYes;
+  }
+  return prefix.size() < box_bytes ? Match::kNeedsMore : Match::kNo;
+}
+
+Match MatchCodec(std::span<const uint8_t> prefix, const Codec& codec) {
+  Match best = Match::kNo;
+  for (const std::string_view signature : codec.signatures)
+    if (!signature.empty()) best = std::max(best, MatchSignature(prefix, signature));
+  if (best != Match::kYes || codec.brands[0].empty()) return best;
+  return MatchBrands(prefix, codec.brands);
+}
+
+// The first codec that may have written `prefix`; `match` tells whether that is certain.
+const Codec* CodecOf(std::span<const uint8_t> prefix, Match& match) {
+  for (const Codec& codec : Codecs()) {
+    match = MatchCodec(prefix, codec);
+    if (match != Match::kNo) return &codec;
+  }
   return nullptr;
+}
+
+// "PNG, JPEG or WebP"
+std::string TitlesOfDecoded() {
+  std::vector<absl::string_view> titles;
+  for (const Codec& codec : Codecs())
+    if (CanDecode(codec.format)) titles.emplace_back(codec.title);
+  const absl::string_view last = titles.back();
+  titles.pop_back();
+  return absl::StrCat(absl::StrJoin(titles, ", "), " or ", last);
 }
 
 // Names what the file is, if its beginning tells.
 absl::Status NoImageOfOurs(std::span<const uint8_t> prefix) {
-  constexpr absl::string_view kOurs = "not a PNG, JPEG or WebP image";
+  const std::string ours = absl::StrCat("not a ", TitlesOfDecoded(), " image");
   const std::optional<FileKind> kind = RecognizeFileKind(prefix);
   if (!kind.has_value()) {
     const absl::string_view begin(reinterpret_cast<const char*>(prefix.data()),
                                   std::min<size_t>(prefix.size(), 8));
     return absl::InvalidArgumentError(
-        absl::StrCat(kOurs, ": it begins with the bytes ", absl::BytesToHexString(begin)));
+        absl::StrCat(ours, ": it begins with the bytes ", absl::BytesToHexString(begin)));
   }
-  return absl::InvalidArgumentError(absl::StrCat("this is ", ToAbsl(kind->name), ", ", kOurs,
+  return absl::InvalidArgumentError(absl::StrCat("this is ", ToAbsl(kind->name), ", ", ours,
                                                  kind->advice.empty() ? "" : "; ",
                                                  ToAbsl(kind->advice)));
 }
@@ -59,18 +94,31 @@ bool IsOneOf(std::span<const char* const> texts, std::string_view text) {
 
 }  // namespace
 
+bool CanDecode(ImageFormat format) { return CodecFor(format).open_decoder != nullptr; }
+
+bool CanEncode(ImageFormat format) { return CodecFor(format).create_encoder != nullptr; }
+
+ImageFormat ResultFormatOf(ImageFormat source) {
+  return CanEncode(source) ? source : ImageFormat::kPng;
+}
+
+bool HoldsCicp(ImageFormat format) { return CodecFor(format).holds_cicp; }
+
 std::optional<ImageFormat> RecognizeFormat(std::span<const uint8_t> prefix) {
-  const Codec* const codec = CodecOf(prefix);
-  return codec == nullptr ? std::nullopt : std::optional(codec->format);
+  Match match;
+  const Codec* const codec = CodecOf(prefix, match);
+  return codec == nullptr || match != Match::kYes ? std::nullopt : std::optional(codec->format);
 }
 
 absl::StatusOr<std::optional<ImageHeader>> ParseImageHeader(std::span<const uint8_t> prefix,
                                                             const DecodeLimits& limits,
                                                             bool is_whole) {
-  if (const Codec* codec = CodecOf(prefix)) return codec->parse_header(prefix, limits, is_whole);
-  for (const Codec& codec : Codecs())
-    if (MayBegin(prefix, codec.signature)) return std::nullopt;
-  return NoImageOfOurs(prefix);
+  Match match;
+  const Codec* const codec = CodecOf(prefix, match);
+  if (codec == nullptr) return NoImageOfOurs(prefix);
+  if (match == Match::kNeedsMore) return std::nullopt;
+  if (!CanDecode(codec->format)) return NoImageOfOurs(prefix);
+  return codec->parse_header(prefix, limits, is_whole);
 }
 
 absl::StatusOr<ImageHeader> ReadImageHeader(ByteSource& source, const DecodeLimits& limits,
@@ -108,6 +156,8 @@ absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenImageDecoder(ByteSource& sourc
 
 absl::Status CheckEncodable(ImageFormat format, const ImageSpec& spec) {
   const Codec& codec = CodecFor(format);
+  if (!CanEncode(format))
+    return absl::InvalidArgumentError(absl::StrCat(codec.name, " is not written by this build"));
   if (spec.width_px < 1 || spec.height_px < 1 || spec.channels < 1 || spec.channels > 4)
     return absl::InvalidArgumentError(absl::StrCat(
         "no image: ", spec.width_px, " x ", spec.height_px, " px of ", spec.channels, " channels"));

@@ -53,7 +53,7 @@ struct ImageHeader {
   ImageSpec spec;
   Orientation orientation = Orientation::kIdentity;
   bool lossless_webp = false;
-  std::string_view hdr;  // "PQ" or "HLG": samples of high dynamic range, which only PNG can state
+  std::string_view hdr;  // "PQ" or "HLG": samples of high dynamic range, see HoldsCicp
   // Memory that decoding takes beside the caller's rows: a few rows for sequential images, the
   // whole image where the format (progressive, interlaced, WebP) or a rotation demands it.
   size_t decoder_bytes = 0;
@@ -79,6 +79,17 @@ struct DecodeLimits {
   // users know the limits by other names.
   std::function<absl::Status(DecodeLimit limit, int64_t value, std::string sentence)> explain;
 };
+
+// Whether this build reads or writes images of `format`: some codecs are optional, and some only
+// read.
+bool CanDecode(ImageFormat format);
+bool CanEncode(ImageFormat format);
+
+// The format of a result when nobody asks for one: the source's own, PNG where that is not written.
+ImageFormat ResultFormatOf(ImageFormat source);
+
+// Whether files of `format` can state the colours of cICP, those of PQ and HLG among them.
+bool HoldsCicp(ImageFormat format);
 
 // By a file's first bytes; nullopt: none of ours, or too few of them.
 std::optional<ImageFormat> RecognizeFormat(std::span<const uint8_t> prefix);
@@ -131,7 +142,7 @@ inline constexpr int kLosslessWebpQuality = 100;
 
 struct EncodeOptions {
   ImageFormat format = ImageFormat::kPng;
-  int quality = 90;     // JPEG and WebP, 1..100; WebP at 100 is lossless
+  int quality = 90;     // JPEG, WebP, AVIF and JPEG XL, 1..100; 100 is lossless but for JPEG
   int compression = 2;  // PNG deflate level, 0..9
   int threads = 1;      // that PNG may use at once; the bytes do not depend on it
   MetadataPolicy metadata = MetadataPolicy::kKeep;  // see MetadataForResult; callers apply it

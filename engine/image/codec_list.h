@@ -30,18 +30,24 @@ using CreateEncoderFn = absl::StatusOr<std::unique_ptr<ImageEncoder>>(
 
 struct Codec {
   ImageFormat format;
-  const char* name;
+  const char* name;   // "jpeg"
+  const char* title;  // "JPEG"
   // The preferred one first; "" for none.
   std::array<const char*, 2> media_types;
   std::array<const char*, 2> extensions;
-  std::string_view signature;  // first bytes; '?' stands for any byte
+  // First bytes, any of these; '?' stands for any byte. "" for none.
+  std::array<std::string_view, 4> signatures;
+  // Brands, one of which a file of boxes (ISO/IEC 14496-12) must name. "" for none.
+  std::array<std::string_view, 8> brands;
 
   // The limits of the encoder.
   int max_side_px;
   bool holds_gray;
   bool holds_alpha;
   bool holds_u16;
+  bool holds_cicp;
 
+  // null: this build does not read, or not write, the format.
   ParseHeaderFn* parse_header;
   OpenDecoderFn* open_decoder;
   EncoderBytesFn* encoder_bytes;

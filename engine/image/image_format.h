@@ -6,8 +6,13 @@
 
 namespace upscaled {
 
-enum class ImageFormat : uint8_t { kPng, kJpeg, kWebp };
+enum class ImageFormat : uint8_t { kPng, kJpeg, kWebp, kAvif, kJxl, kTiff, kGif, kBmp, kHeic };
 
-std::string_view FormatName(ImageFormat format);  // "png", "jpeg", "webp"
+inline constexpr ImageFormat kImageFormats[] = {
+    ImageFormat::kPng,  ImageFormat::kJpeg, ImageFormat::kWebp,
+    ImageFormat::kAvif, ImageFormat::kJxl,  ImageFormat::kTiff,
+    ImageFormat::kGif,  ImageFormat::kBmp,  ImageFormat::kHeic};
+
+std::string_view FormatName(ImageFormat format);  // "png", "jpeg", "webp", ...
 
 }  // namespace upscaled

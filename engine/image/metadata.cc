@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/string_view.h"
+#include "engine/image/codec.h"
 #include "engine/image/colour_profile.h"
 #include "engine/image/exif.h"
 #include "engine/image/iptc.h"
@@ -66,6 +67,11 @@ class MetadataEditor {
 
   void FitColours() {
     if (format_ == ImageFormat::kPng) return;
+    if (HoldsCicp(format_) && HasCicp()) {
+      std::erase_if(metadata_.colour_chunks,
+                    [](const ColourChunk& chunk) { return chunk.type != "cICP"; });
+      return;
+    }
     const bool gray = encoded_.channels < kRgbChannels;
     metadata_.icc_profile = ProfileOf(metadata_.colour_chunks, metadata_.icc_profile, gray);
     metadata_.colour_chunks.clear();
@@ -90,10 +96,13 @@ class MetadataEditor {
     std::erase_if(metadata_.texts, [](const ImageText& text) { return text.text.empty(); });
   }
 
-  void FitWebp() {
-    if (!metadata_.iptc.empty()) Drop(metadata_.iptc, "webp holds no IPTC: it is left out");
+  // For the formats that hold profile, EXIF and XMP.
+  void FitThreeBlocks() {
+    const absl::string_view name = ToAbsl(FormatName(format_));
+    if (!metadata_.iptc.empty())
+      Drop(metadata_.iptc, absl::StrCat(name, " holds no IPTC: it is left out"));
     if (!metadata_.texts.empty()) {
-      warnings_.push_back(absl::StrCat("webp holds no text: ", NamesOfTexts(), " left out"));
+      warnings_.push_back(absl::StrCat(name, " holds no text: ", NamesOfTexts(), " left out"));
       metadata_.texts.clear();
     }
     if (!metadata_.density.has_value()) return;
@@ -124,6 +133,11 @@ class MetadataEditor {
   void Drop(std::string& block, const Sentence& sentence) {
     block.clear();
     warnings_.emplace_back(sentence);
+  }
+
+  bool HasCicp() const {
+    return std::ranges::find(metadata_.colour_chunks, "cICP", &ColourChunk::type) !=
+           metadata_.colour_chunks.end();
   }
 
   std::string NamesOfTexts() const {
@@ -173,7 +187,8 @@ ImageMetadata MetadataForResult(ImageMetadata metadata, MetadataPolicy policy, I
   editor.Correct();
   editor.FitColours();
   if (format == ImageFormat::kJpeg) editor.FitJpeg();
-  if (format == ImageFormat::kWebp) editor.FitWebp();
+  if (format == ImageFormat::kWebp || format == ImageFormat::kAvif || format == ImageFormat::kJxl)
+    editor.FitThreeBlocks();
   if (late && format == ImageFormat::kJpeg) editor.DropAll();
   return editor.Take();
 }

@@ -161,7 +161,7 @@ absl::StatusOr<TranscodePlan> PlanTranscode(const ImageHeader& header, UpscalePl
 
 absl::StatusOr<TranscodePlan> PlanTranscode(const ImageHeader& header, const Rect& part,
                                             UpscalePlan upscale, const EncodeOptions& encode) {
-  if (!header.hdr.empty() && encode.format != ImageFormat::kPng)
+  if (!header.hdr.empty() && !HoldsCicp(encode.format))
     return absl::UnimplementedError(absl::StrCat(
         "the image is of high dynamic range (", ToAbsl(header.hdr), " by its cICP chunk), which ",
         ToAbsl(FormatName(encode.format)), " cannot state; ask for png"));

@@ -15,21 +15,26 @@ pb::ImageFormat ToProto(ImageFormat format) {
       return pb::IMAGE_FORMAT_JPEG;
     case ImageFormat::kWebp:
       return pb::IMAGE_FORMAT_WEBP;
+    case ImageFormat::kAvif:
+      return pb::IMAGE_FORMAT_AVIF;
+    case ImageFormat::kJxl:
+      return pb::IMAGE_FORMAT_JXL;
+    case ImageFormat::kTiff:
+      return pb::IMAGE_FORMAT_TIFF;
+    case ImageFormat::kGif:
+      return pb::IMAGE_FORMAT_GIF;
+    case ImageFormat::kBmp:
+      return pb::IMAGE_FORMAT_BMP;
+    case ImageFormat::kHeic:
+      return pb::IMAGE_FORMAT_HEIC;
   }
   return pb::IMAGE_FORMAT_UNSPECIFIED;
 }
 
 std::optional<ImageFormat> FromProto(pb::ImageFormat format) {
-  switch (format) {
-    case pb::IMAGE_FORMAT_PNG:
-      return ImageFormat::kPng;
-    case pb::IMAGE_FORMAT_JPEG:
-      return ImageFormat::kJpeg;
-    case pb::IMAGE_FORMAT_WEBP:
-      return ImageFormat::kWebp;
-    default:
-      return std::nullopt;
-  }
+  for (const ImageFormat ours : kImageFormats)
+    if (ToProto(ours) == format) return ours;
+  return std::nullopt;
 }
 
 pb::Precision ToProto(Precision precision) {

@@ -93,9 +93,9 @@ pb::GetServerInfoResponse GetServerInfo(const HandlerEnvironment& environment) {
     *response.add_devices() = ToProto(state);
   }
   *response.mutable_limits() = ToProto(environment.admission.limits());
-  for (const ImageFormat format : {ImageFormat::kPng, ImageFormat::kJpeg, ImageFormat::kWebp}) {
-    response.add_input_formats(ToProto(format));
-    response.add_output_formats(ToProto(format));
+  for (const ImageFormat format : kImageFormats) {
+    if (CanDecode(format)) response.add_input_formats(ToProto(format));
+    if (CanEncode(format)) response.add_output_formats(ToProto(format));
   }
   return response;
 }

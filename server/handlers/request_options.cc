@@ -180,7 +180,7 @@ absl::StatusOr<std::optional<ImageFormat>> FormatFromProto(pb::ImageFormat proto
   const std::optional<ImageFormat> format = server::FromProto(proto);
   if (format.has_value() || proto == pb::IMAGE_FORMAT_UNSPECIFIED) return format;
   return InvalidOption("format", absl::StrCat(static_cast<int>(proto)),
-                       "a value of ImageFormat, 0 to 3");
+                       "a value of ImageFormat, 0 to 9");
 }
 
 // Version 4 of RFC 4122.

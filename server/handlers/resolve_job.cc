@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/string_view.h"
 #include "engine/pipeline/choose_noise.h"
 #include "engine/pipeline/choose_passes.h"
 #include "server/base/error.h"
@@ -33,7 +34,7 @@ absl::StatusOr<ResolvedJob> ResolveJob(const HandlerEnvironment& environment,
   RETURN_IF_ERROR(CheckResultSize(environment.admission.limits(), job.result));
 
   job.encode = options.encode;
-  job.encode.format = options.format.value_or(source.format);
+  job.encode.format = options.format.value_or(ResultFormatOf(source.format));
   job.encode.metadata = options.metadata;
   const bool stays_webp = source.lossless_webp && job.encode.format == ImageFormat::kWebp;
   if (stays_webp && !options.has_quality) job.encode.quality = kLosslessWebpQuality;
@@ -55,6 +56,10 @@ absl::StatusOr<ResolvedJob> ResolveJob(const HandlerEnvironment& environment,
   if (!chosen.ok()) return WithReason(chosen.status(), ErrorReason::kUnknownModel);
   job.passes = std::move(chosen->passes);
   job.warnings = std::move(chosen->warnings);
+  if (!options.format.has_value() && job.encode.format != source.format)
+    job.warnings.push_back(absl::StrCat(ToAbsl(FormatName(source.format)),
+                                        " is not written: the result is ",
+                                        ToAbsl(FormatName(job.encode.format))));
   job.precision = options.precision.value_or(models.default_precision());
   const UpscaleOptions defaults;
   if (!job.passes.empty()) job.keep_colours = options.keep_colours.value_or(defaults.keep_colours);
@@ -67,6 +72,7 @@ absl::StatusOr<ResolvedJob> ResolveJob(const HandlerEnvironment& environment,
 
 int64_t LeastResultBytes(const ImageSpec& source, int64_t source_bytes, const ResolvedJob& job) {
   const bool png = job.encode.format == ImageFormat::kPng;
+  const bool lossless = png || job.encode.format == ImageFormat::kTiff;
   if (png && job.encode.compression == 0) {
     const int64_t sample_bytes = job.sample_type == SampleType::kU8 ? 1 : 2;
     return job.result.Area() * source.channels * sample_bytes;
@@ -74,7 +80,7 @@ int64_t LeastResultBytes(const ImageSpec& source, int64_t source_bytes, const Re
   const double growth =
       static_cast<double>(job.result.Area()) / static_cast<double>(source.size().Area());
   return static_cast<int64_t>(static_cast<double>(source_bytes) * growth *
-                              (png ? kMinLosslessShare : kMinLossyShare));
+                              (lossless ? kMinLosslessShare : kMinLossyShare));
 }
 
 absl::Status ResultTooLong(int64_t max_bytes, int64_t least_bytes) {

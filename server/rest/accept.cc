@@ -30,6 +30,11 @@ MediaRange ParseMediaRange(absl::string_view text) {
   return range;
 }
 
+// Browsers name all formats that they show, and get one that takes no seconds to encode.
+bool IsSlow(ImageFormat format) {
+  return format == ImageFormat::kAvif || format == ImageFormat::kJxl;
+}
+
 }  // namespace
 
 std::optional<ImageFormat> PreferredFormat(std::string_view accept) {
@@ -42,7 +47,10 @@ std::optional<ImageFormat> PreferredFormat(std::string_view accept) {
     }
     const std::optional<ImageFormat> format =
         FormatFromMediaType({range.type.data(), range.type.size()});
-    if (format.has_value() && range.weight > best_weight) {
+    if (!format.has_value() || !CanEncode(*format)) continue;
+    const bool cheaper =
+        range.weight == best_weight && best.has_value() && IsSlow(*best) && !IsSlow(*format);
+    if (range.weight > best_weight || cheaper) {
       best = format;
       best_weight = range.weight;
     }

@@ -90,8 +90,9 @@ bool SetPrecision(const std::string& value, UpscaleParameters& p) {
 
 bool SetFormat(const std::string& value, UpscaleParameters& p) {
   const std::optional<ImageFormat> format = FormatFromName(value);
-  if (format.has_value()) p.options.set_format(ToProto(*format));
-  return format.has_value();
+  if (!format.has_value() || !CanEncode(*format)) return false;
+  p.options.set_format(ToProto(*format));
+  return true;
 }
 
 bool SetTimeout(const std::string& value, UpscaleParameters& p) {
@@ -150,7 +151,7 @@ constexpr Parameter kParameters[] = {
        return ReadSwitch(v, [&](bool on) { p.options.set_tta(on); });
      },
      true},
-    {"format", "", "png, jpeg, jpg or webp", SetFormat},
+    {"format", "", "png, jpeg, jpg or webp, or what else /v1/info says", SetFormat},
     {"quality", "", kInteger,
      [](const std::string& v, UpscaleParameters& p) {
        return ReadInteger(v, [&](int32_t n) { p.options.set_quality(n); });

@@ -94,7 +94,7 @@ TEST_F(ImagePlanTest, SomethingMustTellTheFormat) {
   WriteText(folder_ / "a.bmp", "");
   std::filesystem::create_directory(folder_ / "out");
   for (const auto& [input, output, name] :
-       {std::array{"a.png", "b.gif", "b.gif"}, std::array{"-", "b.tiff", "b.tiff"},
+       {std::array{"a.png", "b.gif", "b.gif"}, std::array{"-", "b.heic", "b.heic"},
         std::array{"a.bmp", "out", "out/a.bmp"}}) {
     const absl::Status status = Error(input, output);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << output;
@@ -170,24 +170,18 @@ TEST_F(ImagePlanTest, ContentDecidesWhatAnImageIs) {
 }
 
 TEST_F(ImagePlanTest, NamesEveryFileThatItLeavesOut) {
-  const std::pair<std::string, std::string> kFiles[] = {
-      {"a.gif", "GIF89a"},
-      {"b.heic",
-       {"\0\0\0\x18"
-        "ftypheic\0\0\0\0mif1heic",
-        24}},
-      {"c.avif",
-       {"\0\0\0\x18"
-        "ftypavif\0\0\0\0mif1miaf",
-        24}},
-      {"d.tif", {"II*\0\x08\0\0\0", 8}},
-      {"e.bmp", {"BM\x36\x48\0\0\0\0\0\0\x36\0", 12}},
-      {"f.jxl", "\xff\x0a\xfa\x7f"},
-      {"g.txt", "hello"},
-      {"h.html", "<html>"},
-      {"i", ""},
-      {"j.bin", "\x01\x02\x03"},
-      {".k.png", kPngBytes}};
+  const std::pair<std::string, std::string> kFiles[] = {{"a.psd", {"8BPS\0\1", 6}},
+                                                        {"b.heic",
+                                                         {"\0\0\0\x18"
+                                                          "ftypheic\0\0\0\0mif1heic",
+                                                          24}},
+                                                        {"e.ico", {"\0\0\1\0\2\0", 6}},
+                                                        {"f.jp2", {"\xff\x4f\xff\x51\0", 5}},
+                                                        {"g.txt", "hello"},
+                                                        {"h.html", "<html>"},
+                                                        {"i", ""},
+                                                        {"j.bin", "\x01\x02\x03"},
+                                                        {".k.png", kPngBytes}};
   for (const auto& [name, bytes] : kFiles) WriteText(folder_ / ("in/" + name), bytes);
   WriteText(folder_ / "in/ours.png", kPngBytes);
   WriteText(folder_ / "in/.git/x.png", kPngBytes);
@@ -207,13 +201,11 @@ TEST_F(ImagePlanTest, NamesEveryFileThatItLeavesOut) {
   const std::map<std::string, std::string> kExpected = {
       {".git", "hidden"},
       {".k.png", "hidden"},
-      {"a.gif", "GIF, which is not read"},
+      {"a.psd", "a Photoshop document, which is not read"},
       {"b.heic", "HEIC, which is not read"},
-      {"c.avif", "AVIF, which is not read"},
-      {"d.tif", "TIFF, which is not read"},
       {"dangling.png", "a link to a file that is not there"},
-      {"e.bmp", "BMP, which is not read"},
-      {"f.jxl", "JPEG XL, which is not read"},
+      {"e.ico", "an ICO icon, which is not read"},
+      {"f.jp2", "JPEG 2000, which is not read"},
       {"g.txt", "text, which is not read"},
       {"h.html", "an HTML page, which is not read"},
       {"i", "empty"},
@@ -221,6 +213,16 @@ TEST_F(ImagePlanTest, NamesEveryFileThatItLeavesOut) {
       {"linked", "a link to a folder"},
       {"pipe.png", "not a file"}};
   EXPECT_EQ(reasons, kExpected);
+}
+
+TEST_F(ImagePlanTest, ImagesThatAreOnlyReadBecomePng) {
+  WriteText(folder_ / "in/a.gif", "GIF89a");
+  WriteText(folder_ / "in/b.bmp", {"BM\x36\x48\0\0\0\0\0\0\x36\0", 12});
+  WriteText(folder_ / "in/c.tif", {"II*\0\x08\0\0\0", 8});
+  WriteText(folder_ / "in/d", "\xff\x0a\xfa\x7f");
+  EXPECT_THAT(Plan("in", "out"),
+              ElementsAre(Pair("in/a.gif", "out/a.png"), Pair("in/b.bmp", "out/b.png"),
+                          Pair("in/c.tif", "out/c.tif"), Pair("in/d", "out/d.jxl")));
 }
 
 TEST_F(ImagePlanTest, ANameThatTellsAnotherFormatIsWarnedAbout) {

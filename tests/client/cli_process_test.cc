@@ -305,13 +305,13 @@ TEST_F(CliTest, JsonHasAnObjectAFile) {
 
 TEST_F(CliTest, FilesThatAreLeftOutAreCountedAndNamed) {
   WriteText(Path("in/a.png"), "image");
-  WriteText(Path("in/b.gif"), "GIF89a");
+  WriteText(Path("in/b.psd"), {"8BPS\0\1", 6});
   WriteText(Path("in/sub/c.txt"), "hello");
   const ProcessResult plain = Image(Path("in"), Path("out"));
   EXPECT_EQ(plain.exit_code, kExitOk) << plain.err;
   EXPECT_THAT(plain.err, HasSubstr("1 upscaled, 0 skipped, 0 failed, 0 not tried, 2 left out"));
   const ProcessResult verbose = Image(Path("in"), Path("out"), {"-v"});
-  EXPECT_THAT(verbose.err, HasSubstr("in/b.gif: GIF, which is not read"));
+  EXPECT_THAT(verbose.err, HasSubstr("in/b.psd: a Photoshop document, which is not read"));
   EXPECT_THAT(verbose.err, HasSubstr("in/sub/c.txt: text, which is not read"));
   const ProcessResult json = Image(Path("in"), Path("out"), {"--json"});
   std::map<std::string, std::string> reasons;
@@ -321,7 +321,7 @@ TEST_F(CliTest, FilesThatAreLeftOutAreCountedAndNamed) {
     if (object["status"] == "left_out") reasons[object["input"]] = object["reason"];
   }
   EXPECT_EQ(reasons, (std::map<std::string, std::string>{
-                         {Path("in/b.gif"), "GIF, which is not read"},
+                         {Path("in/b.psd"), "a Photoshop document, which is not read"},
                          {Path("in/sub/c.txt"), "text, which is not read"}}));
 }
 

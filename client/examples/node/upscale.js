@@ -15,6 +15,9 @@ const FORMATS = {
   '.jpg': 'IMAGE_FORMAT_JPEG',
   '.jpeg': 'IMAGE_FORMAT_JPEG',
   '.webp': 'IMAGE_FORMAT_WEBP',
+  '.avif': 'IMAGE_FORMAT_AVIF',
+  '.jxl': 'IMAGE_FORMAT_JXL',
+  '.tif': 'IMAGE_FORMAT_TIFF',
 };
 
 const protoFolder = process.env.UPSCALE_PROTO ??

@@ -20,6 +20,9 @@ FORMATS = {
     ".jpg": upscale_pb2.IMAGE_FORMAT_JPEG,
     ".jpeg": upscale_pb2.IMAGE_FORMAT_JPEG,
     ".webp": upscale_pb2.IMAGE_FORMAT_WEBP,
+    ".avif": upscale_pb2.IMAGE_FORMAT_AVIF,
+    ".jxl": upscale_pb2.IMAGE_FORMAT_JXL,
+    ".tif": upscale_pb2.IMAGE_FORMAT_TIFF,
 }
 
 

@@ -225,7 +225,7 @@ class Client:
         bytes come.
 
         `options` are the service's: model, noise_level, scale, width_px, height_px, tta, format
-        ("png", "jpeg", "webp"), quality and so on. `on_progress` is called with each event, on a thread of its own.
+        ("png", "jpeg", "webp", and "avif", "jxl", "tiff" where the server writes them), quality and so on. `on_progress` is called with each event, on a thread of its own.
         `traceparent`: the trace that the call belongs to; default: the client's.
         """
         request_id = request_id or str(uuid.uuid4())
@@ -259,7 +259,7 @@ class Client:
         """Upscales one file into another; the ending of `target` chooses the format unless an
         option does."""
         ending = Path(target).suffix.lower().lstrip(".")
-        if "format" not in options and ending in ("png", "jpg", "jpeg", "webp"):
+        if "format" not in options and ending in ("png", "jpg", "jpeg", "webp", "avif", "jxl", "tif", "tiff"):
             options["format"] = ending
         image = source if isinstance(source, Url) else Path(source)
         with self.upscale(image, **options) as result:

@@ -4,6 +4,7 @@ import { byId, element, fillSelect } from "./dom.js";
 
 const FACTORS = [1, 2, 3, 4, 8];
 const AUTO = "auto";
+const LOSSY = new Set(["jpeg", "webp", "avif", "jxl"]);
 const SETTINGS_ITEM = "upscaled-settings";
 const NOISE_NAMES = {
   [-1]: "Off",
@@ -65,7 +66,7 @@ export class OptionsPanel {
       this.#fields.model.dataset.chosen = "yes";
     }
     const formats = (info.output_formats ?? []).map((name) => name.replace("IMAGE_FORMAT_", ""));
-    const names = { PNG: "PNG", JPEG: "JPEG", WEBP: "WebP" };
+    const names = { WEBP: "WebP", JXL: "JPEG XL" };
     fillSelect(this.#fields.format, [
       ["", "As the source"],
       ...formats.map((name) => [name.toLowerCase(), names[name] ?? name]),
@@ -88,7 +89,7 @@ export class OptionsPanel {
     } else {
       options.scale = Number(size.value);
     }
-    if (format.value === "jpeg" || format.value === "webp") options.quality = Number(quality.value);
+    if (LOSSY.has(format.value)) options.quality = Number(quality.value);
     if (precision.value) options.precision = precision.value;
     if (tta.checked) options.tta = true;
     return options;
@@ -165,7 +166,7 @@ export class OptionsPanel {
     );
     byId("model-hint").textContent = (model?.description ?? "").split(/(?<=\.) /)[0];
     byId("target").hidden = size.value !== "target";
-    byId("quality-field").hidden = format.value !== "jpeg" && format.value !== "webp";
+    byId("quality-field").hidden = !LOSSY.has(format.value);
     byId("quality-value").value = quality.value;
   }
 }

@@ -178,7 +178,14 @@ class Row {
 export function resultName({ name, result }) {
   const stem = name.replace(/\.[^.]*$/, "");
   const extension =
-    { "image/png": "png", "image/jpeg": "jpg", "image/webp": "webp" }[result.blob.type] ?? "img";
+    {
+      "image/png": "png",
+      "image/jpeg": "jpg",
+      "image/webp": "webp",
+      "image/avif": "avif",
+      "image/jxl": "jxl",
+      "image/tiff": "tif",
+    }[result.blob.type] ?? "img";
   return `${stem}-${result.width}x${result.height}.${extension}`;
 }
 

@@ -258,10 +258,11 @@ TEST(CodecTest, KnowsFormatsByName) {
   EXPECT_EQ(FormatFromName("jpg"), ImageFormat::kJpeg);
   EXPECT_EQ(FormatFromName("Jpeg"), ImageFormat::kJpeg);
   EXPECT_EQ(FormatFromName("webp"), ImageFormat::kWebp);
-  EXPECT_EQ(FormatFromName("gif"), std::nullopt);
+  EXPECT_EQ(FormatFromName("tif"), ImageFormat::kTiff);
+  EXPECT_EQ(FormatFromName("pcx"), std::nullopt);
   EXPECT_EQ(FormatFromName(""), std::nullopt);
   EXPECT_EQ(FormatExtension(ImageFormat::kJpeg), "jpg");
-  for (ImageFormat format : kFormats) {
+  for (ImageFormat format : kImageFormats) {
     EXPECT_EQ(FormatFromName(FormatName(format)), format);
     EXPECT_EQ(FormatFromName(FormatExtension(format)), format);
   }
@@ -270,10 +271,11 @@ TEST(CodecTest, KnowsFormatsByName) {
 TEST(CodecTest, KnowsFormatsByMediaType) {
   EXPECT_EQ(FormatMediaType(ImageFormat::kJpeg), "image/jpeg");
   EXPECT_EQ(FormatFromMediaType("image/JPG"), ImageFormat::kJpeg);
-  EXPECT_EQ(FormatFromMediaType("image/gif"), std::nullopt);
+  EXPECT_EQ(FormatFromMediaType("image/x-ms-bmp"), ImageFormat::kBmp);
+  EXPECT_EQ(FormatFromMediaType("image/pcx"), std::nullopt);
   EXPECT_EQ(FormatFromMediaType("png"), std::nullopt);
   EXPECT_EQ(FormatFromMediaType(""), std::nullopt);
-  for (ImageFormat format : kFormats) {
+  for (ImageFormat format : kImageFormats) {
     EXPECT_EQ(FormatFromMediaType(FormatMediaType(format)), format);
   }
 }

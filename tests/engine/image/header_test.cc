@@ -121,11 +121,11 @@ TEST(HeaderTest, LimitsAreCheckedAndNamed) {
 }
 
 TEST(HeaderTest, RefusesOtherFiles) {
-  for (std::string_view bytes : {"GIF89a\1\2\3\4", "BM\1\2", "\x89PNG\r\n\x1a\r", "RIFF1234WAVE",
-                                 "hello, world", "\xff\xd8\xfe"}) {
+  for (std::string_view bytes : {"GIF89a\1\2\3\4", "BM\1\2\3\4\5\6\7\1", "\x89PNG\r\n\x1a\r",
+                                 "RIFF1234WAVE", "hello, world", "\xff\xd8\xfe"}) {
     const absl::Status status = ParseImageHeader(AsBytes(bytes), {}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bytes;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("not a PNG, JPEG or WebP image"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("not a PNG, JPEG"));
   }
   const absl::Status empty = test::Decode("").status();
   EXPECT_EQ(empty, absl::InvalidArgumentError("the image is empty"));

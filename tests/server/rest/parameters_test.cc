@@ -115,6 +115,7 @@ TEST(PreferredFormatTest, TakesTheFirstOfTheLikedBest) {
   EXPECT_EQ(PreferredFormat("image/png;q=0.5, IMAGE/JPEG"), ImageFormat::kJpeg);
   EXPECT_EQ(PreferredFormat("image/png, image/webp"), ImageFormat::kPng);
   EXPECT_EQ(PreferredFormat("image/avif,image/webp,image/apng,*/*;q=0.8"), ImageFormat::kWebp);
+  EXPECT_EQ(PreferredFormat("image/gif, image/jpeg;q=0.5"), ImageFormat::kJpeg);
   EXPECT_EQ(PreferredFormat("image/jpg ; q=0.9, */*;q=0.1"), ImageFormat::kJpeg);
 }
 
