@@ -75,7 +75,7 @@ if [[ -z $bundle ]]; then
   say "Building"
   cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DUPSCALED_BASELINES=OFF >"$logs/configure.log" 2>&1 ||
     { tail -n 20 "$logs/configure.log"; skip "what the build needs is missing; see bundle.sh"; }
-  cmake --build "$build" --target upscaled_cuda cuda-bench upscaled upscale upscale-train cuda_device_kernel_tests \
+  cmake --build "$build" --target upscaled_cuda cuda-bench upscaled upscaled-prove upscale upscale-train cuda_device_kernel_tests \
     "${gpu_tests[@]}" \
     >"$logs/build.log" 2>&1 || { tail -n 40 "$logs/build.log"; exit 1; }
   bin=$build/bin test_folder=$build/tests
@@ -109,7 +109,7 @@ may_skip() {  # NAME TEST
     cuda_golden_tests:*) [[ -z $goldens ]] ;;
     cuda_conformance_tests:Devices/ConformanceTest.MemoryIsPlannedAsItIsTaken/cuda) ;;
     cuda_conformance_tests:Devices/CandidatesTest.*) [[ $capability == 7.* ]] ;;
-    fast_conv3x3_wgmma:*) [[ $capability != 9.0 ]] ;;
+    fast_conv3x3_wgmma:* | fast_conv3x3_ws:*) [[ $capability != 9.0 ]] ;;
     fast_*_mma:*) [[ $capability == 7.* ]] ;;
     *) false ;;
   esac
@@ -148,6 +148,27 @@ if [[ -n $tests ]]; then
     esac
   done
 fi
+
+# Kernels that no device of ours has run yet: right or wrong, and how fast beside the shipped ones. proven: those
+# that are right.
+proven=()
+run_prove() {
+  local kernel log status verdict
+  [[ $capability == 9.0 ]] || return 0
+  for kernel in conv3x3_ws; do
+    log=$logs/prove-$kernel.jsonl status=0
+    within 60 "${ours[@]}" "$bin/upscaled-prove" cuda:0 "$kernel" >"$log" 2>"$logs/prove-$kernel.log" || status=$?
+    verdict=$(tail -n 1 "$log")
+    echo "upscaled-prove: ${verdict:-no verdict}"
+    case $verdict in
+      *'"verdict":"proven"'* | *'"verdict":"slow"'*) proven+=("$kernel") ;;
+      *) fail "upscaled-prove $kernel" "$status" ;;
+    esac
+  done
+  collect
+}
+say "Kernels that prove themselves"
+run_prove
 
 # The trainer's derivatives by cuBLAS, which a machine with a driver may lack.
 run_train() {
@@ -198,6 +219,21 @@ within 120 "${ours[@]}" "$bin/cuda-bench" >"$logs/cuda.jsonl" 2>"$logs/cuda.log"
 ((status == 0)) || { tail -n 5 "$logs/cuda.log"; fail cuda-bench "$status"; }
 [[ $capability != 9.0 ]] || grep -q '"conv3x3_wgmma"' "$logs/cuda.jsonl" ||
   fail "no network's layer was computed by conv3x3_wgmma"
+
+if ((${#proven[@]})); then
+  say "The same with ${proven[*]}"
+  status=0
+  within 60 "${ours[@]}" "$bin/cuda-bench" --precisions fast --proven "$(IFS=,; echo "${proven[*]}")" \
+    >"$logs/cuda-proven.jsonl" 2>"$logs/cuda-proven.log" || status=$?
+  ((status == 0)) || { tail -n 5 "$logs/cuda-proven.log"; fail "cuda-bench --proven" "$status"; }
+  python3 - "$logs/cuda.jsonl" "$logs/cuda-proven.jsonl" <<'P' || true
+import json, sys
+shipped, proven = ({row["model"]: row["seconds"] for line in open(name) if (row := json.loads(line)).get("precision") == "fast"
+                    and "seconds" in row} for name in sys.argv[1:])
+for model in proven.keys() & shipped.keys():
+    print(f"{model}: {shipped[model] * 1e3:.3f} ms, {proven[model] * 1e3:.3f} ms, {shipped[model] / proven[model]:.2f} times as fast")
+P
+fi
 
 say "PyTorch"
 status=0

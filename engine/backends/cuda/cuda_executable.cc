@@ -13,6 +13,25 @@
 #include "engine/graph/tile_choice.h"
 
 namespace upscaled::cuda {
+namespace {
+
+// Returns Program::block_px: each node's result is computed in its kernel's blocks. The network's
+// result is computed as it is asked for.
+std::vector<int> BlocksOf(const NetworkPlan& plan, const Network& network,
+                          const DeviceLimits& limits) {
+  std::vector<int> block_px(network.layers.size(), 1);
+  for (const Node& node : plan.nodes) {
+    const FusedLayers layers = FusedOf(network, node);
+    const bool is_result = &node == &plan.nodes.back();
+    if (is_result || node.reads_image || layers.main->op != Op::kConv) continue;
+    const auto& kernel = static_cast<const ConvKernel&>(*node.kernel.info);
+    if (kernel.block_px == nullptr) continue;
+    block_px[node.layer()] = kernel.block_px({layers.main, layers.shuffle}, limits);
+  }
+  return block_px;
+}
+
+}  // namespace
 
 absl::StatusOr<std::shared_ptr<const CudaExecutable>> CudaExecutable::Create(
     std::shared_ptr<Context> context, const Network& network, Precision precision,
@@ -22,7 +41,8 @@ absl::StatusOr<std::shared_ptr<const CudaExecutable>> CudaExecutable::Create(
   std::shared_ptr<CudaExecutable> executable(new CudaExecutable(std::move(context), precision));
   const CudaKernelSet kernels(executable->context_, precision);
   ASSIGN_OR_RETURN(NetworkPlan plan, PlanNetwork(network, kernels, forced, chooser));
-  executable->program_ = BuildProgram(std::move(plan));
+  std::vector<int> block_px = BlocksOf(plan, network, executable->context_->device().limits);
+  executable->program_ = BuildProgram(std::move(plan), std::move(block_px));
   ASSIGN_OR_RETURN(executable->kernels_, executable->MakeKernels(network, precision));
   if (precision == Precision::kFast) {
     ASSIGN_OR_RETURN(executable->exact_kernels_,
@@ -67,7 +87,7 @@ absl::Status CudaExecutable::CheckPlan(const PlacedTile& plan) const {
 }
 
 TilePlan CudaExecutable::MakePlan(const Rect& tile, Size image) const {
-  return PlanTile(program_.network, image, tile);
+  return PlanTile(program_.network, image, tile, program_.block_px);
 }
 
 BatchLayout CudaExecutable::LargestLayout(const InnerTile& tile) const {

@@ -101,9 +101,10 @@ class Placer {
   Program& program_;
 };
 
-// Layers look the same from places this many pixels apart.
-int PeriodOf(const Network& network) {
-  int period_px = network.align_px;
+// Layers and their blocks look the same from places this many pixels apart.
+int PeriodOf(const Network& network, const std::vector<int>& block_px) {
+  const int block = block_px.empty() ? 1 : std::ranges::max(block_px);
+  int period_px = network.align_px * block;
   for (const Layer& layer : network.layers) {
     if (layer.op == Op::kConv || layer.op == Op::kGroupedConv) period_px *= layer.stride_px;
   }
@@ -111,10 +112,10 @@ int PeriodOf(const Network& network) {
 }
 
 // How far around an inner tile its source reaches at most.
-int ReachOf(const Network& network) {
+int ReachOf(const Network& network, const std::vector<int>& block_px) {
   const InnerTile inner({kMaxPeriodPx, kMaxPeriodPx});
   const Rect& tile = inner.rect;
-  const Rect source = PlanTile(network, inner.image, tile).input;
+  const Rect source = PlanTile(network, inner.image, tile, block_px).input;
   return std::max({tile.x - source.x, tile.y - source.y, source.right() - tile.right(),
                    source.bottom() - tile.bottom()});
 }
@@ -131,14 +132,15 @@ void AssignAllocations(Program& program) {
 
 }  // namespace
 
-Program BuildProgram(NetworkPlan plan) {
+Program BuildProgram(NetworkPlan plan, std::vector<int> block_px) {
   Program program;
   static_cast<NetworkPlan&>(program) = std::move(plan);
   const Network& network = program.network;
   program.per_image = IsPerImage(network);
   program.writes_samples = KindOf(network, program.nodes.back()) == NodeKind::kConv;
-  program.period_px = PeriodOf(network);
-  program.reach_px = ReachOf(network);
+  program.period_px = PeriodOf(network, block_px);
+  program.reach_px = ReachOf(network, block_px);
+  program.block_px = std::move(block_px);
   Placer(program).Place();
   for (const Node& node : program.nodes) program.kinds.push_back(KindOf(network, node));
   AssignAllocations(program);

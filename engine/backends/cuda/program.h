@@ -37,12 +37,16 @@ struct Program : NetworkPlan {        // without the nodes of what costs nothing
   std::vector<Allocation> allocations;
   int slots = 0;
   std::vector<bool> per_image;  // IsPerImage
-  int period_px = 1;            // tiles so far apart look the same to every layer
-  int reach_px = 0;             // how far a tile's source exceeds it, at most
+  // As network.layers: the side of the blocks, from the layer's corner, that a kernel computes
+  // whole. Empty: 1 everywhere.
+  std::vector<int> block_px;
+  int period_px = 1;  // tiles so far apart look the same to every layer
+  int reach_px = 0;   // how far a tile's source exceeds it, at most
   // The last node is a kConv, which writes the image's samples itself; the result is not placed.
   bool writes_samples = false;
 };
 
-Program BuildProgram(NetworkPlan plan);
+// `block_px`: Program's.
+Program BuildProgram(NetworkPlan plan, std::vector<int> block_px = {});
 
 }  // namespace upscaled::cuda

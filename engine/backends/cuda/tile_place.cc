@@ -51,7 +51,7 @@ PlacedTile PlaceTile(const Program& program, const TilePlan& plan) {
   const Network& network = program.network;
   PlacedTile placed;
   placed.place = NearOrigin({plan.image, plan.tile}, program.reach_px, program.period_px);
-  TilePlan chosen = PlanTile(network, placed.place.image, placed.place.tile);
+  TilePlan chosen = PlanTile(network, placed.place.image, placed.place.tile, program.block_px);
   if (!LookTheSame(network, plan, chosen)) {
     placed.place = {plan.image, plan.tile};
     chosen = plan;

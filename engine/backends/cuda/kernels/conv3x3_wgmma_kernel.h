@@ -107,16 +107,15 @@ UPSCALED_DEVICE void CopyUnits(const ConvParams& params, const BlockGrid& grid,
 UPSCALED_DEVICE void MultiplyStrip(uint32_t weights, uint32_t pixels, bool first,
                                    float (&sums)[128]) {
   using Tile = Conv3x3Wgmma;
+  const uint64_t a =
+      MakeOperand(SharedState(weights), Tile::kColumns * kPixelBytes, 8 * kPixelBytes);
+  const uint64_t b = MakeOperand(SharedState(pixels), Tile::kPlanePixels * kPixelBytes,
+                                 Tile::kHaloWidth * kPixelBytes);
   BeginProducts();
 #pragma unroll
   for (int tap = 0; tap < Tile::kTapCount; ++tap) {
-    const uint32_t shift = (tap / Tile::kTaps * Tile::kHaloWidth + tap % Tile::kTaps) * kPixelBytes;
-    MultiplyGroup(sums,
-                  MakeOperand(SharedState(weights + tap * Tile::kTapBytes),
-                              Tile::kColumns * kPixelBytes, 8 * kPixelBytes),
-                  MakeOperand(SharedState(pixels + shift), Tile::kPlanePixels * kPixelBytes,
-                              Tile::kHaloWidth * kPixelBytes),
-                  tap > 0 || !first);
+    const uint32_t shift = tap / Tile::kTaps * Tile::kHaloWidth + tap % Tile::kTaps;  // in pixels
+    MultiplyGroup(sums, a + tap * Tile::kTapBytes / kPixelBytes, b + shift, tap > 0 || !first);
   }
   CommitProducts();
 }

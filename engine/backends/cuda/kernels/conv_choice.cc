@@ -1,8 +1,12 @@
 #include "engine/backends/cuda/kernels/conv_choice.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "engine/backends/cuda/kernels/columns_mma_kernel.h"
 #include "engine/backends/cuda/kernels/conv3x3_mma_kernel.h"
 #include "engine/backends/cuda/kernels/conv3x3_wgmma_kernel.h"
+#include "engine/backends/cuda/kernels/ws_launch.h"
 #include "engine/base/int_math.h"
 
 namespace upscaled::cuda {
@@ -15,7 +19,31 @@ constexpr int kWgmmaArchitecture = 90;
 
 bool IsDense3x3(const ConvShape& shape) { return shape.taps == 3 && shape.in_stride == 1; }
 
+const WsVariant* FindWsVariant(const ConvShape& shape, bool adds, const DeviceLimits& device) {
+  if (device.architecture != kWgmmaArchitecture || !IsDense3x3(shape) || shape.out_stride != 1) {
+    return nullptr;
+  }
+  const auto* const found = std::ranges::find_if(kWsVariants, [&](const WsVariant& variant) {
+    return WsFits(variant, shape, adds, device.shared_bytes);
+  });
+  return found == std::end(kWsVariants) ? nullptr : found;
+}
+
 }  // namespace
+
+int Conv3x3WsColumns(const ConvShape& shape, const DeviceLimits& device) {
+  const WsVariant* const variant = FindWsVariant(shape, /*adds=*/false, device);
+  return variant == nullptr ? 0 : variant->columns();
+}
+
+bool Conv3x3WsAdds(const ConvShape& shape, const DeviceLimits& device) {
+  return FindWsVariant(shape, /*adds=*/true, device) != nullptr;
+}
+
+int Conv3x3WsBlock(const ConvShape& shape, const DeviceLimits& device) {
+  const WsVariant* const variant = FindWsVariant(shape, /*adds=*/false, device);
+  return variant != nullptr && variant->pairs ? 2 : 1;
+}
 
 int Conv3x3WgmmaColumns(const ConvShape& shape, const DeviceLimits& device) {
   constexpr int kColumns = Conv3x3Wgmma::kColumns, kMaxUnused = kColumns / 4;

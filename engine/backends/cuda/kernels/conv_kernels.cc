@@ -29,6 +29,30 @@ constexpr ConvKernel kConv3x3Wgmma = {
     },
     /*adds_sums=*/true};
 
+// Shuffled results and samples are left to the others, as is the sum with a tensor of lower
+// resolution.
+constexpr ConvKernel kConv3x3Ws = {
+    {"conv3x3_ws", kFuseAdd | kFuseCrop},
+    [](const FusedConv& layers, Precision precision, const DeviceLimits& device) {
+      return IsForTensorCores(layers, precision) && layers.shuffle == nullptr &&
+             ActivationOf(layers).kind <= ActivationKind::kSloped &&
+             Conv3x3WsColumns(ShapeOf(layers), device) > 0;
+    },
+    [](const FusedConv& layers, Precision, const DeviceLimits& device) {
+      return PackConv3x3Ws(layers, Conv3x3WsColumns(ShapeOf(layers), device));
+    },
+    [](const ConvParams& params, Precision, const DeviceLimits& device, cudaStream_t stream) {
+      return LaunchConv3x3Ws(params, device, stream);
+    },
+    /*adds_sums=*/false,
+    [](const FusedConv& layers, const DeviceLimits& device) {
+      return Conv3x3WsAdds(ShapeOf(layers), device);
+    },
+    [](const FusedConv& layers, const DeviceLimits& device) {
+      return Conv3x3WsBlock(ShapeOf(layers), device);
+    },
+    /*seen=*/false};
+
 constexpr ConvKernel kConv3x3Mma = {
     {"conv3x3_mma", kFuseAll},
     [](const FusedConv& layers, Precision precision, const DeviceLimits& device) {
@@ -78,8 +102,8 @@ constexpr ConvKernel kIm2colFfma = {
       return LaunchIm2colFfma(params, Im2colFfmaColumns(params.shape), precision, stream);
     }};
 
-constexpr ConvKernel kKernels[] = {kColumnsMma, kConv3x3Wgmma, kConv3x3Mma, kIm2colMma,
-                                   kIm2colFfma};
+constexpr ConvKernel kKernels[] = {kColumnsMma, kConv3x3Ws, kConv3x3Wgmma,
+                                   kConv3x3Mma, kIm2colMma, kIm2colFfma};
 
 }  // namespace
 

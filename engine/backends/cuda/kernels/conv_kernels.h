@@ -27,6 +27,8 @@ struct ConvKernel : KernelInfo {
   // Whether it can add a residual to these layers, which it supports; null: it can, if `fuses` says
   // so.
   bool (*adds_residual)(const FusedConv& layers, const DeviceLimits& device) = nullptr;
+  // The side of the blocks of pixels that it computes whole: Program::block_px; null: 1.
+  int (*block_px)(const FusedConv& layers, const DeviceLimits& device) = nullptr;
   // Whether it has run on a device of ours, and was right. Others are taken only where they have
   // proven themselves on the device at hand (BackendOptions::proven_kernels), or are forced.
   bool seen = true;

@@ -12,6 +12,8 @@ namespace upscaled::cuda {
 
 cudaError_t LaunchConv3x3Wgmma(const ConvParams& params, const DeviceLimits& device,
                                cudaStream_t stream);
+cudaError_t LaunchConv3x3Ws(const ConvParams& params, const DeviceLimits& device,
+                            cudaStream_t stream);
 cudaError_t LaunchConv3x3Mma(const ConvParams& params, int columns, const DeviceLimits& device,
                              cudaStream_t stream);
 cudaError_t LaunchIm2colMma(const ConvParams& params, int columns, cudaStream_t stream);

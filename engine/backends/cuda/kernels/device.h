@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "engine/backends/cuda/kernels/portable.h"
+#include "engine/backends/cuda/kernels/tensor_map.h"
 
 namespace upscaled::cuda {
 inline constexpr int kWarpThreads = 32;
@@ -121,7 +122,76 @@ UPSCALED_DEVICE void WaitForPhase(uint32_t barrier, int parity) {
       "r"(parity)
       : "memory");
 }
-// Makes the thread's writes to shared memory visible to wgmma.
+// The tries that a thread has for all of its waits: more than a right kernel needs, as each takes a
+// hundred clocks at least, and up to a time that the device sets. When they are used up no wait
+// waits any more: the kernel ends, with anything for a result.
+struct Patience {
+  int tries = 1 << 20;
+};
+UPSCALED_DEVICE void WaitForPhase(uint32_t barrier, int parity, Patience& patience) {
+  asm volatile(
+      "{\n"
+      ".reg .pred complete, left;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 complete, [%1], %2;\n"
+      "@complete bra done;\n"
+      "sub.s32 %0, %0, 1;\n"
+      "setp.gt.s32 left, %0, 0;\n"
+      "@left bra again;\n"
+      "done:\n"
+      "}"
+      : "+r"(patience.tries)
+      : "r"(SharedState(barrier)), "r"(parity)
+      : "memory");
+}
+// An arrival that lets the phase wait for so many bytes of the engine's copies, too.
+UPSCALED_DEVICE void ArriveExpecting(uint32_t barrier, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(SharedState(barrier)),
+               "r"(bytes)
+               : "memory");
+}
+// Makes initialized barriers visible to the copy engine.
+UPSCALED_DEVICE void FenceBarriers() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+// A meeting of so many threads, whole warps, by the number of one of 15 places.
+UPSCALED_DEVICE void SyncWarps(int place, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(place), "r"(threads) : "memory");
+}
+
+// The copy engine (TMA): boxes at {8 x, y, plane, tile}, see tensor_map.h, and whole runs of bytes.
+// What it brings counts at a barrier; what it stores, the storing thread waits for.
+UPSCALED_DEVICE void LoadBox(uint32_t to, const TensorMap& map, int x, int y, int plane, int tile,
+                             uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(SharedState(to)),
+      "l"(reinterpret_cast<uint64_t>(&map)), "r"(SharedState(barrier)), "r"(x), "r"(y), "r"(plane),
+      "r"(tile)
+      : "memory");
+}
+UPSCALED_DEVICE void StoreBox(const TensorMap& map, int x, int y, int plane, int tile,
+                              uint32_t from) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];\n"
+      "cp.async.bulk.commit_group;" ::"l"(reinterpret_cast<uint64_t>(&map)),
+      "r"(SharedState(from)), "r"(x), "r"(y), "r"(plane), "r"(tile)
+      : "memory");
+}
+UPSCALED_DEVICE void CopyBulk(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(SharedState(to)),
+      "l"(from), "r"(bytes), "r"(SharedState(barrier))
+      : "memory");
+}
+// Until the engine has read, or written, what the thread had it store.
+UPSCALED_DEVICE void WaitStoresRead() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+UPSCALED_DEVICE void WaitStores() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+// Makes the thread's writes to shared memory visible to wgmma and the copy engine.
 UPSCALED_DEVICE void FenceForProducts() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -144,51 +214,12 @@ template <int kPending>
 UPSCALED_DEVICE void WaitProducts() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
-// m64n256k16: sums = a * b, or sums += a * b. Operands are descriptors (wgmma_operand.h).
-UPSCALED_DEVICE void MultiplyGroup(float (&d)[128], uint64_t a, uint64_t b, bool add) {
-  asm volatile(
-      "{\n"
-      ".reg .pred accumulate;\n"
-      "setp.ne.b32 accumulate, %130, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-      "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-      "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-      "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
-      "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, "
-      "%127}, "
-      "%128, %129, accumulate, 1, 1, 0, 0;\n"
-      "}"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
-        "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
-        "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
-        "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
-        "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]),
-        "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),
-        "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]),
-        "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-        "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]),
-        "+f"(d[63]), "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]),
-        "+f"(d[70]), "+f"(d[71]), "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]),
-        "+f"(d[77]), "+f"(d[78]), "+f"(d[79]), "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]),
-        "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]), "+f"(d[88]), "+f"(d[89]), "+f"(d[90]),
-        "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]), "+f"(d[96]), "+f"(d[97]),
-        "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]),
-        "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]),
-        "+f"(d[110]), "+f"(d[111]), "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]),
-        "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]), "+f"(d[120]), "+f"(d[121]),
-        "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
-      : "l"(a), "l"(b), "r"(static_cast<int>(add)));
-}
-
 // After the wait: keeps the sums' uses behind it, which otherwise depend on the products' issue
 // alone.
-UPSCALED_DEVICE void HoldSums(float (&d)[128]) {
+template <int kCount>
+UPSCALED_DEVICE void HoldSums(float (&d)[kCount]) {
 #pragma unroll
-  for (int i = 0; i < 128; ++i) asm volatile("" : "+f"(d[i])::"memory");
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
 UPSCALED_DEVICE void AtomicAdd(int64_t* sum, int64_t value) {
@@ -196,6 +227,8 @@ UPSCALED_DEVICE void AtomicAdd(int64_t* sum, int64_t value) {
 }
 
 }  // namespace upscaled::cuda
+
+#include "engine/backends/cuda/kernels/wgmma_shapes.h"
 
 #else
 
@@ -235,6 +268,19 @@ void MultiplyAdd(float (&sum)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t 
 void InitBarrier(uint32_t barrier, int arrivals);
 void Arrive(uint32_t barrier);
 void WaitForPhase(uint32_t barrier, int parity);
+struct Patience {
+  int tries = 1;
+};
+void WaitForPhase(uint32_t barrier, int parity, Patience& patience);
+void ArriveExpecting(uint32_t barrier, uint32_t bytes);
+void FenceBarriers();
+void SyncWarps(int place, int threads);
+void LoadBox(uint32_t to, const TensorMap& map, int x, int y, int plane, int tile,
+             uint32_t barrier);
+void StoreBox(const TensorMap& map, int x, int y, int plane, int tile, uint32_t from);
+void CopyBulk(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier);
+void WaitStoresRead();
+void WaitStores();
 void FenceForProducts();
 template <int kCount>
 void ReduceRegisters() {}
@@ -247,8 +293,13 @@ template <int kPending>
 void WaitProducts() {
   WaitPendingProducts(kPending);
 }
-void MultiplyGroup(float (&d)[128], uint64_t a, uint64_t b, bool add);
-inline void HoldSums(float (&/*d*/)[128]) {}
+void MultiplyColumns(float* d, int columns, uint64_t a, uint64_t b, bool add);
+template <int kCount>
+void MultiplyGroup(float (&d)[kCount], uint64_t a, uint64_t b, bool add) {
+  MultiplyColumns(d, 2 * kCount, a, b, add);
+}
+template <int kCount>
+void HoldSums(float (&/*d*/)[kCount]) {}
 void AtomicAdd(int64_t* sum, int64_t value);
 
 }  // namespace upscaled::cuda

@@ -1,5 +1,6 @@
 #include "engine/backends/cuda/kernels/pack_weights.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <span>
@@ -11,6 +12,7 @@
 #include "engine/backends/cuda/kernels/half_bits.h"
 #include "engine/backends/cuda/kernels/im2col_ffma_kernel.h"
 #include "engine/backends/cuda/kernels/layer_constants.h"
+#include "engine/backends/cuda/kernels/ws_variant.h"
 #include "engine/base/int_math.h"
 
 namespace upscaled::cuda {
@@ -110,6 +112,32 @@ PackedConv PackConv3x3Wgmma(const FusedConv& layers) {
             const uint16_t half = FloatToHalfBits(
                 weights.At(block * Tile::kColumns + column, tap, unit * kStepChannels + channel));
             std::memcpy(&packed.weights[first + Tile::WeightAddress(tap, channel, column)], &half,
+                        sizeof(half));
+          }
+        }
+      }
+    }
+  }
+  return packed;
+}
+
+PackedConv PackConv3x3Ws(const FusedConv& layers, int columns) {
+  // All variants with as many columns take the weights alike.
+  const WsVariant& variant = *std::ranges::find(kWsVariants, columns, &WsVariant::columns);
+  const Weights weights(layers);
+  const ConvShape& shape = weights.shape();
+  const int units = CeilDiv(shape.in_channels, kStepChannels);
+  PackedConv packed = WithConstants(layers, shape, columns);
+  packed.weights.resize(size_t{1} * BlockCount(shape, columns) * units * variant.unit_bytes());
+  uint8_t* to = packed.weights.data();
+  for (int block = 0; block < BlockCount(shape, columns); ++block) {
+    for (int unit = 0; unit < units; ++unit, to += variant.unit_bytes()) {
+      for (int tap = 0; tap < 9; ++tap) {
+        for (int channel = 0; channel < kStepChannels; ++channel) {
+          for (int column = 0; column < columns; ++column) {
+            const uint16_t half = FloatToHalfBits(
+                weights.At(block * columns + column, tap, unit * kStepChannels + channel));
+            std::memcpy(to + variant.WeightAddress(tap / 3, tap % 3, channel, column), &half,
                         sizeof(half));
           }
         }

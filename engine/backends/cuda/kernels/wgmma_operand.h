@@ -10,7 +10,7 @@ namespace upscaled::cuda {
 
 // `address`: in the state space .shared. `k_stride`, `row_stride`: bytes from one core matrix to
 // the next along K (8 halves on) and along the rows (8 rows on). All are multiples of 16 below
-// 2^18.
+// 2^18. An operand + n begins 16 n bytes later.
 UPSCALED_HD constexpr uint64_t MakeOperand(uint32_t address, uint32_t k_stride,
                                            uint32_t row_stride) {
   return uint64_t{(address & 0x3FFFF) >> 4} | uint64_t{k_stride >> 4} << 16 |

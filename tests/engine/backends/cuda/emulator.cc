@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -35,17 +36,33 @@ struct LaneProduct {
   std::array<uint32_t, 6> operands;
 };
 
-// Products of 128 threads: where their sums are, and the operands.
+// Products of 128 threads: where their sums are, how many columns they have, and the operands.
 struct Products {
   std::array<float*, kGroup> sums;
+  int columns;
   uint64_t a, b;
   bool add;
 };
 
 struct Barrier {
-  int arrivals;  // per phase
-  int missing;   // in the current phase
-  int parity;    // the current phase's
+  int arrivals;         // per phase
+  int missing;          // in the current phase
+  int parity;           // the current phase's
+  int64_t bytes = 0;    // of copies that are expected in it, and not there
+  bool fenced = false;  // the copy engine sees it
+};
+
+// An order to the copy engine, which it carries out some time.
+struct Order {
+  enum Kind { kLoadBox, kStoreBox, kCopyBulk } kind;
+  const cuda::TensorMap* map = nullptr;
+  std::array<int, 4> at = {};
+  uint32_t shared = 0;
+  const void* from = nullptr;  // kCopyBulk
+  uint32_t bytes = 0;
+  uint32_t barrier = 0;  // of what comes
+  int thread = 0;        // that ordered it
+  bool last = false;     // only when no thread can go on without it
 };
 
 // Threads that do something together: what each brought, and how many are there.
@@ -141,11 +158,33 @@ class Block {
   void Perform(const Copy& copy);
   void Fence();
 
-  void InitBarrier(uint32_t at, int arrivals) { barriers_[at] = {arrivals, arrivals, 0}; }
-  void Arrive(uint32_t at);
-  bool IsComplete(uint32_t at, int parity) { return barriers_.at(at).parity != parity; }
+  void InitBarrier(uint32_t at, int arrivals) {
+    CheckShared(at, 8, 8);
+    barriers_[at] = {arrivals, arrivals, 0};
+  }
+  void Arrive(uint32_t at, uint32_t bytes = 0);
+  bool IsComplete(uint32_t at, int parity) { return BarrierAt(at).parity != parity; }
 
-  void AddProducts(float* sums, uint64_t a, uint64_t b, bool add);
+  // Gives the copy engine an order: carried out at once, later, or as late as can be.
+  void Give(Order order);
+  // Until the engine has done what the thread had it store.
+  void AwaitStores();
+  void FenceBarriers() {
+    for (auto& [at, barrier] : barriers_) barrier.fenced = true;
+  }
+  void MeetWarps(int place, int threads) {
+    Meet(places_[place], threads, [] {});
+  }
+  void CheckShared(uint32_t at, size_t bytes, size_t alignment) {
+    if (at + bytes > grid_.shared_bytes || at % alignment != 0) {
+      ADD_FAILURE() << bytes << " bytes of shared memory at " << at << ", to be aligned to "
+                    << alignment << ", of " << grid_.shared_bytes;
+    }
+  }
+  // A write that others see behind a fence of this thread.
+  void Hide(uint32_t at, int thread) { invisible_[at / kLineBytes] = thread; }
+
+  void AddProducts(float* sums, int columns, uint64_t a, uint64_t b, bool add);
   void CommitProducts();
   void WaitProducts(int pending);
 
@@ -155,6 +194,13 @@ class Block {
   void MultiplyAll(int warp);
   float OperandValue(uint64_t operand, int row, int k);
   void Perform(const Products& products);
+  void Perform(const Order& order);
+  void PerformSome(bool threads_wait);
+  Barrier& BarrierAt(uint32_t at) {
+    if (barriers_.count(at) == 0) ADD_FAILURE() << "no barrier at " << at;
+    return barriers_[at];
+  }
+  static void Settle(Barrier& barrier);
 
   struct Free {
     void operator()(unsigned char* bytes) const {
@@ -173,12 +219,19 @@ class Block {
   int running_ = 0;
   Meeting block_;
   std::vector<Meeting> warps_, groups_;
+  std::map<int, Meeting> places_;
   std::map<uint32_t, Barrier> barriers_;
+  std::vector<Order> orders_;                                 // not yet carried out
   std::vector<std::vector<Products>> products_;               // for each group, not yet committed
   std::vector<std::deque<std::vector<Products>>> committed_;  // not yet waited for
 };
 
 Block* g_block = nullptr;  // that runs
+test::PlantedFault g_fault;
+
+bool Lacks(test::PlantedFault::Call call, uint32_t at = 0) {
+  return g_fault.call == call && at >= g_fault.first && at < g_fault.end;
+}
 
 // Kept from block to block and launch to launch: ThreadSanitizer takes long to make one.
 std::vector<std::unique_ptr<test::Fiber>>& Fibers() {
@@ -224,11 +277,17 @@ void Block::Run(int x, int y, int z) {
       current_ = &thread;
       thread.fiber->Resume();
     }
-    if (!progress) {
+    const bool orders = !orders_.empty();
+    PerformSome(!progress);
+    if (!progress && !orders) {
       ADD_FAILURE() << running_ << " threads wait for each other";
       fibers.clear();  // theirs will never return
       break;
     }
+  }
+  if (!orders_.empty()) ADD_FAILURE() << orders_.size() << " copies outlive the block";
+  for (const auto& [at, barrier] : barriers_) {
+    if (barrier.bytes != 0) ADD_FAILURE() << "the barrier at " << at << " still expects bytes";
   }
   g_block = nullptr;
 }
@@ -244,11 +303,89 @@ void Block::Perform(const Copy& copy) {
 
 void Block::Fence() { std::replace(invisible_.begin(), invisible_.end(), current_->index, -1); }
 
-void Block::Arrive(uint32_t at) {
-  Barrier& barrier = barriers_.at(at);
-  if (--barrier.missing > 0) return;
+void Block::Settle(Barrier& barrier) {
+  if (barrier.missing > 0 || barrier.bytes != 0) return;
   barrier.missing = barrier.arrivals;
   barrier.parity ^= 1;
+}
+
+void Block::Arrive(uint32_t at, uint32_t bytes) {
+  Barrier& barrier = BarrierAt(at);
+  if (barrier.missing == 0) ADD_FAILURE() << "too many arrivals at " << at;
+  barrier.bytes += bytes;
+  --barrier.missing;
+  Settle(barrier);
+}
+
+void Block::Give(Order order) {
+  order.thread = current_->index;
+  if (order.kind != Order::kStoreBox && !BarrierAt(order.barrier).fenced) {
+    ADD_FAILURE() << "no fence before the copy engine counts at the barrier " << order.barrier;
+  }
+  const auto when = random_() % 4;
+  order.last = when >= 2;
+  if (when == 0) {
+    Perform(order);
+  } else {
+    orders_.push_back(order);
+  }
+}
+
+void Block::PerformSome(bool threads_wait) {
+  for (size_t i = 0; i < orders_.size();) {
+    if (orders_[i].last ? threads_wait && Chance() : random_() % 4 == 0) {
+      const Order order = orders_[i];
+      orders_.erase(orders_.begin() + static_cast<std::ptrdiff_t>(i));
+      Perform(order);
+    } else {
+      ++i;
+    }
+  }
+}
+
+// A box lies in shared memory without gaps; beyond the tensor it is zeros, and is not stored.
+void Block::Perform(const Order& order) {
+  Barrier* const barrier = order.kind == Order::kStoreBox ? nullptr : &BarrierAt(order.barrier);
+  if (order.kind == Order::kCopyBulk) {
+    std::memcpy(shared() + order.shared, order.from, order.bytes);
+  } else {
+    const cuda::TensorBoxes& map = *order.map;
+    const auto run_bytes = static_cast<size_t>(cuda::kPlaneChannels) * 2;
+    uint32_t at = order.shared;
+    for (int i = 0; i < map.box[1] * map.box[2]; ++i) {
+      const int64_t y = order.at[1] + i % map.box[1], plane = order.at[2] + i / map.box[1];
+      for (int x = 0; x < map.box[0]; x += cuda::kPlaneChannels, at += run_bytes) {
+        const int64_t first = order.at[0] + x, tile = order.at[3];
+        const bool inside = first >= 0 && first < map.sizes[0] && y >= 0 && y < map.sizes[1] &&
+                            plane >= 0 && plane < map.sizes[2] && tile >= 0 && tile < map.sizes[3];
+        unsigned char* const value = static_cast<unsigned char*>(map.base) + first * 2 +
+                                     y * map.strides[0] + plane * map.strides[1] +
+                                     tile * map.strides[2];
+        if (order.kind == Order::kStoreBox) {
+          if (invisible_[at / kLineBytes] >= 0) {
+            ADD_FAILURE() << "no fence before the copy engine reads " << at;
+          }
+          if (inside) std::memcpy(value, shared() + at, run_bytes);
+        } else if (inside) {
+          std::memcpy(shared() + at, value, run_bytes);
+        } else {
+          std::memset(shared() + at, 0, run_bytes);
+        }
+      }
+    }
+  }
+  if (barrier == nullptr) return;
+  barrier->bytes -= order.bytes;
+  Settle(*barrier);
+}
+
+void Block::AwaitStores() {
+  const int thread = current_->index;
+  WaitUntil([this, thread] {
+    return std::none_of(orders_.begin(), orders_.end(), [thread](const Order& order) {
+      return order.kind == Order::kStoreBox && order.thread == thread;
+    });
+  });
 }
 
 float Block::OperandValue(uint64_t operand, int row, int k) {
@@ -264,16 +401,16 @@ float Block::OperandValue(uint64_t operand, int row, int k) {
 }
 
 void Block::Perform(const Products& products) {
-  constexpr int kRows = 64, kColumns = 256, kDepth = 16;
-  std::vector<float> a(kRows * kDepth), b(kColumns * kDepth);
+  constexpr int kRows = 64, kDepth = 16;
+  std::vector<float> a(kRows * kDepth), b(products.columns * kDepth);
   for (int i = 0; i < kRows * kDepth; ++i) {
     a[i] = OperandValue(products.a, i / kDepth, i % kDepth);
   }
-  for (int i = 0; i < kColumns * kDepth; ++i) {
+  for (int i = 0; i < products.columns * kDepth; ++i) {
     b[i] = OperandValue(products.b, i / kDepth, i % kDepth);
   }
   for (int thread = 0; thread < kGroup; ++thread) {
-    for (int i = 0; i < kColumns / 2; ++i) {
+    for (int i = 0; i < products.columns / 2; ++i) {
       const int lane = thread % kWarp;
       const int row = thread / kWarp * 16 + lane / 4 + i / 2 % 2 * 8;
       const int column = i / 4 * 8 + lane % 4 * 2 + i % 2;
@@ -314,11 +451,11 @@ void Block::MultiplyAll(int warp) {
   for (int lane = 0; lane < kWarp; ++lane) lanes[lane].products.clear();
 }
 
-void Block::AddProducts(float* sums, uint64_t a, uint64_t b, bool add) {
+void Block::AddProducts(float* sums, int columns, uint64_t a, uint64_t b, bool add) {
   const int group = current_->index / kGroup;
   current_->sums = sums;
   MeetGroup([&] {
-    Products products{{}, a, b, add};
+    Products products{{}, columns, a, b, add};
     for (int i = 0; i < kGroup; ++i) products.sums[i] = threads_[group * kGroup + i].sums;
     products_[group].push_back(products);
   });
@@ -352,6 +489,8 @@ void Block::WaitProducts(int pending) {
 
 namespace test {
 
+void Plant(const PlantedFault& fault) { g_fault = fault; }
+
 void RunEmulated(const EmulatedGrid& grid, const std::function<void()>& kernel,
                  std::mt19937& random) {
   for (int z = 0; z < grid.z; ++z) {
@@ -383,7 +522,11 @@ uint16_t FloatToHalf(float value) {
 }
 void AtomicAdd(int64_t* sum, int64_t value) { *sum += value; }
 
-void SyncThreads() { g_block->MeetBlock(); }
+using Fault = test::PlantedFault;
+
+void SyncThreads() {
+  if (!Lacks(Fault::kSyncThreads)) g_block->MeetBlock();
+}
 void SyncWarp() {
   g_block->MeetWarp([] {});
 }
@@ -468,6 +611,8 @@ void StoreTransposed(uint32_t address, const uint32_t (&matrices)[4]) {
       const auto half =
           static_cast<uint16_t>(g_block->WarpThread(lane).stored[matrix] >> 16 * part);
       std::memcpy(at, &half, sizeof(half));
+      g_block->Hide(static_cast<uint32_t>(at - g_block->shared()),
+                    g_block->WarpThread(matrix * 8 + lane % 4 * 2 + part).index);
     });
   });
 }
@@ -480,17 +625,62 @@ void MultiplyAdd(float (&sum)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t 
 }
 
 void InitBarrier(uint32_t barrier, int arrivals) { g_block->InitBarrier(barrier, arrivals); }
-void Arrive(uint32_t barrier) { g_block->Arrive(barrier); }
+void Arrive(uint32_t barrier) {
+  if (!Lacks(Fault::kArrive, barrier)) g_block->Arrive(barrier);
+}
 void WaitForPhase(uint32_t barrier, int parity) {
+  if (Lacks(Fault::kWaitForPhase, barrier) || g_block->IsComplete(barrier, parity)) return;
   g_block->WaitUntil([=] { return g_block->IsComplete(barrier, parity); });
 }
-void FenceForProducts() { g_block->Fence(); }
+void WaitForPhase(uint32_t barrier, int parity, Patience& /*patience*/) {
+  WaitForPhase(barrier, parity);
+}
+void ArriveExpecting(uint32_t barrier, uint32_t bytes) {
+  g_block->Arrive(barrier, Lacks(Fault::kExpectBytes, barrier) ? bytes / 2 : bytes);
+}
+void FenceBarriers() {
+  if (!Lacks(Fault::kFenceBarriers)) g_block->FenceBarriers();
+}
+void SyncWarps(int place, int threads) {
+  if (!Lacks(Fault::kSyncWarps)) g_block->MeetWarps(place, threads);
+}
+void LoadBox(uint32_t to, const TensorMap& map, int x, int y, int plane, int tile,
+             uint32_t barrier) {
+  const uint32_t bytes = map.box[0] * map.box[1] * map.box[2] * 2;
+  g_block->CheckShared(to, bytes, 128);
+  g_block->Give({.kind = Order::kLoadBox,
+                 .map = &map,
+                 .at = {x, y, plane, tile},
+                 .shared = to,
+                 .bytes = bytes,
+                 .barrier = barrier});
+}
+void StoreBox(const TensorMap& map, int x, int y, int plane, int tile, uint32_t from) {
+  g_block->CheckShared(from, map.box[0] * map.box[1] * map.box[2] * 2, 128);
+  g_block->Give({.kind = Order::kStoreBox, .map = &map, .at = {x, y, plane, tile}, .shared = from});
+}
+void CopyBulk(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
+  g_block->CheckShared(to, bytes, 16);
+  g_block->Give(
+      {.kind = Order::kCopyBulk, .shared = to, .from = from, .bytes = bytes, .barrier = barrier});
+}
+void WaitStoresRead() {
+  if (!Lacks(Fault::kWaitStoresRead)) g_block->AwaitStores();
+}
+void WaitStores() {
+  if (!Lacks(Fault::kWaitStores)) g_block->AwaitStores();
+}
+void FenceForProducts() {
+  if (!Lacks(Fault::kFenceForProducts)) g_block->Fence();
+}
 void BeginProducts() {}
-void MultiplyGroup(float (&d)[128], uint64_t a, uint64_t b, bool add) {
-  g_block->AddProducts(d, a, b, add);
+void MultiplyColumns(float* d, int columns, uint64_t a, uint64_t b, bool add) {
+  g_block->AddProducts(d, columns, a, b, add);
 }
 void CommitProducts() { g_block->CommitProducts(); }
-void WaitPendingProducts(int pending) { g_block->WaitProducts(pending); }
+void WaitPendingProducts(int pending) {
+  if (!Lacks(Fault::kWaitProducts, pending)) g_block->WaitProducts(pending);
+}
 
 }  // namespace cuda
 }  // namespace upscaled

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <random>
 
 namespace upscaled::test {
@@ -16,6 +18,29 @@ struct EmulatedGrid {
   int threads = 1;          // per block
   size_t shared_bytes = 0;
 };
+
+// A call of device.h that does nothing, as if a kernel lacked it: its tests must notice.
+struct PlantedFault {
+  enum Call {
+    kNone,
+    kSyncThreads,
+    kSyncWarps,
+    kFenceBarriers,
+    kFenceForProducts,
+    kArrive,
+    kWaitForPhase,
+    kExpectBytes,  // half of the bytes are expected
+    kWaitProducts,
+    kWaitStoresRead,
+    kWaitStores
+  } call = kNone;
+  // The addresses of the barriers that the call names; for kWaitProducts, the number of products
+  // that it leaves pending.
+  uint32_t first = 0;
+  uint32_t end = std::numeric_limits<uint32_t>::max();
+};
+// The fault of all kernels that run from now on.
+void Plant(const PlantedFault& fault);
 
 // Runs `kernel` for each thread of each block, one block after the other. Failures of the test:
 // threads that wait for each other, or wgmma reading what no fence made visible to it.

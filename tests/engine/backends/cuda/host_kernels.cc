@@ -187,7 +187,15 @@ constexpr unsigned kFuseAll = kFuseAdd | kFuseCrop | kFuseResize | kFuseShuffle;
 constexpr ConvKernel kKernels[] = {
     {{"any_with_sums", kFuseAll}, &Supports, &Pack, &LaunchConv, /*adds_sums=*/true},
     {{"transposed", kFuseAll}, &SupportsTransposed, &Pack, &LaunchConv},
-    {{"any", kFuseAll}, &Supports, &Pack, &LaunchConv}};
+    {{"any", kFuseAll}, &Supports, &Pack, &LaunchConv},
+    {{"in_blocks", kFuseSum},
+     &Supports,
+     &Pack,
+     &LaunchConv,
+     /*adds_sums=*/false,
+     /*adds_residual=*/nullptr,
+     [](const FusedConv&, const DeviceLimits&) { return 2; },
+     /*seen=*/false}};
 
 // Where a padded position reads; -1 for the constant.
 int PadPosition(const ElementwiseParams& params, int at, int side) {

@@ -1,12 +1,17 @@
 #include "tests/engine/backends/cuda/tested_kernels.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "engine/backends/cuda/kernels/columns_mma_kernel.h"
 #include "engine/backends/cuda/kernels/conv3x3_mma_kernel.h"
 #include "engine/backends/cuda/kernels/conv3x3_wgmma_kernel.h"
+#include "engine/backends/cuda/kernels/conv3x3_ws_kernel.h"
 #include "engine/backends/cuda/kernels/conv_choice.h"
 #include "engine/backends/cuda/kernels/im2col_ffma_kernel.h"
 #include "engine/backends/cuda/kernels/im2col_mma_kernel.h"
 #include "engine/backends/cuda/kernels/pack_weights.h"
+#include "engine/backends/cuda/kernels/ws_launch.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/cuda/emulator.h"
 #include "tests/support/test_image.h"
@@ -17,11 +22,8 @@ namespace {
 using cuda::BlockGrid;
 using cuda::ConvParams;
 using cuda::ConvShape;
-using cuda::DeviceLimits;
 using cuda::FusedConv;
 using cuda::PackedConv;
-
-constexpr DeviceLimits kHopper{90, 132, 232448};
 
 template <typename Run>
 void RunBlocks(const ConvParams& params, int width, int height, int columns, int threads,
@@ -56,6 +58,31 @@ void RunColumnsMma(const ConvParams& params, std::mt19937& random) {
             Tile::SharedBytes(kColumns), false, random, &cuda::RunColumnsMma<kColumns>);
 }
 
+template <int kIndex>
+void RunConv3x3Ws(const ConvParams& params, std::mt19937& random, int stages) {
+  constexpr cuda::WsVariant kVariant = cuda::kWsVariants[kIndex];
+  const cuda::WsLaunch launch = cuda::MakeWsLaunch(kVariant, params, kHopper);
+  if (stages == 0) stages = RandomInt(random, cuda::WsVariant::kMinStages, launch.stages);
+  const cuda::WsParams own{.src = launch.src,
+                           .dst = launch.dst,
+                           .residual = launch.residual,
+                           .conv = params,
+                           .grid = launch.grid,
+                           .units = launch.units,
+                           .stages = stages};
+  const int blocks = RandomInt(random, 1, std::min(launch.blocks, 4));
+  RunEmulated(
+      {blocks, launch.column_blocks, 1, cuda::WsVariant::kThreads,
+       kVariant.SharedBytes(own.units, own.stages)},
+      [&] { cuda::RunConv3x3Ws<kVariant>(own); }, random);
+}
+
+template <int... kIndices>
+void RunAnyWs(const ConvParams& params, int index, std::mt19937& random, int stages,
+              std::integer_sequence<int, kIndices...> /*indices*/) {
+  (void)((kIndices == index && (RunConv3x3Ws<kIndices>(params, random, stages), true)) || ...);
+}
+
 template <typename Storage, int kColumns>
 void RunIm2colFfma(const ConvParams& params, std::mt19937& random) {
   using Tile = cuda::Im2colFfma<kColumns>;
@@ -85,6 +112,17 @@ const TestedKernel kKernels[] = {
                  Tile::SharedBytes(params.shape), true, random, &cuda::RunConv3x3Wgmma);
      },
      /*adds_sums=*/true},
+    {"conv3x3_ws", Precision::kFast,
+     [](const ConvShape& shape) { return cuda::Conv3x3WsColumns(shape, kHopper); },
+     &cuda::PackConv3x3Ws,
+     [](const ConvParams& params, int /*columns*/, std::mt19937& random) {
+       RunWsVariant(params, cuda::ChooseWsVariant(params, kHopper), random);
+     },
+     /*adds_sums=*/false,
+     [](const FusedConv& layers) {
+       return layers.shuffle == nullptr &&
+              cuda::ActivationOf(layers).kind <= cuda::ActivationKind::kSloped;
+     }},
     {"conv3x3_mma", Precision::kFast,
      [](const ConvShape& shape) { return cuda::Conv3x3MmaColumns(shape, kHopper); },
      &cuda::PackConv3x3Mma,
@@ -115,13 +153,18 @@ const TestedKernel kKernels[] = {
 
 }  // namespace
 
+void RunWsVariant(const ConvParams& params, int index, std::mt19937& random, int stages) {
+  RunAnyWs(params, index, random, stages, std::make_integer_sequence<int, cuda::kWsVariantCount>());
+}
+
 std::span<const TestedKernel> TestedKernels() { return kKernels; }
 
 std::vector<FusedConv> SupportedBy(const TestedKernel& kernel, const std::vector<Layer>& layers) {
   std::vector<FusedConv> supported;
   for (const Layer& layer : layers) {
     const FusedConv fused{&layer};
-    if (cuda::IsFusable(fused) && kernel.columns(cuda::ShapeOf(fused)) > 0) {
+    if (cuda::IsFusable(fused) && kernel.columns(cuda::ShapeOf(fused)) > 0 &&
+        (kernel.takes == nullptr || kernel.takes(fused))) {
       supported.push_back(fused);
     }
   }

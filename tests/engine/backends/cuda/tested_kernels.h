@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/backends/cuda/kernels/conv_params.h"
+#include "engine/backends/cuda/kernels/device_limits.h"
 #include "engine/backends/cuda/kernels/fused_conv.h"
 #include "engine/model/network.h"
 #include "engine/model/precision.h"
@@ -21,9 +22,16 @@ struct TestedKernel {
   cuda::PackedConv (*pack)(const cuda::FusedConv& layers, int columns);
   void (*run)(const cuda::ConvParams& params, int columns, std::mt19937& random);
   bool adds_sums = false;
+  // Whether it takes layers of a shape that it supports; null: all of them.
+  bool (*takes)(const cuda::FusedConv& layers) = nullptr;
 };
 
 std::span<const TestedKernel> TestedKernels();
+
+inline constexpr cuda::DeviceLimits kHopper{90, 132, 232448};
+
+// Runs one of kWsVariants, which fits, in this number of stages; 0: a random one.
+void RunWsVariant(const cuda::ConvParams& params, int index, std::mt19937& random, int stages = 0);
 
 // Those of the layers that the kernel supports, at least one; the test fails if there is none.
 std::vector<cuda::FusedConv> SupportedBy(const TestedKernel& kernel,

@@ -1,0 +1,33 @@
+// How conv3x3_ws is launched: host arithmetic, without CUDA.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/backends/cuda/kernels/conv_params.h"
+#include "engine/backends/cuda/kernels/conv_tiles.h"
+#include "engine/backends/cuda/kernels/device_limits.h"
+#include "engine/backends/cuda/kernels/tensor_map.h"
+#include "engine/backends/cuda/kernels/ws_variant.h"
+
+namespace upscaled::cuda {
+
+struct WsLaunch {
+  TensorBoxes src, dst, residual;  // the last one's base may be null
+  BlockGrid grid;
+  int units = 0;
+  int stages = 0;
+  int blocks = 0, column_blocks = 0;
+  uint32_t shared_bytes = 0;
+};
+
+// Whether the variant computes the shape in so much shared memory; `adds`: with a residual.
+bool WsFits(const WsVariant& variant, const ConvShape& shape, bool adds, size_t shared_bytes);
+
+// The index of the variant whose tiles take the tensor cores the least time; -1: none fits.
+int ChooseWsVariant(const ConvParams& params, const DeviceLimits& device);
+
+// For a variant that fits.
+WsLaunch MakeWsLaunch(const WsVariant& variant, const ConvParams& params,
+                      const DeviceLimits& device);
+
+}  // namespace upscaled::cuda
