@@ -36,8 +36,8 @@
 #include "server/lifecycle/hard_end.h"
 #include "server/lifecycle/server.h"
 #include "server/lifecycle/service_manager.h"
-#include "server/logging/fd_sink.h"
-#include "server/logging/logger.h"
+#include "server/telemetry/fd_sink.h"
+#include "server/telemetry/logger.h"
 
 extern char** environ;
 

@@ -9,12 +9,12 @@
 
 #include "engine/base/geometry.h"
 #include "engine/image/image.h"
+#include "engine/pipeline/cell_cover.h"
 #include "engine/pipeline/flat_cells.h"
 #include "engine/pipeline/flat_results.h"
 #include "engine/pipeline/pass_spec.h"
 #include "engine/pipeline/tile_run.h"
 #include "engine/pipeline/tta_tile.h"
-#include "engine/tiling/cell_cover.h"
 
 namespace upscaled {
 

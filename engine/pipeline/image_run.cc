@@ -11,8 +11,8 @@
 #include "engine/graph/pooling.h"
 #include "engine/model/shapes.h"
 #include "engine/pipeline/reach.h"
-#include "engine/tiling/tile_grid.h"
-#include "engine/tiling/tile_shape.h"
+#include "engine/pipeline/tile_grid.h"
+#include "engine/pipeline/tile_shape.h"
 
 namespace upscaled {
 namespace {

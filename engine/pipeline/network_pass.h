@@ -17,9 +17,9 @@
 #include "engine/pipeline/pooled_image.h"
 #include "engine/pipeline/row_run.h"
 #include "engine/pipeline/stage.h"
+#include "engine/pipeline/tile_grid.h"
 #include "engine/pipeline/tile_run.h"
 #include "engine/pipeline/tta_tile.h"
-#include "engine/tiling/tile_grid.h"
 
 namespace upscaled {
 

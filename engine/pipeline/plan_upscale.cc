@@ -10,10 +10,10 @@
 #include "engine/pipeline/image_run.h"
 #include "engine/pipeline/network_pass.h"
 #include "engine/pipeline/stages.h"
+#include "engine/pipeline/tile_grid.h"
+#include "engine/pipeline/tile_shape.h"
 #include "engine/pipeline/tta_tile.h"
 #include "engine/pipeline/upscaler.h"
-#include "engine/tiling/tile_grid.h"
-#include "engine/tiling/tile_shape.h"
 
 namespace upscaled {
 namespace {

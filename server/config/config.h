@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 #include "engine/model/precision.h"
 #include "server/admission/limits.h"
-#include "server/logging/logger.h"
+#include "server/telemetry/logger.h"
 
 namespace upscaled::server {
 

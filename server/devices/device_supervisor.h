@@ -16,7 +16,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/steady_wait.h"
 #include "server/devices/device.h"
-#include "server/logging/logger.h"
+#include "server/telemetry/logger.h"
 
 namespace upscaled::server {
 

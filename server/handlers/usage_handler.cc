@@ -7,7 +7,7 @@
 #include "absl/time/civil_time.h"
 #include "engine/base/status_macros.h"
 #include "server/base/error.h"
-#include "server/usage/usage_ledger.h"
+#include "server/telemetry/usage_ledger.h"
 
 namespace upscaled::server {
 namespace {

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/base/steady_wait.h"
-#include "server/logging/fd_sink.h"
+#include "server/telemetry/fd_sink.h"
 
 namespace upscaled::server {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/time/time.h"
 #include "server/base/process_usage.h"
-#include "server/logging/logger.h"
+#include "server/telemetry/logger.h"
 
 namespace upscaled::server {
 

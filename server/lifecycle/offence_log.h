@@ -8,8 +8,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/base/clock.h"
-#include "server/logging/logger.h"
 #include "server/net/token_bucket.h"
+#include "server/telemetry/logger.h"
 
 namespace upscaled::server {
 

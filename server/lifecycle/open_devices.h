@@ -11,9 +11,9 @@
 #include "server/config/config.h"
 #include "server/devices/device.h"
 #include "server/devices/device_supervisor.h"
-#include "server/logging/logger.h"
 #include "server/models/model_catalog.h"
 #include "server/proof/kernel_proofs.h"
+#include "server/telemetry/logger.h"
 
 namespace upscaled::server {
 

@@ -8,9 +8,9 @@
 #include "server/config/config.h"
 #include "server/devices/device.h"
 #include "server/fetch/fetch_options.h"
+#include "server/lifecycle/self_call.h"
 #include "server/net/connection_table.h"
 #include "server/net/http2_port.h"
-#include "server/readiness/self_call.h"
 
 namespace upscaled::server {
 

@@ -2,7 +2,6 @@
 
 #include <malloc.h>
 
-#include <exception>
 #include <utility>
 #include <vector>
 
@@ -15,10 +14,11 @@
 #include "server/lifecycle/build_id.h"
 #include "server/lifecycle/open_devices.h"
 #include "server/lifecycle/part_options.h"
+#include "server/lifecycle/self_call.h"
 #include "server/lifecycle/service_manager.h"
+#include "server/lifecycle/try.h"
 #include "server/lifecycle/warm_up.h"
 #include "server/net/descriptors.h"
-#include "server/readiness/self_call.h"
 
 namespace upscaled::server {
 namespace {
@@ -41,13 +41,6 @@ TrustedProxies ProxiesOf(const ServerConfig& config) {
     if (const auto prefix = ParseAddressPrefix(text); prefix.ok()) prefixes.push_back(*prefix);
   }
   return TrustedProxies(std::move(prefixes));
-}
-
-// Third parties' exceptions as a Status.
-absl::Status Try(const std::function<absl::Status()>& action) try {
-  return action();
-} catch (const std::exception& error) {
-  return absl::InternalError(error.what());
 }
 
 }  // namespace

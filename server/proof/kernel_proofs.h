@@ -9,8 +9,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "server/logging/logger.h"
 #include "server/proof/prover.h"
+#include "server/telemetry/logger.h"
 
 namespace upscaled::server {
 

@@ -14,7 +14,7 @@
 #include "engine/backends/cpu/workspace.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/shapes.h"
-#include "engine/tiling/tile_grid.h"
+#include "engine/pipeline/tile_grid.h"
 #include "tests/bench/onednn_convolution.h"
 
 namespace upscaled::bench {

@@ -15,7 +15,7 @@
 #include "engine/image/image.h"
 #include "engine/pipeline/transcode.h"
 #include "server/lifecycle/server.h"
-#include "server/logging/logger.h"
+#include "server/telemetry/logger.h"
 #include "tests/bench/options.h"
 
 namespace upscaled::bench {

@@ -11,7 +11,7 @@
 
 #include <gmock/gmock.h>
 
-#include "server/readiness/self_call.h"
+#include "server/lifecycle/self_call.h"
 #include "tests/client/temp_folder.h"
 #include "tests/integration/test_server.h"
 #include "tests/support/certificates.h"

@@ -19,7 +19,7 @@
 #include "server/base/endpoint.h"
 #include "server/config/config.h"
 #include "server/lifecycle/server.h"
-#include "server/logging/logger.h"
+#include "server/telemetry/logger.h"
 #include "tests/support/gated_device.h"
 #include "upscale/v1/upscale.grpc.pb.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/model/shapes.h"
-#include "engine/tiling/tile_grid.h"
+#include "engine/pipeline/tile_grid.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/random_network.h"

@@ -1,0 +1,58 @@
+// Adds up what tenants use, and writes it to disk now and then.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/base/background_task.h"
+#include "server/base/request_record.h"
+#include "server/telemetry/usage.h"
+#include "server/telemetry/usage_db.h"
+
+namespace upscaled::server {
+
+// Thread safe. Calls never wait for the disk: a thread of the ledger writes the sums every
+// kWriteInterval. A crash may lose that much. If a write fails, the next one includes its sums.
+class UsageLedger {
+ public:
+  static constexpr absl::Duration kWriteInterval = absl::Seconds(2);
+  // Days and tenants that wait to be written; calls of more are lost, and `on_failure` says so.
+  static constexpr size_t kMaxWaiting = 10'000;
+
+  // Errors as UsageDb's. `on_failure` hears, on the ledger's own thread, why usage could not be
+  // written.
+  static absl::StatusOr<std::unique_ptr<UsageLedger>> Open(
+      const std::filesystem::path& file, std::function<void(const absl::Status&)> on_failure);
+  // Writes what there is.
+  ~UsageLedger();
+
+  // A call that ended at `now`, by the system's clock.
+  void Add(const RequestRecord& record, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // With all calls so far. Errors as UsageDb's.
+  absl::StatusOr<std::vector<UsageRow>> Read(const UsageQuery& query);
+
+ private:
+  UsageLedger(std::unique_ptr<UsageDb> db, std::function<void(const absl::Status&)> on_failure);
+  absl::Status Write() ABSL_LOCKS_EXCLUDED(mutex_, write_mutex_);
+  void WriteOrTell();
+
+  const std::unique_ptr<UsageDb> db_;
+  const std::function<void(const absl::Status&)> on_failure_;
+  absl::Mutex write_mutex_;  // held over a whole writing, for which readers have to wait
+  absl::Mutex mutex_;
+  std::map<UsageKey, Usage> waiting_ ABSL_GUARDED_BY(mutex_);
+  int64_t lost_ ABSL_GUARDED_BY(mutex_) = 0;  // calls, since it was last told
+  std::unique_ptr<BackgroundTask> writer_;    // last: it uses what is above
+};
+
+}  // namespace upscaled::server
