@@ -125,6 +125,22 @@ void AdmissionController::Reservation::ReportProgress(int64_t cost) {
   owner_->Requeue(*work_, queued, resources_, /*computed=*/true);
 }
 
+Payer AdmissionController::Reservation::payer() const {
+  absl::MutexLock lock(&owner_->mutex_);
+  return resources_.payer;
+}
+
+void AdmissionController::Reservation::ChargeMemoryTo(const std::string& address) {
+  if (owner_ == nullptr) return;
+  absl::MutexLock lock(&owner_->mutex_);
+  std::string& own = resources_.payer.address;
+  AddressShares& shares = owner_->memory_shares_;
+  if (own == address || !shares.Fits(address, resources_.memory_bytes)) return;
+  shares.Give(own, resources_.memory_bytes);
+  shares.Take(address, resources_.memory_bytes);
+  own = address;
+}
+
 int64_t AdmissionController::Reservation::CostAhead(bool lasts) const {
   absl::MutexLock lock(&owner_->mutex_);
   const double computed = owner_->work_.ComputedUntilEnd(*work_, lasts);

@@ -85,6 +85,8 @@ class AdmissionController {
     ~Reservation() { Release(); }
     void Release();
     bool holds() const { return owner_ != nullptr; }
+    // At whose expense it is. Requires holds().
+    Payer payer() const;
 
     // For one that holds something: holds `resources`, of the same payer, from now on instead of
     // what it was made for, nothing of which has been computed. As Reserve; not OK: nothing has
@@ -96,6 +98,9 @@ class AdmissionController {
     // Gives back what is computed: `cost` so far. Thread safe beside itself, but not beside Release
     // and Change; reports may come in any order.
     void ReportProgress(int64_t cost);
+    // Counts the memory in another address's share from now on, if it has room. Thread safe as
+    // ReportProgress.
+    void ChargeMemoryTo(const std::string& address);
     // Returns the work of others, in multiply-adds, that runs before this request is complete.
     // `lasts`: assumes each finished request is followed by a similar one. Requires holds().
     int64_t CostAhead(bool lasts = false) const;

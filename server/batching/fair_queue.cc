@@ -12,6 +12,9 @@ namespace {
 constexpr int64_t kMaxDroppedTiles = 1024;
 // Clients without open requests that are remembered, so that they pay for what they have had.
 constexpr size_t kMaxAbsentClients = 1024;
+// The least cost that a payer's place is judged by, in multiply-adds: a flow between two bands of
+// its image has nothing queued. About 256 x 256 source pixels of general-2x.
+constexpr int64_t kMinJudgedCost = 10'000'000'000;
 
 // The tile of the submission that is the first to run.
 SubmittedTile Head(const std::shared_ptr<Submission>& submission) {
@@ -168,7 +171,7 @@ void FairQueue::Remove(Flow& flow, std::vector<SubmittedTile>& removed) {
   while (!flow.queue.empty()) Remove(*flow.queue.front(), removed);
 }
 
-void FairQueue::Move(Flow& flow, FairQueue& to) {
+SubmissionList FairQueue::Extract(Flow& flow) {
   SubmissionList queue;
   if (!flow.queue.empty()) {
     Detach(flow);
@@ -178,12 +181,49 @@ void FairQueue::Move(Flow& flow, FairQueue& to) {
   }
   flow.client = nullptr;
   flow.virtual_start = 0;
+  return queue;
+}
+
+void FairQueue::Insert(Flow& flow, SubmissionList queue) {
   if (queue.empty()) return;
-  to.Enter(flow);
-  to.Detach(flow);
+  Enter(flow);
+  Detach(flow);
   flow.queue.swap(queue);
-  to.Attach(flow);
-  to.Count(flow, flow.queued_tiles, flow.queued_cost, flow.queue.front()->submitted);
+  Attach(flow);
+  Count(flow, flow.queued_tiles, flow.queued_cost, flow.queue.front()->submitted);
+}
+
+void FairQueue::Move(Flow& flow, FairQueue& to) { to.Insert(flow, Extract(flow)); }
+
+void FairQueue::ChangePayer(Flow& flow, Payer payer) {
+  SubmissionList queue = Extract(flow);
+  flow.payer = std::move(payer);
+  ++flow.payer_changes;
+  Insert(flow, std::move(queue));
+}
+
+Payer FairQueue::BestPayer(const Flow& flow, std::span<const Payer> payers) const {
+  const auto own = std::ranges::find(payers, flow.payer.name(), &Payer::name);
+  const Payer* best = own == payers.end() ? nullptr : &*own;
+  for (const Payer& payer : payers) {
+    if (best == nullptr || RankWith(payer, flow) < RankWith(*best, flow)) best = &payer;
+  }
+  return best == nullptr ? flow.payer : *best;
+}
+
+std::pair<Priority, double> FairQueue::RankWith(const Payer& payer, const Flow& flow) const {
+  const Order& order = orders_[static_cast<size_t>(payer.priority())];
+  const auto known = order.clients.find(payer.name());
+  double start = order.time.now();
+  size_t flows = 1;  // with this one
+  if (known != order.clients.end()) {
+    const Client& client = *known->second;
+    start = client.flows.empty() ? std::max(start, client.virtual_start) : client.virtual_start;
+    const bool counted = flow.client == known->second && !flow.queue.empty();
+    flows = client.flows.size() + (counted ? 0 : 1);
+  }
+  const auto cost = static_cast<double>(std::max(flow.queued_cost, kMinJudgedCost));
+  return {payer.priority(), start + cost * static_cast<double>(flows) / payer.weight()};
 }
 
 absl::Duration FairQueue::Backlogged(Priority priority, absl::Time now) const {

@@ -9,10 +9,12 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +22,7 @@
 #include "absl/time/time.h"
 #include "engine/base/interval.h"
 #include "server/base/payer.h"
+#include "server/base/payers.h"
 #include "server/batching/submission.h"
 #include "server/devices/device.h"
 #include "server/devices/device_chooser.h"
@@ -83,12 +86,18 @@ struct Client {
 
 // One request's tiles.
 struct Flow {
-  Flow(uint64_t flow_id, Payer its_payer, std::shared_ptr<CostMeter> its_meter = nullptr)
-      : id(flow_id), payer(std::move(its_payer)), meter(std::move(its_meter)) {}
+  Flow(uint64_t flow_id, Payer its_payer, std::shared_ptr<CostMeter> its_meter = nullptr,
+       std::shared_ptr<const Payers> its_payers = nullptr)
+      : id(flow_id),
+        payer(std::move(its_payer)),
+        meter(std::move(its_meter)),
+        payers(std::move(its_payers)) {}
 
   const uint64_t id;
-  const Payer payer;
-  const std::shared_ptr<CostMeter> meter;  // null: nobody wants to know
+  Payer payer;                                 // FairQueue::ChangePayer sets another one
+  const std::shared_ptr<CostMeter> meter;      // null: nobody wants to know
+  const std::shared_ptr<const Payers> payers;  // of all who wait for it; null: `payer` waits only
+  std::atomic<int64_t> payer_changes = 0;      // how often `payer` was set
   DeviceExecutables executables;  // that its tiles may be of, all on the same devices, best first
   int device_class = -1;          // that it is bound to; -1: not yet
   DeviceChooser::Binding binding;
@@ -134,6 +143,11 @@ class FairQueue {
   void Remove(Flow& flow, std::vector<SubmittedTile>& removed);
   // Takes the flow, with what it has queued, to another queue, where it begins as a new one.
   void Move(Flow& flow, FairQueue& to);
+  // Gives the flow, with what it has queued, to `payer`, with whom it begins as a new one.
+  void ChangePayer(Flow& flow, Payer payer);
+  // Returns the payer with whom the flow's tiles would be done first: by priority, and then by the
+  // virtual time at which that client would have had the service of them. Prefers the flow's own.
+  Payer BestPayer(const Flow& flow, std::span<const Payer> payers) const;
   std::vector<Flow*> flows() const;  // with queued tiles
   const TileLoad& load() const { return load_; }
   // For which tiles of the priority have been queued without a break.
@@ -159,6 +173,11 @@ class FairQueue {
   // meanwhile.
   void Detach(Flow& flow);
   void Attach(Flow& flow);
+  // Removes all tiles of the flow, which has no client from now on; Insert queues them again.
+  SubmissionList Extract(Flow& flow);
+  void Insert(Flow& flow, SubmissionList queue);
+  // As BestPayer compares it: lower is better.
+  std::pair<Priority, double> RankWith(const Payer& payer, const Flow& flow) const;
   // Makes it due no earlier than now if it has nothing queued.
   void Enter(Flow& flow);
   void Charge(Flow& flow, int64_t cost);

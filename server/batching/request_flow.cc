@@ -25,4 +25,6 @@ int RequestFlow::concurrency() const { return scheduler_.concurrency(); }
 
 RequestUsage RequestFlow::usage() const { return scheduler_.UsageOf(*flow_); }
 
+Payer RequestFlow::payer() const { return scheduler_.PayerOf(*flow_); }
+
 }  // namespace upscaled::server

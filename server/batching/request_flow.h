@@ -51,6 +51,10 @@ class RequestFlow final : public TileExecutor {
   int concurrency() const override;  // streams of all devices
   RequestUsage usage() const;
 
+  // Whose request it is now, and how often that has changed.
+  Payer payer() const;
+  int64_t payer_changes() const { return flow_->payer_changes; }
+
  private:
   friend class TileScheduler;
   RequestFlow(TileScheduler& scheduler, std::shared_ptr<Flow> flow)

@@ -96,10 +96,37 @@ TileScheduler::TileScheduler(DeviceQuarantine& quarantine, const Clock& clock,
 
 TileScheduler::~TileScheduler() { Stop(absl::UnavailableError("the tile scheduler was stopped")); }
 
-RequestFlow TileScheduler::OpenFlow(Payer payer, std::shared_ptr<CostMeter> meter) {
+RequestFlow TileScheduler::OpenFlow(Payer payer, std::shared_ptr<CostMeter> meter,
+                                    const std::shared_ptr<Payers>& payers) {
+  std::shared_ptr<Flow> flow;
+  {
+    absl::MutexLock lock(&mutex_);
+    flow = std::make_shared<Flow>(++last_flow_, std::move(payer), std::move(meter), payers);
+  }
+  if (payers != nullptr) {
+    payers->Listen([this, watched = std::weak_ptr<Flow>(flow)] {
+      const std::shared_ptr<Flow> open = watched.lock();
+      if (open == nullptr) return;
+      absl::MutexLock lock(&mutex_);
+      ChoosePayer(*open);
+    });
+    absl::MutexLock lock(&mutex_);
+    ChoosePayer(*flow);  // some may have come before
+  }
+  return RequestFlow(*this, std::move(flow));
+}
+
+void TileScheduler::ChoosePayer(Flow& flow) {
+  if (flow.payers == nullptr || flow.device_class < 0) return;
+  const std::vector<Payer> payers = flow.payers->list();
+  FairQueue& queue = classes_[flow.device_class].queue;
+  Payer best = queue.BestPayer(flow, payers);
+  if (best.name() != flow.payer.name()) queue.ChangePayer(flow, std::move(best));
+}
+
+Payer TileScheduler::PayerOf(const Flow& flow) const {
   absl::MutexLock lock(&mutex_);
-  return RequestFlow(*this,
-                     std::make_shared<Flow>(++last_flow_, std::move(payer), std::move(meter)));
+  return flow.payer;
 }
 
 void TileScheduler::Adopt(Flow& flow, DeviceChooser::Choice choice) {
@@ -141,6 +168,7 @@ absl::Status TileScheduler::Enqueue(const std::shared_ptr<Flow>& flow, const Exe
   if (!Bind(*flow)) return quarantine_.NoDeviceError();
   if (absl::Status cancelled = submission->cancel_status(); !cancelled.ok()) return cancelled;
   submission->flow = flow;
+  ChoosePayer(*flow);
   flow->client_waited = absl::ZeroDuration();
   classes_[flow->device_class].queue.Append(submission);
   unheld_.NotifyAll();
@@ -159,8 +187,8 @@ void TileScheduler::Close(Flow& flow) {
 }
 
 void TileScheduler::ExpectTiles(Flow& flow, bool more) {
-  if (flow.payer.priority() != Priority::kInteractive) return;
   absl::MutexLock lock(&mutex_);
+  if (flow.payer.priority() != Priority::kInteractive) return;
   if (more) {
     flow.client_waited = absl::ZeroDuration();
     expected_.insert(&flow);

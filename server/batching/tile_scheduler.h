@@ -61,9 +61,11 @@ class TileScheduler {
   ~TileScheduler();
 
   // A request of `payer`: payers share the devices by their weights, and the requests of each share
-  // equally. `meter`, which may be null, goes with its tiles.
-  RequestFlow OpenFlow(Payer payer, std::shared_ptr<CostMeter> meter = nullptr)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  // equally. `meter`, which may be null, goes with its tiles. A request that several wait for is
+  // that one's of `payers` with whom it is done first, judged again when one comes or leaves and
+  // with each Submit; the scheduler listens to them.
+  RequestFlow OpenFlow(Payer payer, std::shared_ptr<CostMeter> meter = nullptr,
+                       const std::shared_ptr<Payers>& payers = nullptr) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Streams of all devices.
   int concurrency() const { return static_cast<int>(workers_.size()); }
@@ -103,6 +105,8 @@ class TileScheduler {
   void ExpectTiles(Flow& flow, bool more) ABSL_LOCKS_EXCLUDED(mutex_);
   void NoteClientWait(Flow& flow, bool waits) ABSL_LOCKS_EXCLUDED(mutex_);
   void Close(Flow& flow) ABSL_LOCKS_EXCLUDED(mutex_);
+  Payer PayerOf(const Flow& flow) const ABSL_LOCKS_EXCLUDED(mutex_);
+  void ChoosePayer(Flow& flow) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Queues the tiles of `submission`, which are of `executable`, or says why not.
   absl::Status Enqueue(const std::shared_ptr<Flow>& flow, const Executable& executable,

@@ -52,7 +52,7 @@ class ImageComputation {
         context_(context),
         job_(job),
         models_(job.models),
-        flow_(environment.scheduler.OpenFlow(context.payer, job.meter)) {}
+        flow_(environment.scheduler.OpenFlow(context.payer, job.meter, job.payers)) {}
 
   absl::StatusOr<ComputedImage> Run() {
     context_.record.model = models_.name();
@@ -67,7 +67,11 @@ class ImageComputation {
         .limits = ToDecodeLimits(environment_.admission.limits()),
         .progress = {.on_tile = [this](int64_t done, int64_t total) { OnTile(done, total); },
                      .on_spared = [this](int64_t px) { context_.record.spared_pixels += px; }},
-        .on_rows = [&slice] { slice.GoOn(); },
+        .on_rows =
+            [this, &slice] {
+              slice.GoOn();
+              FollowPayer();
+            },
         .open = environment_.open_image,
         .clock = environment_.clock};
     request.limits.fill_damage = job_.options.fill_damage;
@@ -306,6 +310,13 @@ class ImageComputation {
     environment_.catalog.NoteRun(models_.name(), usage.infer, usage.cost);
   }
 
+  // Charges the memory to the one whose place the work has.
+  void FollowPayer() {
+    const int64_t changes = flow_.payer_changes();
+    if (std::exchange(payer_changes_, changes) == changes) return;
+    context_.reservation.ChargeMemoryTo(flow_.payer().address);
+  }
+
   void OnTile(int64_t done, int64_t total) {
     const double share = static_cast<double>(done) / static_cast<double>(total);
     context_.reservation.ReportProgress(static_cast<int64_t>(share * static_cast<double>(cost_)));
@@ -361,8 +372,9 @@ class ImageComputation {
   RequestFlow flow_;
   DeviceExecutables passes_;
   int noise_level_ = kNoDenoise;
-  int64_t network_cost_ = 0;  // in multiply-adds
-  int64_t cost_ = 0;          // of the result's pixels as well
+  int64_t payer_changes_ = 0;  // of the flow, that the memory has followed
+  int64_t network_cost_ = 0;   // in multiply-adds
+  int64_t cost_ = 0;           // of the result's pixels as well
   std::optional<Forecast> forecast_;
 };
 

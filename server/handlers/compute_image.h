@@ -13,6 +13,7 @@
 #include "engine/image/byte_stream.h"
 #include "engine/image/codec.h"
 #include "server/base/payer.h"
+#include "server/base/payers.h"
 #include "server/handlers/call_context.h"
 #include "server/handlers/handler_environment.h"
 #include "server/handlers/request_options.h"
@@ -34,6 +35,7 @@ struct ComputeJob {
   std::function<absl::Status(const upscale::v1::UpscaleImageHeader&)> on_header;
   std::function<void(int64_t done, int64_t total)> on_progress;
   std::shared_ptr<CostMeter> meter = nullptr;  // may be null
+  std::shared_ptr<Payers> payers = nullptr;    // of all who wait; null: the context's payer only
 };
 
 struct ComputedImage {

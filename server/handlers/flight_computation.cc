@@ -72,7 +72,8 @@ absl::StatusOr<ComputedImage> Compute(const FlightComputation& computation,
             return absl::OkStatus();
           },
       .on_progress = [&](int64_t done, int64_t total) { flight.ReportProgress(done, total); },
-      .meter = flight.meter()};
+      .meter = flight.meter(),
+      .payers = flight.payers()};
   ASSIGN_OR_RETURN(ComputedImage computed, ComputeImage(computation.environment, context, job));
   RETURN_IF_ERROR(output.Flush());
   if (computed.mixed) return computed;
@@ -88,10 +89,31 @@ absl::StatusOr<ComputedImage> Compute(const FlightComputation& computation,
   return computed;
 }
 
+using Reservation = AdmissionController::Reservation;
+
 // The memory for what waiters can still ask for when the computation is over.
-ResourceRequest HeldMemory(const FlightComputation& computation) {
+ResourceRequest HeldMemory(const FlightComputation& computation, const Payer& payer) {
   const size_t bytes = computation.flight->source()->size() + computation.kept_bytes;
-  return {.memory_bytes = static_cast<int64_t>(bytes), .payer = computation.payer};
+  return {.memory_bytes = static_cast<int64_t>(bytes), .payer = payer};
+}
+
+// Keeps the memory of an ended computation reserved while anybody waits, at the expense of the one
+// who has waited longest.
+void Hold(const FlightComputation& computation, std::shared_ptr<Reservation> reservation) {
+  const ResourceRequest held = HeldMemory(computation, reservation->payer());
+  reservation->Change(held).IgnoreError();  // less than before: it fits
+  const auto follow = [watched = std::weak_ptr<Reservation>(reservation),
+                       payers = std::weak_ptr<Payers>(computation.flight->payers())] {
+    const std::shared_ptr<Reservation> open = watched.lock();
+    const std::shared_ptr<Payers> waiting = payers.lock();
+    if (open == nullptr || waiting == nullptr) return;
+    if (const auto list = waiting->list(); !list.empty()) {
+      open->ChargeMemoryTo(list.front().address);
+    }
+  };
+  computation.flight->payers()->Listen(follow);
+  follow();
+  computation.flight->HoldForWaiters(std::move(reservation));
 }
 
 void End(const FlightComputation& computation, absl::StatusOr<std::string> summary) {
@@ -99,8 +121,7 @@ void End(const FlightComputation& computation, absl::StatusOr<std::string> summa
   computation.flight->Finish(std::move(summary), computation.record);
 }
 
-void Run(const FlightComputation& computation,
-         std::shared_ptr<AdmissionController::Reservation> reservation) {
+void Run(const FlightComputation& computation, std::shared_ptr<Reservation> reservation) {
   std::string summary;
   const absl::Status status = GuardHandler(*computation.record, [&]() -> absl::Status {
     const CallContext context{.cancellation = computation.flight->cancellation(),
@@ -113,10 +134,7 @@ void Run(const FlightComputation& computation,
     summary = computed.summary.SerializeAsString();
     return absl::OkStatus();
   });
-  if (reservation->holds()) {
-    reservation->Change(HeldMemory(computation)).IgnoreError();  // less than before: it fits
-    computation.flight->HoldForWaiters(std::move(reservation));
-  }
+  if (reservation->holds()) Hold(computation, std::move(reservation));
   if (status.ok()) return End(computation, std::move(summary));
   End(computation, status);
 }
@@ -126,10 +144,10 @@ void Run(const FlightComputation& computation,
 void StartComputation(FlightComputation computation) {
   const auto shared = std::make_shared<const FlightComputation>(std::move(computation));
   // Until it is known what the computation needs, which takes its place.
-  absl::StatusOr<AdmissionController::Reservation> reserved =
-      shared->environment.admission.Reserve(HeldMemory(*shared));
+  absl::StatusOr<Reservation> reserved =
+      shared->environment.admission.Reserve(HeldMemory(*shared, shared->payer));
   if (!reserved.ok()) return End(*shared, reserved.status());
-  auto reservation = std::make_shared<AdmissionController::Reservation>(*std::move(reserved));
+  auto reservation = std::make_shared<Reservation>(*std::move(reserved));
   auto run = [shared, reservation = std::move(reservation)]() mutable {
     Run(*shared, std::move(reservation));
   };

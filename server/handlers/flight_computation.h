@@ -29,7 +29,7 @@ struct FlightComputation {
   std::string media_type;     // of the result
   size_t kept_bytes = 0;      // of the result that the flight keeps at most
   absl::Time start;
-  Payer payer;                                   // of who began it
+  Payer payer;                                   // of the caller who began it
   absl::Time deadline = absl::InfiniteFuture();  // likewise
   // Filled in before the end is told, and told with it.
   std::shared_ptr<RequestRecord> record;

@@ -214,8 +214,8 @@ class SharedImageJob {
     // The flight pays for the source.
     RETURN_IF_ERROR(ReserveMemory(static_cast<int64_t>(job_.buffer_bytes)));
     while (true) {
-      InFlight::Place place =
-          sharing_.in_flight().JoinOrStart(key_, context_.cancellation, source, position_);
+      InFlight::Place place = sharing_.in_flight().JoinOrStart(key_, context_.cancellation, source,
+                                                               context_.payer, position_);
       source = place.flight->source();  // one copy for all
       if (place.started) {
         // Others may wait already: whatever happens, somebody must compute for them.

@@ -79,13 +79,17 @@ void Flight::HoldForWaiters(std::shared_ptr<const void> held) {
 
 int64_t Flight::KeptFrom() const { return dropped_ * static_cast<int64_t>(kBlockBytes); }
 
-std::unique_ptr<Flight::Waiter> Flight::Join(Cancellation& cancellation, int64_t position) {
+std::unique_ptr<Flight::Waiter> Flight::Join(Cancellation& cancellation, const Payer& payer,
+                                             int64_t position) {
   std::unique_ptr<Waiter> waiter(new Waiter(shared_from_this(), cancellation, position));
-  absl::MutexLock lock(&mutex_);
-  const bool there = position >= KeptFrom() || read_back_ != nullptr;
-  if (left_ || end_.has_value() || !there) return nullptr;
-  waiter->number_ = ++waiters_;
-  positions_.emplace(waiter->number_, position);
+  {
+    absl::MutexLock lock(&mutex_);
+    const bool there = position >= KeptFrom() || read_back_ != nullptr;
+    if (left_ || end_.has_value() || !there) return nullptr;
+    waiter->number_ = ++waiters_;
+    positions_.emplace(waiter->number_, position);
+  }
+  payers_->Add(waiter->number_, payer);
   return waiter;
 }
 
@@ -111,6 +115,7 @@ Flight::Bill Flight::Leave(const Waiter& waiter) {
     if (positions_.empty()) held = std::move(held_);
     changed_.SignalAll();
   }
+  payers_->Remove(waiter.number_);
   if (!last) return bill;
   cancellation_.Cancel(absl::CancelledError("nobody waits for the result any more"));
   absl::MutexLock lock(&mutex_);

@@ -20,15 +20,17 @@
 #include "absl/time/time.h"
 #include "engine/base/cancellation.h"
 #include "server/base/payer.h"
+#include "server/base/payers.h"
 #include "server/base/request_record.h"
 
 namespace upscaled::server {
 
 // A computation shared by equal requests. No waiter owns it: it is cancelled when the last one
 // leaves. The waiter who has waited longest pays for the work. When that one leaves, the next
-// one pays from then on. The computation runs at most kAheadBytes ahead of the fastest waiter,
-// and keeps kKeptBytes for the others. A waiter that needs earlier bytes is left behind, unless
-// a file has them. Header and summary are the caller's texts. Thread safe. Held by shared_ptr.
+// one pays from then on. The work has the place of the best of `payers`. The computation runs at
+// most kAheadBytes ahead of the fastest waiter, and keeps kKeptBytes for the others. A waiter that
+// needs earlier bytes is left behind, unless a file has them. Header and summary are the caller's
+// texts. Thread safe. Held by shared_ptr.
 class Flight : public std::enable_shared_from_this<Flight> {
  public:
   static constexpr size_t kBlockBytes = size_t{128} << 10;
@@ -45,6 +47,8 @@ class Flight : public std::enable_shared_from_this<Flight> {
   explicit Flight(Source source);
 
   const Source& source() const { return source_; }
+  // The payers of all who wait.
+  const std::shared_ptr<Payers>& payers() const { return payers_; }
 
   // --- For the computation ---
 
@@ -122,8 +126,8 @@ class Flight : public std::enable_shared_from_this<Flight> {
 
   // For a caller whose client has the first `position` bytes. Null when it can not be joined any
   // more: it has ended or was cancelled, or bytes are gone. `cancellation` must outlive the waiter.
-  std::unique_ptr<Waiter> Join(Cancellation& cancellation, int64_t position = 0)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  std::unique_ptr<Waiter> Join(Cancellation& cancellation, const Payer& payer = {},
+                               int64_t position = 0) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   void Wake() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -140,6 +144,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   const Source source_;
+  const std::shared_ptr<Payers> payers_ = std::make_shared<Payers>();
   Cancellation cancellation_;
   CostMeter meter_ = 0;
   mutable absl::Mutex mutex_;

@@ -5,14 +5,17 @@
 namespace upscaled::server {
 
 InFlight::Place InFlight::JoinOrStart(const Digest& key, Cancellation& cancellation,
-                                      const Flight::Source& source, int64_t position) {
+                                      const Flight::Source& source, const Payer& payer,
+                                      int64_t position) {
   absl::MutexLock lock(&mutex_);
   std::shared_ptr<Flight>& known = flights_[key];
   if (known != nullptr) {
-    if (auto waiter = known->Join(cancellation, position)) return {known, std::move(waiter), false};
+    if (auto waiter = known->Join(cancellation, payer, position)) {
+      return {known, std::move(waiter), false};
+    }
   }
   known = std::make_shared<Flight>(source);
-  return {known, known->Join(cancellation, position), true};
+  return {known, known->Join(cancellation, payer, position), true};
 }
 
 void InFlight::Remove(const Digest& key, const Flight& flight) {

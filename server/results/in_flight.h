@@ -21,11 +21,11 @@ class InFlight {
     bool started = false;                    // the flight is new: the caller has it computed
   };
 
-  // A place in the flight of this key, or in a new one, of `source`, where there is none that can
-  // be joined by a client that has the first `position` bytes. `cancellation` must outlive the
-  // place.
+  // A place for `payer` in the flight of this key, or in a new one, of `source`, where there is
+  // none that can be joined by a client that has the first `position` bytes. `cancellation` must
+  // outlive the place.
   Place JoinOrStart(const Digest& key, Cancellation& cancellation, const Flight::Source& source,
-                    int64_t position = 0) ABSL_LOCKS_EXCLUDED(mutex_);
+                    const Payer& payer = {}, int64_t position = 0) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Before its end is told; the flight may be another one's or none that is known.
   void Remove(const Digest& key, const Flight& flight) ABSL_LOCKS_EXCLUDED(mutex_);

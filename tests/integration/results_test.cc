@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <set>
 #include <string_view>
 
@@ -156,6 +157,43 @@ TEST_F(ResultsTest, WhenTheFirstLeavesTheOthersLoseNothing) {
   EXPECT_EQ(outcome.header->result_width_px(), 4 * kTilePx);
   EXPECT_TRUE(test::Decode(outcome.image).ok());
   EXPECT_EQ(server.gate().tiles_passed(), kWarmUpTiles + 2);
+}
+
+// Another client's backlog does not hold up what it asks for, too.
+TEST_F(ResultsTest, AnImageInAnothersBacklogIsServedInTheCallersOwnTurn) {
+  constexpr int kBacklog = 20;
+  ServerConfig config = TestConfig();
+  config.trusted_proxies = {"127.0.0.1"};
+  config.limits.max_concurrent_requests = config.limits.max_requests_per_address = kBacklog + 2;
+  TestServer server(config);
+  std::vector<std::string> images;
+  for (int i = 0; i < kBacklog; ++i) images.push_back(Png(kTilePx, 3 * kTilePx));
+  server.gate().Close();
+  const std::string target = absl::StrCat("/v1/upscale?tile_px=", kTilePx);
+  const auto ask = [&](const std::string& image, const char* address) {
+    return std::async(std::launch::async, [&server, &image, &target, address] {
+      return Request(server.server().http_port(), "POST", target, image,
+                     {{"X-Forwarded-For", address}});
+    });
+  };
+  std::vector<std::future<HttpAnswer>> backlog;
+  for (const std::string& image : images) backlog.push_back(ask(image, "203.0.113.1"));
+  test::Await([&] { return server.server().result_counts().computed == kBacklog; });
+  test::Await([&] { return server.server().tile_load().queued_tiles >= 2 * kBacklog; });
+  std::future<HttpAnswer> other = ask(images.back(), "203.0.113.2");
+  test::Await([&] { return server.server().result_counts().shared == 1; });
+  // Three tiles of its own, as many of the backlog's, and those that the streams had begun.
+  const int64_t begin = server.gate().tiles_passed();
+  for (int64_t passed = begin; passed < begin + 3 * kBacklog / 2;) {
+    server.gate().Allow(1);
+    test::Await([&] { return server.gate().tiles_passed() > passed; });
+    passed = server.gate().tiles_passed();
+  }
+  const auto patience = std::chrono::seconds(20);
+  EXPECT_EQ(other.wait_for(patience), std::future_status::ready) << "half of all tiles have passed";
+  server.gate().Open();
+  EXPECT_EQ(other.get().status, 200);
+  for (std::future<HttpAnswer>& answer : backlog) EXPECT_EQ(answer.get().status, 200);
 }
 
 // A result that is computed whole though its client takes nothing.

@@ -89,6 +89,28 @@ TEST_F(AdmissionTest, AnAddressHasAShareOfSlotsAndMemory) {
   EXPECT_TRUE(admission.AdmitCall(100, {.address = "a"}).ok());
 }
 
+TEST_F(AdmissionTest, MemoryMovesToAnotherAddressThatHasRoom) {
+  Limits limits = SmallLimits();
+  limits.max_requests_per_address = 1;  // a third of the memory
+  AdmissionController admission(limits, kMemory, clock_);
+  const auto reserve = [&](const char* address, int64_t bytes) {
+    return admission.Reserve({.memory_bytes = bytes, .payer = {.address = address}});
+  };
+  auto shared = reserve("a", 300);
+  ASSERT_TRUE(shared.ok()) << shared.status();
+  EXPECT_FALSE(reserve("a", 300).ok());
+  shared->ChargeMemoryTo("b");
+  EXPECT_EQ(shared->payer().address, "b");
+  auto own = reserve("a", 300);
+  EXPECT_TRUE(own.ok()) << own.status();
+  EXPECT_FALSE(reserve("b", 300).ok());
+  shared->ChargeMemoryTo("a");
+  EXPECT_EQ(shared->payer().address, "b") << "a has no room for it";
+  EXPECT_EQ(admission.state().memory_bytes, 600);
+  shared->Release();
+  EXPECT_TRUE(reserve("b", 300).ok());
+}
+
 TEST_F(AdmissionTest, MemoryIsReservedUntilTheReservationGoes) {
   auto first = admission_.Reserve({.memory_bytes = 600, .cost = 10 * kPixel});
   ASSERT_TRUE(first.ok());

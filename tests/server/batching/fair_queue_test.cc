@@ -85,6 +85,42 @@ TEST_F(FairQueueTest, TheRequestsOfAClientShareItsPart) {
   EXPECT_NEAR(service[0] + service[1], service[2], 30);
 }
 
+TEST_F(FairQueueTest, AFlowGoesToThePayerWithWhomItIsDoneFirst) {
+  const Payer crowd{.address = "crowd"}, alone{.address = "alone"};
+  const Payer both[] = {crowd, alone};
+  std::vector<std::shared_ptr<Flow>> flows;
+  for (int i = 0; i < 10; ++i) {
+    flows.push_back(OpenFlow("crowd"));
+    Submit(flows.back(), NamedTiles(100 * (i + 1), 5, 10));
+  }
+  const auto shared = OpenFlow("crowd");
+  Submit(shared, NamedTiles(0, 5, 10));
+  EXPECT_EQ(queue_.BestPayer(*shared, {both, 1}).address, "crowd");
+  EXPECT_EQ(queue_.BestPayer(*shared, both).address, "alone");
+  queue_.ChangePayer(*shared, alone);
+  EXPECT_EQ(queue_.BestPayer(*shared, both).address, "alone") << "no better place elsewhere";
+  EXPECT_EQ(queue_.load().queued_tiles, 55);
+  EXPECT_EQ(queue_.load().queued_cost, 550);
+  int of_shared = 0;
+  for (int i = 0; i < 10; ++i) of_shared += Take().front() < 100;
+  EXPECT_EQ(of_shared, 5) << "half of the service";
+}
+
+TEST_F(FairQueueTest, AHeavierPayerIsBetterAndBackgroundWorse) {
+  const auto tenant = [](const char* name, Priority priority, double weight) {
+    return Payer{.tenant = name,
+                 .limits = std::make_shared<TenantLimits>(
+                     TenantLimits{.tenant = name, .priority = priority, .weight = weight})};
+  };
+  const Payer payers[] = {tenant("night", Priority::kBackground, 100),
+                          tenant("light", Priority::kInteractive, 1),
+                          tenant("heavy", Priority::kInteractive, 2)};
+  Flow flow(1, payers[0]);
+  EXPECT_EQ(queue_.BestPayer(flow, payers).tenant, "heavy");
+  EXPECT_EQ(queue_.BestPayer(flow, {payers, 2}).tenant, "light");
+  EXPECT_EQ(queue_.BestPayer(flow, {}).tenant, "night") << "all have left";
+}
+
 TEST_F(FairQueueTest, CostDecidesNotTheNumberOfTiles) {
   const auto heavy = OpenFlow("a"), light = OpenFlow("b");
   Submit(heavy, NamedTiles(0, 2, 1000));

@@ -1,10 +1,12 @@
 // A tile scheduler with the quarantine of its devices.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "engine/base/clock.h"
+#include "server/base/payers.h"
 #include "server/batching/request_flow.h"
 #include "server/batching/tile_observer.h"
 #include "server/batching/tile_scheduler.h"
@@ -38,8 +40,9 @@ class TestScheduler : private QuarantineHolder, public TileScheduler {
   DeviceQuarantine& quarantine() { return held_quarantine_; }
 
   // Takes tiles of these networks, all on the same devices.
-  RequestFlow OpenFlow(DeviceExecutables networks, Payer payer = {}) {
-    RequestFlow flow = TileScheduler::OpenFlow(std::move(payer));
+  RequestFlow OpenFlow(DeviceExecutables networks, Payer payer = {},
+                       const std::shared_ptr<Payers>& payers = nullptr) {
+    RequestFlow flow = TileScheduler::OpenFlow(std::move(payer), nullptr, payers);
     flow.Adopt({.executables = std::move(networks)});
     return flow;
   }

@@ -83,6 +83,38 @@ TEST_F(TileSchedulerTest, CoalescesTilesOfOneExecutableWhileBusy) {
   EXPECT_EQ(scheduler.load().queued_cost, 0);
 }
 
+TEST_F(TileSchedulerTest, ASharedRequestHasThePlaceOfItsBestWaiter) {
+  TestScheduler scheduler({gated_.device}, clock_, {.max_batch_cost = 1});
+  const Payer crowd{.address = "crowd"}, alone{.address = "alone"};
+  const auto payers = std::make_shared<Payers>();
+  payers->Add(1, crowd);
+  std::vector<RequestFlow> backlog;
+  for (int i = 0; i < 10; ++i) backlog.push_back(scheduler.OpenFlow({model_, other_}, crowd));
+  RequestFlow shared = scheduler.OpenFlow({model_, other_}, crowd, payers);
+  Occupy(backlog[0]);
+  Outcomes outcomes(11);
+  const auto submit = [&](RequestFlow& flow, int name) {
+    flow.Submit(model_, {NamedTile(name)}, nullptr,
+                [done = outcomes.done(), name](size_t, const absl::Status& status) {
+                  done(static_cast<size_t>(name), status);
+                });
+  };
+  for (int i = 0; i < 10; ++i) submit(backlog[i], i);
+  submit(shared, 10);
+  EXPECT_EQ(shared.payer().address, "crowd");
+  payers->Add(2, alone);
+  EXPECT_EQ(shared.payer().address, "alone");
+  payers->Remove(2);
+  EXPECT_EQ(shared.payer().address, "crowd") << "its place is the others' again";
+  payers->Add(3, alone);
+  EXPECT_EQ(shared.payer_changes(), 3);
+  backend_.Open();
+  outcomes.Await();
+  EXPECT_THAT(backend_.AwaitStarted(2)[1].tiles, ElementsAre(10));
+  payers->Remove(3);
+  payers->Remove(1);  // nothing is queued, and nobody waits
+}
+
 TEST_F(TileSchedulerTest, ABatchIsBoundedByCost) {
   TestScheduler scheduler({gated_.device}, clock_, {.max_batch_cost = 25});
   auto request = scheduler.OpenFlow({model_, other_});

@@ -48,7 +48,7 @@ Taken TakeAll(Flight::Waiter& waiter) {
 class FlightTest : public ::testing::Test {
  protected:
   InFlight::Place Join(const Digest& key, Cancellation& cancellation, int64_t position = 0) {
-    return in_flight_.JoinOrStart(key, cancellation, source_, position);
+    return in_flight_.JoinOrStart(key, cancellation, source_, Payer{}, position);
   }
 
   const Digest key_ = DigestOf({});
@@ -56,6 +56,25 @@ class FlightTest : public ::testing::Test {
   InFlight in_flight_;
   Cancellation first_, second_;
 };
+
+TEST_F(FlightTest, AllWhoWaitAreItsPayers) {
+  const auto addresses = [&](const Flight& flight) {
+    std::vector<std::string> names;
+    for (const Payer& payer : flight.payers()->list()) names.push_back(payer.address);
+    return names;
+  };
+  InFlight::Place a = in_flight_.JoinOrStart(key_, first_, source_, {.address = "a"});
+  const std::shared_ptr<Flight> flight = a.flight;
+  int changes = 0;
+  flight->payers()->Listen([&changes] { ++changes; });
+  InFlight::Place b = in_flight_.JoinOrStart(key_, second_, source_, {.address = "b"});
+  EXPECT_THAT(addresses(*flight), ::testing::ElementsAre("a", "b"));
+  a.waiter->Leave();
+  EXPECT_THAT(addresses(*flight), ::testing::ElementsAre("b"));
+  b.waiter = nullptr;
+  EXPECT_THAT(addresses(*flight), ::testing::IsEmpty());
+  EXPECT_EQ(changes, 3);
+}
 
 TEST_F(FlightTest, EqualKeysShareAFlight) {
   InFlight::Place a = Join(key_, first_);
