@@ -27,12 +27,13 @@ print_slowest_steps() {
     printf "CPU time of all steps: %.1f minutes\n", user[1] + sys[1] + (user[2] + sys[2]) / 60 }' "$STEPS"
 }
 
-# Debian 12 and Ubuntu names. Build: what the three programs need. Test: what the tests add.
+# Debian 12 and Ubuntu names. Build: what the three programs need. Release: what packing adds. Test: what the tests add.
 BUILD_PACKAGES=(ca-certificates cmake g++ ninja-build pkg-config
   libabsl-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libjpeg-dev liblcms2-dev libpng-dev libwebp-dev zlib1g-dev libzip-dev libisal-dev libhwy-dev
   libspdlog-dev libcli11-dev nlohmann-json3-dev libyaml-cpp-dev prometheus-cpp-dev libboost-dev
   opencl-headers ocl-icd-opencl-dev libssl-dev libcurl4-openssl-dev libseccomp-dev libsqlite3-dev libhiredis-dev libnats-dev)
+RELEASE_PACKAGES=(buildah python3 python3-setuptools python3-wheel)
 TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev libimage-exiftool-perl curl python3 python3-grpcio python3-jsonschema python3-protobuf
   clang-14 libclang-rt-14-dev clang-format-14 lld git openssl pocl-opencl-icd oclgrind nginx-light haproxy python3-yaml redis-server nats-server iproute2 nftables)
 

@@ -1,0 +1,13 @@
+# CPack 3.25 lists the sums of a package of symbols under the paths that it was packed in. Writes them as dpkg reads them.
+foreach(package IN LISTS CPACK_PACKAGE_FILES)
+  if(NOT package MATCHES "\\.ddeb$")
+    continue()
+  endif()
+  set(tree ${CPACK_TOPLEVEL_DIRECTORY}/symbols)
+  file(REMOVE_RECURSE ${tree})
+  execute_process(COMMAND dpkg-deb --raw-extract ${package} ${tree} COMMAND_ERROR_IS_FATAL ANY)
+  file(READ ${tree}/DEBIAN/md5sums sums)
+  string(REGEX REPLACE "/[^\n]*-dbgsym/usr/" "usr/" sums "${sums}")
+  file(WRITE ${tree}/DEBIAN/md5sums "${sums}")
+  execute_process(COMMAND dpkg-deb --root-owner-group --build ${tree} ${package} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+endforeach()

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Makes a release: packages, archive, image, chart, clients, sums and a list of parts, in one folder.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+usage() {
+  cat <<EOF
+Usage: deploy/release.sh [--from FOLDER] [--no-image] [--no-install] [FOLDER]
+
+  FOLDER         where the files go; empty or new (default: build/release-VERSION)
+  --from FOLDER  takes a finished build folder instead of building
+  --no-image     without the OCI image
+  --no-install   do not install packages
+
+Equal sources on equal packages give equal files: their time is that of the last commit.
+EOF
+}
+
+from="" image=1 install=1 dest=""
+while (($#)); do
+  case $1 in
+    --from) from=$(realpath "${2:?--from needs a folder}"); shift ;;
+    --no-image) image=0 ;;
+    --no-install) install=0 ;;
+    -h | --help) usage; exit 0 ;;
+    -*) usage >&2; exit 2 ;;
+    *) dest=$1 ;;
+  esac
+  shift
+done
+
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$ROOT" log -1 --format=%ct 2>/dev/null || echo 0)}
+export SOURCE_DATE_EPOCH
+umask 022
+SYSTEM_PYTHON=/usr/bin/python3  # has Debian's setuptools
+version=$(sed -n 's/^project(upscaled VERSION \([0-9.]*\).*/\1/p' "$ROOT/CMakeLists.txt")
+architecture=$(dpkg --print-architecture)
+dest=${dest:-$ROOT/build/release-$version}
+mkdir -p "$dest"
+dest=$(realpath "$dest")
+[[ -z $(ls -A "$dest") ]] || die "$dest is not empty"
+work=$(mktemp -d)
+trap 'rm -rf "$work" "$STEPS"' EXIT
+
+# archive NAME FOLDER: FOLDER of $work as a tar.gz that depends on no clock and no user.
+archive() {
+  tar -C "$work" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -c "$2" | gzip -9n >"$dest/$1"
+}
+
+make_packages() {
+  (cd "$from" && cpack -B "$work/packages" >"$work/cpack.log" 2>&1) || { cat "$work/cpack.log" >&2; die "cpack failed"; }
+  mv "$work"/packages/*.deb "$work"/packages/*.ddeb "$dest"
+}
+
+make_archive() {
+  cmake --install "$from" --prefix "$work/upscaled-$version" --strip >/dev/null
+  archive "upscaled-$version-linux-$architecture.tar.gz" "upscaled-$version"
+}
+
+make_chart() {
+  cp -r "$ROOT/deploy/kubernetes/chart" "$work/upscaled"
+  archive "upscaled-chart-$version.tgz" upscaled
+}
+
+make_clients() {
+  cp -r "$ROOT/client/js" "$ROOT/client/python" "$work"
+  (cd "$work/js" && npm pack --silent --pack-destination "$dest" >/dev/null)
+  (cd "$work/python" && "$SYSTEM_PYTHON" -c 'import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])' "$dest" >/dev/null 2>&1)
+}
+
+make_image() {
+  "$ROOT/deploy/image/build.sh" --tool buildah --no-install --from "$from" "upscaled:$version" >/dev/null
+  buildah push --quiet "upscaled:$version" "oci-archive:$dest/upscaled-$version-image-$architecture.tar:upscaled:$version"
+}
+
+if ((install)); then
+  command -v npm >/dev/null || RELEASE_PACKAGES+=(npm)
+  install_packages "${BUILD_PACKAGES[@]}" "${RELEASE_PACKAGES[@]}"
+fi
+if [[ -z $from ]]; then
+  build package
+  from=$ROOT/build/package
+fi
+say "Packing upscaled $version"
+step "packages" make_packages
+step "archive" make_archive
+step "chart" make_chart
+step "clients" make_clients
+if ((image)); then step "image" make_image; fi
+step "list of parts" "$SYSTEM_PYTHON" "$ROOT/deploy/image/sbom.py" "$work/upscaled-$version" "$version" >"$dest/upscaled-$version.spdx.json"
+(cd "$dest" && sha256sum -- * >"$work/SHA256SUMS" && mv "$work/SHA256SUMS" .)
+print_slowest_steps
+say "$dest"

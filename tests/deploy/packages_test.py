@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""deploy/packages: the Debian packages that CPack makes of a finished build folder: packages_test.py BUILD. Exits with 77 where a tool
+is missing. BareSystemTest installs, upgrades and purges them in a copy of the debootstrap folder $UPSCALED_BARE_SYSTEM, as root."""
+import gzip
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SKIPPED = 77
+BARE_SYSTEM = os.environ.get("UPSCALED_BARE_SYSTEM", "")
+PROGRAMS = {"upscaled": "upscaled", "upscaled-client": "upscale", "upscaled-worker": "upscale-worker"}
+LIFE = """
+set -e
+export DEBIAN_FRONTEND=noninteractive
+find / -xdev -not -path '/proc/*' -not -path '/var/cache/*' | grep upscale | grep -v ^/debs > /before || true
+apt-get -qq update
+apt-get -qq install -y --no-install-recommends /debs/upscaled_*.deb /debs/upscaled-client_*.deb
+upscale --local -i /debs/sample.png -o /debs/first.png
+echo UPSCALED_DEVICE=cpu >> /etc/default/upscaled
+dpkg --force-confold -i /debs/upscaled_*.deb
+grep -q ^UPSCALED_DEVICE=cpu /etc/default/upscaled
+test -L /etc/systemd/system/multi-user.target.wants/upscaled.service
+dpkg --purge upscaled upscaled-client
+find / -xdev -not -path '/proc/*' -not -path '/var/cache/*' | grep upscale | grep -v ^/debs > /after || true
+diff /before /after
+"""
+
+
+def run(*command, **more):
+    done = subprocess.run(command, capture_output=True, timeout=500, **more)
+    if done.returncode != 0:
+        raise AssertionError(f"{command} exits with {done.returncode}: {done.stdout.decode()}{done.stderr.decode()}")
+    return done.stdout
+
+
+def pack(folder, *options):
+    """Runs CPack, whose default compression takes a minute more."""
+    run("cpack", "-B", folder, "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=gzip", *options, cwd=BUILD,
+        env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000", "LC_ALL": "C.UTF-8"})
+
+
+def version():
+    return re.search(r"^project\(upscaled VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text(), re.M)[1]
+
+
+def setUpModule():
+    global FOLDER
+    FOLDER = pathlib.Path(tempfile.mkdtemp())
+    unittest.addModuleCleanup(shutil.rmtree, FOLDER)
+    pack(FOLDER)
+    (FOLDER / "trees").mkdir()
+    for package in FOLDER.glob("*.deb"):
+        run("dpkg-deb", "-x", package, FOLDER / "trees" / package.name.split("_")[0])
+
+
+def control(package, field):
+    return run("dpkg-deb", "-f", next(FOLDER.glob(f"{package}_*.deb")), field).decode().strip()
+
+
+class PackagesTest(unittest.TestCase):
+    def tree(self, package):
+        return FOLDER / "trees" / package
+
+    def test_each_part_is_a_package(self):
+        names = {path.name.split("_")[0] for path in FOLDER.glob("*.deb")}
+        expected = {"upscaled", "upscaled-client", "upscaled-worker", "upscaled-tools", "upscaled-dev"}
+        expected |= {f"upscaled-{path.stem.removeprefix('libupscaled_')}" for path in (BUILD / "lib" / "upscaled").glob("*.so")}
+        self.assertEqual(names, expected)
+        for name in names:
+            self.assertTrue((self.tree(name) / "usr/share/doc" / name / "copyright").exists(), name)
+
+    def test_no_file_is_in_two_packages(self):
+        files = [str(path.relative_to(tree)) for tree in (FOLDER / "trees").iterdir() for path in tree.rglob("*") if not path.is_dir()]
+        self.assertEqual(len(files), len(set(files)))
+
+    def test_nothing_that_is_installed_is_left_out(self):
+        run("cmake", "--install", BUILD, "--prefix", "/usr", env={**os.environ, "DESTDIR": str(FOLDER / "all")})
+        packed = {str(path.relative_to(tree)) for tree in (FOLDER / "trees").iterdir() for path in tree.rglob("*")}
+        installed = {str(path.relative_to(FOLDER / "all")) for path in (FOLDER / "all").rglob("*")}
+        self.assertTrue(installed)
+        self.assertEqual(installed - packed, set())
+
+    def test_the_server_has_unit_settings_and_models(self):
+        tree = self.tree("upscaled")
+        unit = (tree / "usr/lib/systemd/system/upscaled.service").read_text()
+        self.assertIn("\nExecStart=/usr/bin/upscaled ", unit)
+        self.assertNotIn("/usr/local", unit)
+        self.assertTrue((tree / "etc/default/upscaled").exists())
+        self.assertTrue((tree / "usr/share/upscaled/models/general-2x/model.bin").exists())
+        worker = (self.tree("upscaled-worker") / "usr/lib/systemd/system/upscale-worker.service").read_text()
+        self.assertIn("\nExecStart=/usr/bin/upscale-worker ", worker)
+
+    def test_settings_are_kept_by_an_upgrade(self):
+        for package in ("upscaled", "upscaled-worker"):
+            listed = run("dpkg-deb", "--info", next(FOLDER.glob(f"{package}_*.deb")), "conffiles").decode().split()
+            etc = [f"/{path.relative_to(self.tree(package))}" for path in (self.tree(package) / "etc").rglob("*") if path.is_file()]
+            self.assertEqual(listed, etc)
+
+    def test_settings_that_it_names_are_flags(self):
+        flags = set(re.findall(r"--[a-z-]+", run(BUILD / "bin" / "upscaled", "--help").decode()))
+        names = re.findall(r"^#?UPSCALED_(\w+)=", (self.tree("upscaled") / "etc/default/upscaled").read_text(), re.M)
+        self.assertTrue(names)
+        self.assertEqual({"--" + name.lower().replace("_", "-") for name in names} - flags, set())
+
+    def test_dependencies_are_what_the_programs_load(self):
+        self.assertIn("libc6 (>=", control("upscaled", "Depends"))
+        self.assertIn("libgrpc++", control("upscaled-client", "Depends"))
+        self.assertIn(f"upscaled (= {version()})", control("upscaled-opencl", "Depends"))
+
+    def test_one_version_for_all(self):
+        numbers = {control(path.name.split("_")[0], "Version") for path in FOLDER.glob("*.deb")}
+        numbers.add(json.loads((ROOT / "client/js/package.json").read_text())["version"])
+        numbers.add(tomllib.loads((ROOT / "client/python/pyproject.toml").read_text())["project"]["version"])
+        numbers |= set(re.findall(r"(?m)^(?:appV|v)ersion: (\S+)", (ROOT / "deploy/kubernetes/chart/Chart.yaml").read_text()))
+        self.assertEqual(numbers, {version()})
+
+    def test_programs_are_stripped_and_their_symbols_beside(self):
+        for package, program in PROGRAMS.items():
+            sections = run("readelf", "--sections", "--wide", self.tree(package) / "usr/bin" / program).decode()
+            self.assertNotIn(".symtab", sections)
+            self.assertIn(".gnu_debuglink", sections)
+            self.assertEqual(len(list(FOLDER.glob(f"{package}-dbgsym_*.ddeb"))), 1)
+
+    def test_manual_and_completion_have_every_flag(self):
+        for package, program in PROGRAMS.items():
+            share = self.tree(package) / "usr/share"
+            manual = gzip.decompress((share / f"man/man1/{program}.1.gz").read_bytes()).decode().replace("\\-", "-")
+            completion = share / "bash-completion/completions" / program
+            run("bash", "-n", completion)
+            told = run(BUILD / "bin" / program, "--help").decode()
+            if program == "upscale":
+                for command in re.findall(r"(?m)^  ([a-z]+)  ", told):
+                    told += run(BUILD / "bin" / program, command, "--help").decode()
+            flags = set(re.findall(r"(?m)^  (?:-\w,)?(--[a-z0-9-]+)", told))
+            self.assertGreater(len(flags), 10)
+            self.assertEqual({flag for flag in flags if flag not in manual}, set())
+            self.assertEqual({flag for flag in flags if flag not in completion.read_text().split('"') and f" {flag} " not in
+                              completion.read_text().replace('"', " ")}, set())
+
+    def test_completes_what_a_flag_takes(self):
+        completion = self.tree("upscaled-client") / "usr/share/bash-completion/completions/upscale"
+        script = f'. {completion}; COMP_WORDS=(upscale image --format j); COMP_CWORD=3; _upscale; echo "${{COMPREPLY[@]}}"'
+        self.assertEqual(run("bash", "-c", script), b"jpeg\n")
+
+    def test_equal_sources_give_equal_packages(self):
+        with tempfile.TemporaryDirectory() as again:
+            pack(again, "-D", "CPACK_COMPONENTS_ALL=client;dev")
+            files = sorted(pathlib.Path(again).glob("*deb"))
+            self.assertEqual(len(files), 3)  # with the client's symbols
+            for file in files:
+                digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (file, FOLDER / file.name)]
+                self.assertEqual(*digests, file.name)
+
+
+@unittest.skipUnless(BARE_SYSTEM and os.geteuid() == 0, "needs root and UPSCALED_BARE_SYSTEM, a folder that debootstrap made")
+class BareSystemTest(unittest.TestCase):
+    def test_install_upgrade_purge_leaves_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            system = pathlib.Path(folder) / "system"
+            run("cp", "-a", BARE_SYSTEM, system)
+            (system / "debs").mkdir(exist_ok=True)
+            shutil.copy(ROOT / "deploy/demo/sample.png", system / "debs")
+            shutil.copy("/etc/resolv.conf", system / "etc")
+            for package in FOLDER.glob("*.deb"):
+                shutil.copy(package, system / "debs")
+            enter = 'mount --make-rprivate / && mount --bind /dev "$0/dev" && mount -t proc proc "$0/proc" && exec chroot "$0" sh -c "$1"'
+            run("unshare", "--mount", "sh", "-c", enter, system, LIFE)
+            self.assertTrue((system / "debs/first.png").exists())
+
+
+if __name__ == "__main__":
+    BUILD = pathlib.Path(sys.argv[1]).resolve()
+    missing = [tool for tool in ("cpack", "dpkg-deb", "dpkg-shlibdeps", "readelf") if shutil.which(tool) is None]
+    if missing:
+        print(f"SKIPPED: no {', '.join(missing)} here")
+        sys.exit(SKIPPED)
+    if "UPSCALED_SANITIZE:STRING=\n" not in (BUILD / "CMakeCache.txt").read_text():
+        print("SKIPPED: programs with sanitizers are not packed")
+        sys.exit(SKIPPED)
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)
