@@ -52,6 +52,7 @@ MAY_INCLUDE = {
     "engine/autotune": ["engine/base", "engine/model", CHOICE_INTERFACE, "engine/backends/reference/layers.h"],
     "engine/proof": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE, PROFILE_INTERFACE],
     "engine/pipeline": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE],
+    "engine/c_api": ["engine/base", "engine/model", "engine/pipeline", BACKEND_INTERFACE, "engine/backends/backend_list.h"],
     "engine/train": ["engine/base", "engine/image", "engine/model"] + ISA_CODE,
     "server/base": ["engine/base"],
     "server/config": ["engine/base", "engine/model/precision.h", "server/base", "server/admission/limits.h", "server/fetch/url_prefix.h",

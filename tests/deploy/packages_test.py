@@ -72,8 +72,9 @@ class PackagesTest(unittest.TestCase):
 
     def test_each_part_is_a_package(self):
         names = {path.name.split("_")[0] for path in FOLDER.glob("*.deb")}
-        expected = {"upscaled", "upscaled-client", "upscaled-worker", "upscaled-tools", "upscaled-dev"}
+        expected = {"upscaled", "upscaled-client", "upscaled-worker", "upscaled-tools", "libupscaled-dev"}
         expected |= {f"upscaled-{path.stem.removeprefix('libupscaled_')}" for path in (BUILD / "lib" / "upscaled").glob("*.so")}
+        expected |= {"libupscaled1"} if list((BUILD / "lib").rglob("libupscaled.so.1")) else set()
         self.assertEqual(names, expected)
         for name in names:
             self.assertTrue((self.tree(name) / "usr/share/doc" / name / "copyright").exists(), name)
