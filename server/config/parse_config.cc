@@ -102,7 +102,7 @@ struct Parser {
   ServerConfig config;
   std::string file;  // --config
   bool print_config = false, help_markdown = false;
-  CLI::App app{"Upscales images with neural networks, over gRPC.", "upscaled"};
+  CLI::App app{"Serves image upscaling with neural networks, over HTTP and gRPC.", "upscaled"};
   std::vector<Setting> settings;
 
   Parser() {

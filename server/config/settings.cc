@@ -232,12 +232,11 @@ class SettingList {
 
 void AddListening(SettingList& list, ServerConfig& config) {
   list.Group("Listening");
-  list.Address(
-      "listen",
-      "address of the gRPC service: HOST:PORT, where port 0 takes a free one, or unix:PATH, "
-      "a socket that the umask says who may connect to",
-      config.listen, /*may_be_off=*/false);
-  list.Address("http", "address of the service and of health over HTTP, or off", config.http,
+  list.Address("listen",
+               "address of the gRPC service: HOST:PORT (port 0 takes a free one), or unix:PATH, a "
+               "socket with permissions by the umask",
+               config.listen, /*may_be_off=*/false);
+  list.Address("http", "address of the service and of health checks over HTTP, or off", config.http,
                /*may_be_off=*/true);
   list.Choice("web", "on|off", "the page and the documentation on the HTTP port", config.web,
               SwitchName, {true, false});
@@ -246,8 +245,8 @@ void AddListening(SettingList& list, ServerConfig& config) {
                 "any; may be given several times (in the environment: separated by commas)",
                 config.cors_origins, ',', CheckOrigin);
   list.Repeated("trusted-proxies", "NETWORK",
-                "address or network (10.0.0.0/8) of proxies, or unix, whose X-Forwarded-For or "
-                "Forwarded names the clients that limits, fairness and logs count; may be given "
+                "address or network (10.0.0.0/8) of your proxies, or unix; their X-Forwarded-For "
+                "or Forwarded names the clients for limits, fairness and logs; may be given "
                 "several times (in the environment: separated by commas)",
                 config.trusted_proxies, ',',
                 [](const std::string& text) { return ParseAddressPrefix(text).status(); });
@@ -272,17 +271,17 @@ void AddListening(SettingList& list, ServerConfig& config) {
 
 void AddModels(SettingList& list, ServerConfig& config) {
   list.Repeated("model-repository", "DIR",
-                "directory with a folder for each model; may be given several times, earlier ones "
-                "win a name; the bundled models come last",
+                "directory with a folder for each model; may be given several times; if a name "
+                "repeats, the earlier one wins; the bundled models come last",
                 config.model_repositories, ':', CheckDirectory);
   list.Text("default-model", "NAME",
-            "model of requests that name none; empty: what the repositories call \"default\" "
-            "(aliases), else general-2x",
+            "model for requests without one; empty: the alias \"default\" of the repositories, "
+            "otherwise general-2x",
             config.default_model);
   list.Repeated("allow-licences", "LICENCE",
-                "licence of models that may be served, as their cards have it (CC0-1.0), or "
-                "unstated; may be given several times (in the environment: separated by commas); "
-                "without one, all are",
+                "serve only models with this licence in their cards (CC0-1.0), or unstated; may be "
+                "given several times (in the environment: separated by commas); if not given, all "
+                "models are served",
                 config.allowed_licences, ',', CheckNotEmpty);
 }
 
@@ -294,29 +293,27 @@ void AddDevices(SettingList& list, ServerConfig& config) {
                 config.devices, ',', CheckNotEmpty);
   list.Integer(
       "threads",
-      "threads that compute on the cpu; 0: one per physical core that the machine or container "
-      "offers",
+      "threads that compute on the cpu; 0: one per physical core of the machine or container",
       config.threads, 0, kMaxThreads);
   list.Text("cpu-isa", "NAME", "force an instruction set of the cpu; empty: the best",
             config.cpu_isa);
   list.Text("cache-folder", "DIR",
-            "folder for compiled OpenCL programs, of this user alone; empty: compile at every "
-            "start",
+            "folder for compiled OpenCL programs, writable only by this user; empty: compile at "
+            "every start",
             config.cache_folder);
   list.Choice("precision", "exact|fast",
-              "arithmetic of requests that name none; exact for models that have no other",
+              "arithmetic for requests without one; models without fast use exact",
               config.precision, PrecisionName, {Precision::kExact, Precision::kFast});
   list.Choice("tune", "off|load|fast|full",
-              "kernels and tiles as shipped, as --tune-file says, or measured when a model is "
-              "first loaded, for 0.05 s or for 0.5 s each kind of layer, and noted there; "
-              "replicas give the same bytes with the same table",
+              "kernels and tiles: as shipped (off), from --tune-file (load), or measured when a "
+              "model first loads and saved there, 0.05 s (fast) or 0.5 s (full) per kind of layer; "
+              "replicas with the same table give the same bytes",
               config.tune, TuneModeName,
               {TuneMode::kOff, TuneMode::kLoad, TuneMode::kFast, TuneMode::kFull});
-  list.Text(
-      "tune-file", "FILE",
-      "table of measured kernels and tiles, for --tune; kernel-proofs.json beside it tells which "
-      "new kernels have proven themselves",
-      config.tune_file);
+  list.Text("tune-file", "FILE",
+            "table of measured kernels and tiles, for --tune; kernel-proofs.json in the same "
+            "folder records which new kernels are proven",
+            config.tune_file);
 }
 
 void AddLimits(SettingList& list, Limits& limits) {
@@ -324,117 +321,122 @@ void AddLimits(SettingList& list, Limits& limits) {
   list.Pixels("max-source-pixels", "pixels of a source image", limits.max_source_pixels);
   list.Pixels("max-result-pixels", "pixels of a result", limits.max_result_pixels);
   list.Bytes("max-source-bytes", "bytes of an encoded source", limits.max_source_bytes);
-  list.Bytes("max-metadata-bytes", "bytes of a source before its pixels, and what they inflate to",
+  list.Bytes("max-metadata-bytes",
+             "bytes of a source before its pixels, and their size after inflating",
              limits.max_metadata_bytes, kMaxMetadataBytes);
   list.Integer("max-jpeg-scans", "scans of a progressive JPEG", limits.max_jpeg_scans, 1,
                kMaxJpegScans);
   list.Timeout("max-request-time",
-               "time that the networks of one request may take on idle devices, as forecast from "
-               "its image's header",
+               "refuse a request if its networks would take longer on idle devices, by the "
+               "forecast from its image's header",
                limits.max_request_time);
   list.Bytes("max-unary-bytes", "bytes of an encoded source in the unary call",
              limits.max_unary_bytes, kMaxUnaryBytes);
   list.Pixels("max-tile-pixels", "pixels of one raw tile", limits.max_tile_pixels, kMaxTilePixels);
-  list.Integer("max-concurrent-requests", "calls at a time; more are told to come back",
+  list.Integer("max-concurrent-requests",
+               "calls at a time; further calls are refused with a retry delay",
                limits.max_concurrent_requests, 1, kMaxRequests);
-  list.Integer("max-requests-per-address",
-               "calls at a time of one client address, whose share of --memory-budget is alike, "
-               "but a quarter at least; 0: "
-               "three quarters of --max-concurrent-requests; behind a proxy as many as that",
-               limits.max_requests_per_address, 0, kMaxRequests);
+  list.Integer(
+      "max-requests-per-address",
+      "calls at a time of one client address; it may reserve the same share of --memory-budget, at "
+      "least a quarter; 0: three quarters of --max-concurrent-requests; behind a proxy give the "
+      "value of --max-concurrent-requests",
+      limits.max_requests_per_address, 0, kMaxRequests);
   list.Pixels("max-queue-pixels",
-              "work admitted and not yet computed, as that of so many source pixels of general-2x; "
-              "pixels of other models weigh by their multiply-adds, and one request counts as a "
-              "quarter of it at most",
+              "work admitted and not yet computed, in source pixels of general-2x; pixels of other "
+              "models weigh by their multiply-adds; one request counts as at most a quarter",
               limits.max_queue_pixels, kMaxQueuePixels);
 }
 
 // Memory and disk, in the group of limits.
 void AddBudgets(SettingList& list, ServerConfig& config) {
-  list.Bytes("memory-budget", "memory that all requests may reserve", config.memory_budget_bytes)
+  list.Bytes("memory-budget",
+             "memory that all requests together may reserve; an image that alone needs more gets "
+             "413, one that finds it in use by others 429",
+             config.memory_budget_bytes)
       ->default_str("half of what the machine or container has");
   list.Bytes("weight-memory",
-             "memory that a device's networks take between requests; beyond that, those that no "
-             "request runs are dropped, the longest unused first, and loaded again when one asks",
+             "memory of a device's networks between requests; beyond it, unused networks are "
+             "dropped, the longest unused first, and loaded again on demand",
              config.weight_memory_bytes)
       ->default_str("a quarter of what the machine or container has");
   list.Choice("decode-sandbox", "auto|on|off",
-              "decode images in processes that reach neither files nor network; auto: where the "
-              "system offers that",
+              "decode images in processes without access to files or network; auto: if the system "
+              "supports it",
               config.decode_sandbox, SandboxModeName,
               {SandboxMode::kAuto, SandboxMode::kOn, SandboxMode::kOff});
-  list.Bytes(
-      "transport-memory",
-      "memory of gRPC's connections for messages on their way, beside --memory-budget; when it "
-      "is full, calls are ended",
-      config.transport_memory_bytes);
-  list.Bytes("output-ring-bytes", "encoded result that one call holds for a slow reader",
+  list.Bytes("transport-memory",
+             "memory of gRPC's connections for messages in transit, in addition to "
+             "--memory-budget; when it is full, calls are ended",
+             config.transport_memory_bytes);
+  list.Bytes("output-ring-bytes", "bytes of encoded result held per call for a slow reader",
              config.output_ring_bytes);
   list.Text("spool-dir", "DIR",
-            "folder for what clients of HTTP send faster than it is read, in files without names",
+            "folder for HTTP bodies that arrive faster than they are read, in files without names",
             config.spool_dir)
-      ->default_str("TMPDIR, else /var/tmp, else /tmp");
-  list.BytesOrNone("spool-bytes",
-                   "disk that all of that may take; 0: none, and clients have to wait, which "
-                   "browsers do not survive",
-                   config.spool_bytes);
+      ->default_str("TMPDIR, otherwise /var/tmp or /tmp");
+  list.BytesOrNone(
+      "spool-bytes",
+      "disk space for --spool-dir; 0: none, clients wait instead, but browsers can hang",
+      config.spool_bytes);
 }
 
 void AddResults(SettingList& list, ServerConfig& config) {
   list.Group("Results");
-  list.Text("result-cache", "DIR",
-            "directory that results are stored in, of this server alone; empty: none are stored",
-            config.result_cache);
+  list.Text(
+      "result-cache", "DIR",
+      "directory to store results in, used by this server only; empty: results are not stored",
+      config.result_cache);
   list.Bytes("result-cache-bytes",
-             "size of the stored results; the least recently used make room for new ones; larger "
-             "ones than a quarter of it are not stored",
+             "size of the stored results; the least recently used make room for new ones; a result "
+             "larger than a quarter of it is not stored",
              config.result_cache_bytes);
   list.Bytes("hold-source-bytes",
-             "encoded sources up to this size are received whole before they are computed, so that "
-             "equal requests are computed once; larger ones are computed as they come",
+             "receive encoded sources up to this size whole before computing, so that equal "
+             "requests are computed once; larger ones are computed as they arrive",
              config.hold_source_bytes, kMaxHeldBytes);
 }
 
 void AddJobs(SettingList& list, ServerConfig& config) {
   list.Group("Jobs");
   list.Text("job-queue", "DIR|URL",
-            "queue of the jobs that calls over HTTP ask for with Prefer: respond-async, and that "
-            "upscale-worker does: a folder, redis://HOST or nats://HOST, with --job-store; empty: "
-            "such calls are answered with their images",
+            "queue for HTTP calls with Prefer: respond-async, served by upscale-worker: a folder, "
+            "redis://HOST or nats://HOST, with --job-store; empty: such calls are answered with "
+            "their images",
             config.job_queue);
   list.Text("job-store", "DIR",
-            "folder for the sources and the results of jobs, which the workers see under the same "
-            "path",
+            "folder for sources and results of jobs; the workers need it under the same path",
             config.job_store);
   list.Bytes("job-store-bytes",
-             "size of that, about, half of which one tenant's may have; calls that ask for more "
-             "jobs are told to come back",
+             "approximate size of --job-store; one tenant may use half of it; when it is full, "
+             "calls for new jobs are refused with a retry delay",
              config.job_store_bytes);
-  list.Timeout("job-retention", "time for which the result of a job that has ended is kept there",
+  list.Timeout("job-retention", "time to keep the results of ended jobs in --job-store",
                config.job_retention);
 }
 
 void AddFetching(SettingList& list, ServerConfig& config) {
   list.Group("Sources by URL");
   list.Repeated("fetch-allow", "URL",
-                "beginning of URLs that the server fetches images from when a call over HTTP says "
-                "url=..., such as https://images.example.com/public/, or a host alone; https, "
-                "unless it says http://; from public addresses alone; may be given several times "
-                "(in the environment: separated by spaces); without one, nothing is fetched",
+                "fetch images for HTTP calls with url=... if the URL begins with this, such as "
+                "https://images.example.com/public/, or a host; https unless it says http://; only "
+                "from public addresses; may be given several times (in the environment: separated "
+                "by spaces); if not given, nothing is fetched",
                 config.fetch_allow, ' ', CheckUrlPrefix);
-  list.Repeated("fetch-allow-private", "URL",
-                "likewise, for hosts of your own: their addresses may be private or loopback ones",
-                config.fetch_allow_private, ' ', CheckUrlPrefix);
+  list.Repeated(
+      "fetch-allow-private", "URL",
+      "same as --fetch-allow, for your own hosts: their addresses may be private or loopback",
+      config.fetch_allow_private, ' ', CheckUrlPrefix);
   list.Timeout("fetch-timeout",
-               "give up a source that has not arrived after so much waiting for it, redirects "
-               "included",
+               "give up a source if waiting for it takes longer, redirects included",
                config.fetch_timeout);
-  list.Timeout("fetch-stall-timeout",
-               "give up a source whose host is not connected or sends less than 16 KiB in this "
-               "time, while it has to",
-               config.fetch_stall_timeout);
+  list.Timeout(
+      "fetch-stall-timeout",
+      "give up a source if its host does not connect, or sends less than 16 KiB, in this time",
+      config.fetch_stall_timeout);
   list.Text("fetch-ca", "FILE",
-            "PEM certificates of authorities to trust there; empty: the system's", config.fetch_ca);
+            "PEM certificates of authorities to trust when fetching; empty: the system's",
+            config.fetch_ca);
 }
 
 void AddTimeouts(SettingList& list, ServerConfig& config) {
@@ -442,15 +444,15 @@ void AddTimeouts(SettingList& list, ServerConfig& config) {
   list.Timeout("start-timeout",
                "time for a call's request, or the first message of a stream, to come",
                config.start_timeout);
-  list.Timeout(
-      "stall-timeout",
-      "end a call whose client sends or takes less than 16 KiB in this time, while it has to",
-      config.stall_timeout);
+  list.Timeout("stall-timeout",
+               "end a call if the server waits for its client, and the client sends or takes less "
+               "than 16 KiB in this time",
+               config.stall_timeout);
   list.Timeout("drain-timeout", "after SIGTERM, time for admitted calls to finish",
                config.drain_timeout);
   list.Delay("lame-duck-delay",
-             "after SIGTERM, time in which health and readiness already say no and new calls are "
-             "still served; --drain-timeout begins then",
+             "after SIGTERM, time to serve new calls while health and readiness already fail; then "
+             "--drain-timeout begins",
              config.lame_duck_delay);
 }
 
@@ -462,48 +464,47 @@ void AddLogging(SettingList& list, ServerConfig& config) {
               config.log_level, LogLevelName,
               {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError});
   list.Text("audit-log", "FILE",
-            "append a JSON line for each call that ends or is refused: who, from where, what, how "
-            "large, how it ended; SIGHUP opens the file anew; empty: none",
+            "append a JSON line for each ended or refused call: principal, address, method, sizes, "
+            "outcome; SIGHUP reopens the file; empty: no audit log",
             config.audit_log);
   list.Text("usage-db", "FILE",
-            "add up calls, work, bytes and refusals of each tenant and day in this file, for "
-            "\"upscale usage\"; empty: nowhere",
+            "add up calls, work, bytes and refusals per tenant and day in this file, for \"upscale "
+            "usage\"; empty: off",
             config.usage_db);
   list.Add(
       "trace-endpoint", "URL",
-      "send spans of calls to this collector of traces (OTLP over HTTP), such as "
-      "http://127.0.0.1:4318; empty: nowhere",
+      "send spans of calls to this trace collector (OTLP over HTTP), such as "
+      "http://127.0.0.1:4318; empty: off",
       config.trace_endpoint,
       [](const std::string& text) -> absl::StatusOr<std::string> {
         if (!text.empty()) RETURN_IF_ERROR(CheckHttpUrl(text));
         return text;
       },
       [](const std::string& text) { return text; });
-  list.Add(
-      "trace-ratio", "RATIO",
-      "part of the traces that begin here which are sent, from 0 to 1; callers decide on theirs "
-      "(traceparent)",
-      config.trace_ratio, ParseRatio, [](double ratio) { return absl::StrCat(ratio); });
+  list.Add("trace-ratio", "RATIO",
+           "share of the traces begun here to send, from 0 to 1; callers decide about their own "
+           "(traceparent)",
+           config.trace_ratio, ParseRatio, [](double ratio) { return absl::StrCat(ratio); });
 }
 
 void AddTls(SettingList& list, TlsConfig& tls) {
   list.Group("TLS");
   list.Text("tls-cert", "FILE", "PEM certificate chain; turns TLS on, with --tls-key", tls.cert);
   list.Text("tls-key", "FILE", "PEM private key of --tls-cert", tls.key);
-  list.Text("tls-client-ca", "FILE", "PEM certificates that clients must present one of",
+  list.Text("tls-client-ca", "FILE",
+            "PEM certificates of authorities; clients must present a certificate signed by one",
             tls.client_ca);
 }
 
 void AddIdentity(SettingList& list, ServerConfig& config) {
   list.Group("Callers");
-  list.Text(
-      "auth-keys", "FILE",
-      "JSON file of the callers that there are, by API keys (see \"upscaled keys new\"), names "
-      "of client certificates and issuers of tokens (JWT); read again when it changes",
-      config.auth_keys);
+  list.Text("auth-keys", "FILE",
+            "JSON file of principals, by API keys (see \"upscaled keys new\"), names of client "
+            "certificates and issuers of tokens (JWT); reloaded when it changes",
+            config.auth_keys);
   list.Switch("allow-anonymous",
-              "serve anybody although an address is reachable from other machines; without it and "
-              "without --auth-keys the server does not start there",
+              "serve every caller, even on addresses that other machines can reach; without it and "
+              "without --auth-keys the server does not start on such an address",
               config.allow_anonymous);
 }
 

@@ -429,7 +429,9 @@ std::string Server::WhyNotReady() const {
     return std::string(state.message());
   }
   if (quarantine_.working().empty()) return "no device works";
-  return grpc_->health().serving() ? "" : "not ready: it starts, or it drains";
+  if (grpc_->health().serving()) return "";
+  return grpc_->health().stopped() ? "draining: running calls finish, new ones are refused"
+                                   : "starting: the default model is not warm on every device yet";
 }
 
 void Server::StartLameDuck() {

@@ -121,6 +121,11 @@ bool HealthService::serving() const {
   return able_();
 }
 
+bool HealthService::stopped() const {
+  absl::MutexLock lock(&mutex_);
+  return state_ == State::kStopped;
+}
+
 size_t HealthService::watch_count() const {
   absl::MutexLock lock(&mutex_);
   return watchers_.size();

@@ -29,13 +29,15 @@ class HealthService {
 
   // From now on, unless Stop came first.
   void SetServing() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether the server finds itself able to take calls (see server/readiness); at first it does.
+  // Whether the server finds itself able to take calls (see server/lifecycle/readiness.h); at first it does.
   void SetReady(bool ready) ABSL_LOCKS_EXCLUDED(mutex_);
   // Tells clients that watch when `able` has changed its mind.
   void Refresh() ABSL_LOCKS_EXCLUDED(mutex_);
   // For good.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
   bool serving() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // True after Stop.
+  bool stopped() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Clients that watch.
   size_t watch_count() const ABSL_LOCKS_EXCLUDED(mutex_);
 
