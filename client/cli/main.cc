@@ -18,6 +18,7 @@
 #include "client/cli/load_command.h"
 #include "client/cli/ncnn_habits.h"
 #include "client/cli/submit_command.h"
+#include "client/cli/video_command.h"
 
 namespace upscaled::client {
 namespace {
@@ -46,6 +47,7 @@ int Main(int argc, char** argv) {
   app.footer(kFooter);
   int exit_code = kExitOk;
   AddImageCommand(app, exit_code);
+  AddVideoCommand(app, exit_code);
   AddSubmitCommand(app, exit_code);
   AddJobsCommand(app, exit_code);
   AddModelsCommand(app, exit_code);

@@ -1,0 +1,11 @@
+// `upscale video`.
+#pragma once
+
+#include "CLI/CLI.hpp"
+
+namespace upscaled::client {
+
+// Adds the command to `app`; `exit_code` is set when it was chosen and has run.
+void AddVideoCommand(CLI::App& app, int& exit_code);
+
+}  // namespace upscaled::client

@@ -1,0 +1,39 @@
+// A film's frames through a server, several at a time, in order.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <stop_token>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "client/image_io.h"
+#include "client/service.h"
+#include "client/video/frame_stream.h"
+
+namespace upscaled::client {
+
+struct FilmOptions {
+  v1::UpscaleOptions upscale;
+  FrameReaderOptions reader;
+  // Frames that are read and not yet written, at most: the memory of a film is these frames, their
+  // results and what a call takes. As many calls run at a time.
+  int frames_ahead = 4;
+  int64_t resume_at = 0;  // frames at the beginning that are read and left out
+};
+
+struct FilmProgress {
+  int64_t written = 0;
+  // Frames among them that equal the one before: its result was written again.
+  int64_t repeated = 0;
+};
+
+// Reads frames from `source`, has the service upscale each, and writes the results to `sink` in
+// order and in the source's kind. Whole frames are written, and after the first that fails none.
+// `on_progress` is called after each frame. Errors name the frame; CANCELLED when `stop` was
+// requested. `progress` is what was written, after an error, too.
+absl::Status UpscaleFilm(Service& service, const FilmOptions& options, ImageSource& source,
+                         ImageSink& sink, std::function<void(const FilmProgress&)> on_progress,
+                         FilmProgress& progress, std::stop_token stop);
+
+}  // namespace upscaled::client

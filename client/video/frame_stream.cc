@@ -1,0 +1,416 @@
+// Source: YUV4MPEG2 as mjpegtools' yuv4mpeg(5) and FFmpeg write it; Netpbm's ppm(5) and pgm(5).
+#include "client/video/frame_stream.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "engine/base/status_macros.h"
+#include "engine/image/codec.h"
+#include "engine/image/endian.h"
+#include "engine/image/memory_io.h"
+
+namespace upscaled::client {
+namespace {
+
+constexpr absl::string_view kY4mMagic = "YUV4MPEG2", kPngMagic = "\x89PNG\r\n\x1a\n";
+constexpr size_t kMaxHeaderBytes = 4096;
+constexpr int kMaxSidePx = 65535;
+// The last height that is taken for standard definition.
+constexpr int kLastBt601Height = 576;
+
+// Bytes of a source with a look ahead.
+class Bytes {
+ public:
+  Bytes(ImageSource& source, std::stop_token stop) : source_(source), stop_(std::move(stop)) {}
+
+  // Reads until `count` bytes wait or the source has ended.
+  absl::Status Await(size_t count) {
+    while (waiting_.size() < count && !ended_) {
+      std::array<char, size_t{256} << 10> part;
+      const size_t want = std::min(part.size(), count - waiting_.size());
+      ASSIGN_OR_RETURN(const size_t got, source_.Read(std::span(part).first(want), stop_));
+      ended_ = got == 0;
+      waiting_.append(part.data(), got);
+    }
+    return absl::OkStatus();
+  }
+  const std::string& waiting() const { return waiting_; }
+  // The first `count` bytes, which must wait.
+  std::string Take(size_t count) {
+    std::string taken = waiting_.substr(0, count);
+    waiting_.erase(0, count);
+    return taken;
+  }
+  // Up to and without the next newline; OUT_OF_RANGE where there is none.
+  absl::StatusOr<std::string> Line() {
+    size_t end;
+    while ((end = waiting_.find('\n')) == std::string::npos) {
+      if (ended_ || waiting_.size() > kMaxHeaderBytes) return absl::OutOfRangeError("no line end");
+      RETURN_IF_ERROR(Await(waiting_.size() + 1));
+    }
+    std::string line = Take(end + 1);
+    line.pop_back();
+    return line;
+  }
+
+ private:
+  ImageSource& source_;
+  const std::stop_token stop_;
+  std::string waiting_;
+  bool ended_ = false;
+};
+
+absl::Status CutShort(int64_t frame, size_t have, size_t want) {
+  return absl::InvalidArgumentError(absl::StrCat("the stream ends within frame ", frame, ", after ",
+                                                 have, " of its ", want, " bytes"));
+}
+
+// --- YUV4MPEG2 ---
+
+struct ChromaName {
+  const char* name;
+  Chroma chroma;
+  Siting siting;
+};
+constexpr ChromaName kChromaNames[] = {
+    {"420jpeg", Chroma::k420, Siting::kCenter},   {"420mpeg2", Chroma::k420, Siting::kLeft},
+    {"420paldv", Chroma::k420, Siting::kTopLeft}, {"420", Chroma::k420, Siting::kCenter},
+    {"422", Chroma::k422, Siting::kLeft},         {"444", Chroma::k444, Siting::kLeft},
+    {"mono", Chroma::kMono, Siting::kLeft},
+};
+
+absl::Status ReadChroma(absl::string_view tag, YuvFormat& yuv) {
+  for (const ChromaName& known : kChromaNames) {
+    absl::string_view depth = tag;
+    if (!absl::ConsumePrefix(&depth, known.name)) continue;
+    yuv.chroma = known.chroma;
+    yuv.siting = known.siting;
+    yuv.depth = 8;
+    if (depth.empty()) return absl::OkStatus();
+    // 420p10, mono10. FFmpeg's samples of more than 8 bits are beside the left column.
+    if (yuv.chroma != Chroma::kMono && !absl::ConsumePrefix(&depth, "p")) continue;
+    if (absl::SimpleAtoi(depth, &yuv.depth) && yuv.depth > 8 && yuv.depth <= 16) {
+      yuv.siting = Siting::kLeft;
+      return absl::OkStatus();
+    }
+  }
+  return absl::UnimplementedError(
+      absl::StrCat("the film's samples are C", tag,
+                   "; 420, 422, 444 and mono of 8 to 16 bits are read (ffmpeg -pix_fmt yuv420p)"));
+}
+
+absl::Status ReadTag(absl::string_view tag, FilmFormat& format) {
+  const absl::string_view value = tag.substr(1);
+  switch (tag[0]) {
+    case 'W':
+    case 'H': {
+      int& side = tag[0] == 'W' ? format.yuv.size.width : format.yuv.size.height;
+      if (absl::SimpleAtoi(value, &side) && side > 0 && side <= kMaxSidePx) return absl::OkStatus();
+      return absl::InvalidArgumentError(
+          absl::StrCat("the film's header says ", tag, "; a side has 1..", kMaxSidePx, " px"));
+    }
+    case 'I':
+      if (value == "p" || value == "?") break;
+      return absl::UnimplementedError(absl::StrCat("the film is interlaced (", tag,
+                                                   "); deinterlace it first (ffmpeg -vf bwdif)"));
+    case 'C':
+      return ReadChroma(value, format.yuv);
+    case 'X':
+      if (value == "COLORRANGE=FULL") format.yuv.full_range = true;
+      if (absl::StartsWith(value, "COLORRANGE=") || absl::StartsWith(value, "YSCSS=")) {
+        return absl::OkStatus();  // said anew
+      }
+      break;
+    default:
+      break;
+  }
+  absl::StrAppend(&format.y4m_tags, " ", tag);
+  return absl::OkStatus();
+}
+
+class Y4mReader final : public FrameReader {
+ public:
+  explicit Y4mReader(Bytes bytes) : bytes_(std::move(bytes)) {}
+
+  absl::Status Start(const FrameReaderOptions& options) {
+    format_.kind = FrameKind::kY4m;
+    const absl::StatusOr<std::string> line = bytes_.Line();
+    if (absl::IsOutOfRange(line.status())) {
+      return absl::InvalidArgumentError("the header of YUV4MPEG2 has no end");
+    }
+    RETURN_IF_ERROR(line.status());
+    YuvFormat& yuv = format_.yuv;
+    yuv.siting = Siting::kCenter;  // of 420jpeg, which is meant without a tag
+    const std::vector<absl::string_view> tags =
+        absl::StrSplit(absl::StripPrefix(*line, kY4mMagic), ' ', absl::SkipEmpty());
+    for (const absl::string_view tag : tags) RETURN_IF_ERROR(ReadTag(tag, format_));
+    if (yuv.size.width == 0 || yuv.size.height == 0) {
+      return absl::InvalidArgumentError("the header of YUV4MPEG2 says no size (W and H)");
+    }
+    yuv.matrix = options.matrix.value_or(yuv.size.height <= kLastBt601Height ? Matrix::kBt601
+                                                                             : Matrix::kBt709);
+    yuv.full_range = options.full_range.value_or(yuv.full_range);
+    if (yuv.frame_bytes() <= kMaxFrameBytes) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("a frame has ", yuv.frame_bytes(), " bytes; the limit is ", kMaxFrameBytes));
+  }
+
+  absl::StatusOr<std::optional<std::string>> Next() override {
+    RETURN_IF_ERROR(bytes_.Await(1));
+    if (bytes_.waiting().empty()) return std::nullopt;
+    const absl::StatusOr<std::string> line = bytes_.Line();
+    if (line.ok() ? !absl::StartsWith(*line, "FRAME") : absl::IsOutOfRange(line.status())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("frame ", frame_, " does not begin with the line FRAME"));
+    }
+    RETURN_IF_ERROR(line.status());
+    const size_t want = format_.yuv.frame_bytes();
+    RETURN_IF_ERROR(bytes_.Await(want));
+    if (bytes_.waiting().size() < want) return CutShort(frame_, bytes_.waiting().size(), want);
+    ++frame_;
+    return bytes_.Take(want);
+  }
+
+ private:
+  Bytes bytes_;
+  int64_t frame_ = 0;
+};
+
+std::string ChromaTag(const YuvFormat& yuv) {
+  constexpr const char* kNames[] = {"mono", "420", "422", "444"};
+  std::string tag = kNames[static_cast<size_t>(yuv.chroma)];
+  const bool is_mono = yuv.chroma == Chroma::kMono;
+  if (yuv.depth > 8) return absl::StrCat(tag, is_mono ? "" : "p", yuv.depth);
+  constexpr const char* kSitings[] = {"mpeg2", "jpeg", "paldv"};
+  return yuv.chroma == Chroma::k420 ? tag + kSitings[static_cast<size_t>(yuv.siting)] : tag;
+}
+
+// --- PNG and Netpbm ---
+
+// The bytes of the PNG at the beginning of `bytes`, up to the end of its IEND; 0: more are needed.
+size_t PngBytes(const std::string& bytes) {
+  size_t at = kPngMagic.size();
+  while (at + 8 <= bytes.size()) {
+    const std::span<const uint8_t> chunk = AsBytes(std::string_view(bytes).substr(at));
+    const size_t length = LoadBe32(chunk.data());
+    const bool is_last = std::memcmp(&bytes[at + 4], "IEND", 4) == 0;
+    at += 12 + length;
+    if (is_last) return at;
+  }
+  return 0;
+}
+
+// The header of a binary PPM or PGM.
+struct Netpbm {
+  ImageSpec spec;
+  int most = 0;
+  size_t header_bytes = 0;
+};
+
+// nullopt: more bytes are needed.
+absl::StatusOr<std::optional<Netpbm>> ParseNetpbm(absl::string_view bytes) {
+  std::array<int, 3> numbers = {};
+  size_t at = 2;
+  for (int& number : numbers) {
+    while (at < bytes.size() && (absl::ascii_isspace(bytes[at]) || bytes[at] == '#')) {
+      if (bytes[at] == '#') at = std::min(bytes.find('\n', at), bytes.size());
+      if (at < bytes.size()) ++at;
+    }
+    const size_t begin = at;
+    while (at < bytes.size() && absl::ascii_isdigit(bytes[at])) ++at;
+    if (at == bytes.size() && at < kMaxHeaderBytes) return std::nullopt;
+    if (!absl::SimpleAtoi(bytes.substr(begin, at - begin), &number) || number < 1 ||
+        number > kMaxSidePx) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a header of PPM has a number that is not in 1..", kMaxSidePx));
+    }
+  }
+  if (!absl::ascii_isspace(bytes[at]))
+    return absl::InvalidArgumentError("a header of PPM is wrong");
+  const SampleType type = numbers[2] > 255 ? SampleType::kU16 : SampleType::kU8;
+  return Netpbm{.spec = {numbers[0], numbers[1], bytes[1] == '6' ? kRgbChannels : 1, type},
+                .most = numbers[2],
+                .header_bytes = at + 1};
+}
+
+size_t FrameBytes(const Netpbm& header) {
+  return header.header_bytes + header.spec.row_bytes() * static_cast<size_t>(header.spec.height_px);
+}
+
+// Files put together: of each, its beginning tells its end.
+class FileReader final : public FrameReader {
+ public:
+  FileReader(Bytes bytes, FrameKind kind) : bytes_(std::move(bytes)) { format_.kind = kind; }
+
+  absl::StatusOr<std::optional<std::string>> Next() override {
+    RETURN_IF_ERROR(bytes_.Await(kPngMagic.size()));
+    if (bytes_.waiting().empty()) return std::nullopt;
+    ASSIGN_OR_RETURN(const size_t bytes, AwaitFrame());
+    ++frame_;
+    return bytes_.Take(bytes);
+  }
+
+ private:
+  // How many bytes the next frame has, all of which wait.
+  absl::StatusOr<size_t> AwaitFrame() {
+    for (size_t want = 64; want <= kMaxFrameBytes;) {
+      RETURN_IF_ERROR(bytes_.Await(want));
+      ASSIGN_OR_RETURN(const size_t bytes, BytesOfFrame());
+      const size_t have = bytes_.waiting().size();
+      if (bytes != 0 && bytes <= have) return bytes;
+      if (have < want) return CutShort(frame_, have, std::max(bytes, want));
+      want = bytes != 0 ? bytes : 2 * want;
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("frame ", frame_, " has more than ", kMaxFrameBytes, " bytes"));
+  }
+
+  // 0: not known yet.
+  absl::StatusOr<size_t> BytesOfFrame() const {
+    const std::string& waiting = bytes_.waiting();
+    const bool is_png = format_.kind == FrameKind::kPng;
+    if (is_png ? !absl::StartsWith(waiting, kPngMagic)
+               : !absl::StartsWith(waiting, "P6") && !absl::StartsWith(waiting, "P5")) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("frame ", frame_, " is no ", is_png ? "PNG" : "PPM", ", as the first is"));
+    }
+    if (is_png) return PngBytes(waiting);
+    ASSIGN_OR_RETURN(const auto header, ParseNetpbm(waiting));
+    return header.has_value() ? FrameBytes(*header) : 0;
+  }
+
+  Bytes bytes_;
+  int64_t frame_ = 0;
+};
+
+// --- Pictures ---
+
+absl::StatusOr<std::string> EncodePng(ImageView image) {
+  StringSink sink;
+  ASSIGN_OR_RETURN(const auto encoder,
+                   CreateImageEncoder({.format = ImageFormat::kPng, .compression = 0}, image.spec,
+                                      ImageMetadata(), sink));
+  RETURN_IF_ERROR(encoder->WriteRows(image));
+  RETURN_IF_ERROR(encoder->Finish());
+  return sink.Take();
+}
+
+absl::StatusOr<Image> DecodePng(const std::string& png) {
+  upscaled::MemorySource source(png);
+  ASSIGN_OR_RETURN(const auto decoder,
+                   OpenImageDecoder(source, {.max_pixels = FrameReader::kMaxFrameBytes}));
+  Image image(decoder->spec());
+  RETURN_IF_ERROR(decoder->ReadRows(image.mutable_view()));
+  return image;
+}
+
+// Netpbm's samples of 16 bits are in big-endian order; all are of 0..`most`.
+absl::StatusOr<Image> DecodeNetpbm(const std::string& bytes) {
+  ASSIGN_OR_RETURN(const auto header, ParseNetpbm(bytes));
+  Image image(header->spec);
+  const bool is_wide = header->spec.type == SampleType::kU16;
+  const auto most = static_cast<unsigned>(header->most), all = is_wide ? 65535u : 255u;
+  const std::span<const uint8_t> from = AsBytes(bytes).subspan(header->header_bytes, image.bytes());
+  uint8_t* const to = image.mutable_view().data;
+  for (size_t i = 0; i < from.size(); i += is_wide ? 2 : 1) {
+    const unsigned value = std::min<unsigned>(is_wide ? LoadBe16(&from[i]) : from[i], most);
+    const unsigned scaled = (value * all + most / 2) / most;
+    if (is_wide) {
+      const auto sample = static_cast<uint16_t>(scaled);
+      std::memcpy(to + i, &sample, sizeof sample);
+    } else {
+      to[i] = static_cast<uint8_t>(scaled);
+    }
+  }
+  return image;
+}
+
+// PPM of colours, PGM of gray; alpha is dropped.
+std::string EncodeNetpbm(ImageView image) {
+  const ImageSpec& spec = image.spec;
+  const bool is_wide = spec.type == SampleType::kU16;
+  const int channels = spec.channels >= kRgbChannels ? kRgbChannels : 1;
+  std::string bytes = absl::StrCat(channels == 1 ? "P5" : "P6", "\n", spec.width_px, " ",
+                                   spec.height_px, "\n", is_wide ? 65535 : 255, "\n");
+  for (int y = 0; y < spec.height_px; ++y) {
+    for (int x = 0; x < spec.width_px; ++x) {
+      for (int c = 0; c < channels; ++c) {
+        const int at = x * spec.channels + c;
+        if (is_wide) {
+          const uint16_t sample = image.row_as<uint16_t>(y)[at];
+          bytes.push_back(static_cast<char>(sample >> 8));
+          bytes.push_back(static_cast<char>(sample & 0xFF));
+        } else {
+          bytes.push_back(static_cast<char>(image.row(y)[at]));
+        }
+      }
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<FrameReader>> FrameReader::Open(ImageSource& source,
+                                                               const FrameReaderOptions& options,
+                                                               std::stop_token stop) {
+  Bytes bytes(source, std::move(stop));
+  RETURN_IF_ERROR(bytes.Await(kY4mMagic.size()));
+  const std::string& begin = bytes.waiting();
+  if (begin.empty()) return absl::InvalidArgumentError("the stream has no frames");
+  if (absl::StartsWith(begin, kY4mMagic)) {
+    auto reader = std::make_unique<Y4mReader>(std::move(bytes));
+    RETURN_IF_ERROR(reader->Start(options));
+    return reader;
+  }
+  const bool is_png = absl::StartsWith(begin, kPngMagic);
+  if (is_png || absl::StartsWith(begin, "P6") || absl::StartsWith(begin, "P5")) {
+    return std::make_unique<FileReader>(std::move(bytes),
+                                        is_png ? FrameKind::kPng : FrameKind::kPpm);
+  }
+  return absl::InvalidArgumentError(
+      "the stream is no film that is read: pipe YUV4MPEG2 (ffmpeg -f yuv4mpegpipe) or PNG or PPM "
+      "files (ffmpeg -f image2pipe -c:v png) into it");
+}
+
+absl::StatusOr<std::string> FrameToPng(std::string frame, const FilmFormat& format) {
+  switch (format.kind) {
+    case FrameKind::kPng:
+      break;
+    case FrameKind::kPpm: {
+      ASSIGN_OR_RETURN(const Image image, DecodeNetpbm(frame));
+      return EncodePng(image.view());
+    }
+    case FrameKind::kY4m:
+      return EncodePng(YuvToRgb(AsBytes(frame), format.yuv).view());
+  }
+  return frame;
+}
+
+std::string FilmHeader(const FilmFormat& format) {
+  if (format.kind != FrameKind::kY4m) return "";
+  const YuvFormat& yuv = format.yuv;
+  return absl::StrCat(kY4mMagic, " W", yuv.size.width, " H", yuv.size.height, format.y4m_tags, " C",
+                      ChromaTag(yuv), " XCOLORRANGE=", yuv.full_range ? "FULL" : "LIMITED", "\n");
+}
+
+absl::StatusOr<FrameResult> FrameFromPng(std::string png, const FilmFormat& source) {
+  if (source.kind == FrameKind::kPng) return FrameResult{.bytes = std::move(png)};
+  ASSIGN_OR_RETURN(const Image image, DecodePng(png));
+  const Size size = image.spec().size();
+  if (source.kind == FrameKind::kPpm) return FrameResult{size, EncodeNetpbm(image.view())};
+  YuvFormat yuv = source.yuv;
+  yuv.size = size;
+  return FrameResult{size, absl::StrCat("FRAME\n", RgbToYuv(image.view(), yuv))};
+}
+
+}  // namespace upscaled::client

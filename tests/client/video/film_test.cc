@@ -1,0 +1,187 @@
+#include "client/video/film.h"
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "client/image_io.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace upscaled::client {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Gives every image back, after what `on_call` does.
+class EchoService final : public Service {
+ public:
+  std::function<absl::Status(int call, std::stop_token stop)> on_call = [](int, std::stop_token) {
+    return absl::OkStatus();
+  };
+
+  absl::StatusOr<ImageResult> UpscaleImage(const ImageRequest& request, ImageSource& source,
+                                           ImageSink& sink, ImageObserver&,
+                                           std::stop_token stop) override {
+    EXPECT_EQ(request.options.format(), v1::IMAGE_FORMAT_PNG);
+    std::vector<char> buffer(size_t{1} << 20);
+    const auto bytes = source.Read(buffer, stop);
+    const int running = ++running_;
+    {
+      absl::MutexLock lock(&mutex_);
+      most_ = std::max(most_, running);
+    }
+    const absl::Status status = on_call(calls_++, stop);
+    --running_;
+    if (!status.ok()) return status;
+    const absl::Status written = sink.Write({buffer.data(), *bytes});
+    if (!written.ok()) return written;
+    return ImageResult();
+  }
+  absl::StatusOr<v1::ListModelsResponse> ListModels(std::stop_token) override {
+    return absl::UnimplementedError("");
+  }
+  absl::StatusOr<v1::GetServerInfoResponse> ServerInfo(std::stop_token) override {
+    return absl::UnimplementedError("");
+  }
+  absl::StatusOr<grpc::health::v1::HealthCheckResponse::ServingStatus> CheckHealth(
+      const std::string&, std::stop_token) override {
+    return absl::UnimplementedError("");
+  }
+
+  int calls() const { return calls_; }
+  int most() const {
+    absl::MutexLock lock(&mutex_);
+    return most_;
+  }
+
+ private:
+  std::atomic<int> calls_ = 0, running_ = 0;
+  mutable absl::Mutex mutex_;
+  int most_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+// Gray of full range, so that frames come back as they are.
+std::string FilmOf(const std::string& values) {
+  std::string film = "YUV4MPEG2 W4 H4 F24:1 Cmono XCOLORRANGE=FULL\n";
+  for (const char value : values) absl::StrAppend(&film, "FRAME\n", std::string(16, value));
+  return film;
+}
+
+class FilmTest : public ::testing::Test {
+ protected:
+  absl::Status Run(const std::string& film, std::stop_token stop = {}) {
+    MemorySource source(film);
+    return UpscaleFilm(
+        service_, options_, source, sink_, [](const FilmProgress&) {}, progress_, std::move(stop));
+  }
+
+  EchoService service_;
+  FilmOptions options_;
+  MemorySink sink_;
+  FilmProgress progress_;
+};
+
+TEST_F(FilmTest, FramesComeInOrderHoweverTheyEnd) {
+  const std::string film = FilmOf("abcdefghijklmnopqrstuvwxyz");
+  service_.on_call = [](int call, std::stop_token) {
+    if (call % 3 == 0) absl::SleepFor(absl::Milliseconds(3));
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(Run(film).ok());
+  EXPECT_EQ(sink_.bytes(), film);
+  EXPECT_EQ(progress_.written, 26);
+  EXPECT_LE(service_.most(), options_.frames_ahead);
+}
+
+TEST_F(FilmTest, NoMoreFramesAreReadThanTheWindowHolds) {
+  options_.frames_ahead = 2;
+  absl::Notification blocked, go;
+  service_.on_call = [&](int call, std::stop_token) {
+    if (call == 1) blocked.Notify();
+    go.WaitForNotification();
+    return absl::OkStatus();
+  };
+  const std::string film = FilmOf("abcdef");
+  MemorySource source(film);
+  std::jthread run([&] {
+    EXPECT_TRUE(
+        UpscaleFilm(service_, options_, source, sink_, [](const FilmProgress&) {}, progress_, {})
+            .ok());
+  });
+  blocked.WaitForNotification();
+  EXPECT_EQ(service_.calls(), 2);
+  go.Notify();
+  run.join();
+  EXPECT_EQ(service_.most(), 2);
+  EXPECT_EQ(sink_.bytes(), film);
+}
+
+TEST_F(FilmTest, AFrameEqualToTheOneBeforeIsNotComputed) {
+  const std::string film = FilmOf("aaaabbabb");
+  ASSERT_TRUE(Run(film).ok());
+  EXPECT_EQ(sink_.bytes(), film);
+  EXPECT_EQ(service_.calls(), 4);
+  EXPECT_EQ(progress_.repeated, 5);
+}
+
+TEST_F(FilmTest, AFailedFrameEndsTheFilmBehindWholeFrames) {
+  service_.on_call = [](int call, std::stop_token) {
+    return call == 3 ? absl::ResourceExhaustedError("full") : absl::OkStatus();
+  };
+  options_.frames_ahead = 1;
+  const absl::Status status = Run(FilmOf("abcdef"));
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_EQ(status.message(), "frame 3: full");
+  EXPECT_EQ(sink_.bytes(), FilmOf("abc"));
+  EXPECT_EQ(progress_.written, 3);
+}
+
+TEST_F(FilmTest, ACutFilmGivesItsWholeFrames) {
+  const std::string film = FilmOf("abcd");
+  const absl::Status status = Run(film.substr(0, film.size() - 5));
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("within frame 3"));
+  EXPECT_EQ(sink_.bytes(), FilmOf("abc"));
+}
+
+TEST_F(FilmTest, GoesOnWhereAnotherRunEnded) {
+  options_.resume_at = 2;
+  ASSERT_TRUE(Run(FilmOf("aabbc")).ok());
+  EXPECT_EQ(sink_.bytes(), FilmOf("bbc"));
+  EXPECT_EQ(service_.calls(), 2);
+}
+
+TEST_F(FilmTest, StopEndsCallsAndReading) {
+  std::stop_source stop;
+  service_.on_call = [&](int call, std::stop_token stopped) {
+    if (call < 2) return absl::OkStatus();
+    stop.request_stop();
+    EXPECT_TRUE(stopped.stop_requested());
+    return absl::CancelledError("");
+  };
+  options_.frames_ahead = 1;
+  EXPECT_TRUE(absl::IsCancelled(Run(FilmOf("abcdef"), stop.get_token())));
+  const std::string written = sink_.bytes();
+  EXPECT_TRUE(written.empty() || written == FilmOf("a") || written == FilmOf("ab")) << written;
+}
+
+TEST_F(FilmTest, FramesOfPngKeepTheirOwnSizes) {
+  const FilmFormat ppm{.kind = FrameKind::kPpm};
+  const std::string film = *FrameToPng("P5 1 1 255\na", ppm) + *FrameToPng("P6 1 1 255\nabc", ppm);
+  ASSERT_TRUE(Run(film).ok());
+  EXPECT_EQ(sink_.bytes(), film);
+}
+
+}  // namespace
+}  // namespace upscaled::client

@@ -1,0 +1,186 @@
+#include "client/video/frame_stream.h"
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/image_io.h"
+#include "engine/image/memory_io.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace upscaled::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+struct Film {
+  absl::Status status;
+  FilmFormat format;
+  std::vector<std::string> frames;
+};
+
+Film Read(const std::string& bytes, const FrameReaderOptions& options = {}) {
+  client::MemorySource source(bytes);
+  Film film;
+  const auto reader = FrameReader::Open(source, options, {});
+  film.status = reader.status();
+  if (!reader.ok()) return film;
+  film.format = (*reader)->format();
+  while (true) {
+    auto frame = (*reader)->Next();
+    film.status = frame.status();
+    if (!frame.ok() || !frame->has_value()) return film;
+    film.frames.push_back(**std::move(frame));
+  }
+}
+
+std::string Y4m(const std::string& tags, size_t frame_bytes, int frames) {
+  std::string film = absl::StrCat("YUV4MPEG2 ", tags, "\n");
+  for (int i = 0; i < frames; ++i)
+    absl::StrAppend(&film, "FRAME\n", std::string(frame_bytes, static_cast<char>('a' + i)));
+  return film;
+}
+
+TEST(Y4mTest, FramesComeOneByOne) {
+  const Film film = Read(Y4m("W3 H3 F24:1 Ip A1:1 C420jpeg XYSCSS=420JPEG", 17, 3));
+  ASSERT_TRUE(film.status.ok()) << film.status;
+  EXPECT_THAT(film.frames,
+              ElementsAre(std::string(17, 'a'), std::string(17, 'b'), std::string(17, 'c')));
+  EXPECT_EQ(film.format.yuv.size, (Size{3, 3}));
+  EXPECT_EQ(film.format.y4m_tags, " F24:1 Ip A1:1");
+}
+
+TEST(Y4mTest, KnowsSamples) {
+  struct Case {
+    const char* tag;
+    Chroma chroma;
+    Siting siting;
+    int depth;
+    size_t bytes;  // of 4x4
+  };
+  for (const Case& c : {Case{"", Chroma::k420, Siting::kCenter, 8, 24},
+                        {" C420", Chroma::k420, Siting::kCenter, 8, 24},
+                        {" C420jpeg", Chroma::k420, Siting::kCenter, 8, 24},
+                        {" C420mpeg2", Chroma::k420, Siting::kLeft, 8, 24},
+                        {" C420paldv", Chroma::k420, Siting::kTopLeft, 8, 24},
+                        {" C422", Chroma::k422, Siting::kLeft, 8, 32},
+                        {" C444", Chroma::k444, Siting::kLeft, 8, 48},
+                        {" Cmono", Chroma::kMono, Siting::kLeft, 8, 16},
+                        {" C420p10", Chroma::k420, Siting::kLeft, 10, 48},
+                        {" C422p12", Chroma::k422, Siting::kLeft, 12, 64},
+                        {" C444p16", Chroma::k444, Siting::kLeft, 16, 96},
+                        {" Cmono10", Chroma::kMono, Siting::kLeft, 10, 32}}) {
+    const Film film = Read(Y4m(absl::StrCat("W4 H4", c.tag), c.bytes, 2));
+    ASSERT_TRUE(film.status.ok()) << c.tag << film.status;
+    EXPECT_EQ(film.frames.size(), 2u) << c.tag;
+    EXPECT_EQ(film.format.yuv.chroma, c.chroma) << c.tag;
+    EXPECT_EQ(film.format.yuv.siting, c.siting) << c.tag;
+    EXPECT_EQ(film.format.yuv.depth, c.depth) << c.tag;
+    // A header that is written is read as the same.
+    const Film again = Read(FilmHeader(film.format));
+    EXPECT_EQ(again.format.yuv.chroma, c.chroma) << c.tag;
+    EXPECT_EQ(again.format.yuv.siting, c.siting) << c.tag;
+    EXPECT_EQ(again.format.yuv.depth, c.depth) << c.tag;
+  }
+}
+
+TEST(Y4mTest, RefusesByName) {
+  for (const char* tag : {"It", "Ib", "Im"}) {
+    const Film film = Read(Y4m(absl::StrCat("W4 H4 ", tag), 24, 1));
+    EXPECT_TRUE(absl::IsUnimplemented(film.status)) << tag;
+    EXPECT_THAT(std::string(film.status.message()), HasSubstr("interlaced"));
+  }
+  for (const char* tag :
+       {"C411", "C440", "C444alpha", "C420p8", "C420p17", "Cmono7", "C", "C420x"}) {
+    const Film film = Read(Y4m(absl::StrCat("W4 H4 ", tag), 24, 1));
+    EXPECT_TRUE(absl::IsUnimplemented(film.status)) << tag;
+    EXPECT_THAT(std::string(film.status.message()), HasSubstr(tag));
+  }
+  for (const char* tags :
+       {"W4", "H4", "W0 H4", "W4 H-1", "W4 H65536", "Wx H4", "W65535 H65535 C444p16"})
+    EXPECT_TRUE(absl::IsInvalidArgument(Read(Y4m(tags, 24, 1)).status)) << tags;
+}
+
+TEST(Y4mTest, RangeAndMatrix) {
+  EXPECT_FALSE(Read(Y4m("W4 H4", 24, 1)).format.yuv.full_range);
+  EXPECT_TRUE(Read(Y4m("W4 H4 XCOLORRANGE=FULL", 24, 1)).format.yuv.full_range);
+  EXPECT_FALSE(
+      Read(Y4m("W4 H4 XCOLORRANGE=FULL", 24, 1), {.full_range = false}).format.yuv.full_range);
+  EXPECT_EQ(Read(Y4m("W2 H576", 1728, 1)).format.yuv.matrix, Matrix::kBt601);
+  EXPECT_EQ(Read(Y4m("W2 H578", 1734, 1)).format.yuv.matrix, Matrix::kBt709);
+  EXPECT_EQ(Read(Y4m("W2 H2", 6, 1), {.matrix = Matrix::kBt2020}).format.yuv.matrix,
+            Matrix::kBt2020);
+}
+
+TEST(Y4mTest, EveryCutIsAnErrorOrAnEnd) {
+  const std::string film = Y4m("W2 H2 C444", 12, 2);
+  const size_t header = film.find('\n') + 1, frame = sizeof "FRAME" + 12;
+  for (size_t length = 1; length < film.size(); ++length) {
+    const Film cut = Read(film.substr(0, length));
+    const bool between = length >= header && (length - header) % frame == 0;
+    EXPECT_EQ(cut.status.ok(), between) << length;
+    EXPECT_EQ(cut.frames.size(), length < header ? 0 : (length - header) / frame) << length;
+  }
+}
+
+std::string Png(int side, uint8_t value) {
+  FilmFormat ppm{.kind = FrameKind::kPpm};
+  return *FrameToPng(
+      absl::StrCat("P5 ", side, " ", side, " 255\n",
+                   std::string(static_cast<size_t>(side * side), static_cast<char>(value))),
+      ppm);
+}
+
+TEST(PngStreamTest, FilesArePartedAtTheirEnds) {
+  const std::vector<std::string> files = {Png(1, 0), Png(200, 50), Png(7, 255)};
+  const std::string stream = files[0] + files[1] + files[2];
+  const Film film = Read(stream);
+  ASSERT_TRUE(film.status.ok()) << film.status;
+  EXPECT_EQ(film.frames, files);
+  for (const size_t length : {size_t{9}, size_t{40}, files[0].size() + 30, stream.size() - 1}) {
+    const Film cut = Read(stream.substr(0, length));
+    EXPECT_TRUE(absl::IsInvalidArgument(cut.status)) << length;
+    EXPECT_THAT(std::string(cut.status.message()), HasSubstr("the stream ends within frame"));
+  }
+  const Film other = Read(files[0] + "P6 1 1 255\nabc");
+  EXPECT_THAT(std::string(other.status.message()), HasSubstr("frame 1 is no PNG"));
+}
+
+TEST(PpmStreamTest, FilesArePartedAtTheirEnds) {
+  const std::string a = "P6\n# a comment\n2 1\n255\nabcdef", b = "P5 1 2 255\nxy",
+                    c = std::string("P6 1 1 65535\n\0\1\0\2\0\3", 19);
+  const Film film = Read(a + b + c);
+  ASSERT_TRUE(film.status.ok()) << film.status;
+  EXPECT_THAT(film.frames, ElementsAre(a, b, c));
+  for (const char* wrong : {"P6 0 1 255\n", "P6 x 1 255\n", "P6 1 1 65536\nabc", "P6 1 1 255abc",
+                            "P6 1 1 255\nabcP7 1 1"})
+    EXPECT_TRUE(absl::IsInvalidArgument(Read(wrong).status)) << wrong;
+}
+
+TEST(PpmStreamTest, ComesBackThroughPng) {
+  const FilmFormat ppm{.kind = FrameKind::kPpm};
+  for (const std::string& frame :
+       {std::string("P6\n2 1\n255\nabcdef"), std::string("P5\n1 2\n255\nxy"),
+        std::string("P6\n1 1\n65535\n\0\1\2\3\4\5", 19)}) {
+    const auto result = FrameFromPng(*FrameToPng(frame, ppm), ppm);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->bytes, frame);
+  }
+  // Samples of 0..most fill the range.
+  const auto scaled =
+      FrameFromPng(*FrameToPng("P5 3 1 100\n" + std::string("\0\62\144", 3), ppm), ppm);
+  EXPECT_EQ(scaled->bytes, "P5\n3 1\n255\n" + std::string("\0\200\377", 3));
+}
+
+TEST(FrameStreamTest, SaysWhatToPipe) {
+  EXPECT_THAT(std::string(Read("").status.message()), HasSubstr("no frames"));
+  for (const char* other : {"RIFF1234AVI ", "\x1A\x45\xDF\xA3matroska", "YUV4MPEG"})
+    EXPECT_THAT(std::string(Read(other).status.message()), HasSubstr("ffmpeg")) << other;
+}
+
+}  // namespace
+}  // namespace upscaled::client
