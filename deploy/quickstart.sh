@@ -51,7 +51,7 @@ fi
 
 [[ -f $image ]] || die "no such image: $image"
 ((install)) && step "install packages" install_packages "${BUILD_PACKAGES[@]}"
-build release -DUPSCALED_TESTS=OFF -- upscaled upscaled-decode upscale upscale-worker
+build release -DUPSCALED_TESTS=OFF -- upscaled upscaled-decode upscaled-prove upscale upscale-worker
 
 mkdir -p "$state"
 if server_running && [[ $bin/upscaled -nt $state/pid ]]; then

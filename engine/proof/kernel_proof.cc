@@ -18,14 +18,31 @@
 namespace upscaled {
 namespace {
 
+// Layers of at most 32 columns, or of many channels, have mma.sync without the new kernel instead
+// of wgmma. It may round sums in another way, and so some halves.
+constexpr float kOtherRounding = 2e-3f;
+
 constexpr ProofCase kCases[] = {
-    {64, 64, false, {123, 77}, 2}, {64, 64, true, {123, 77}},    {32, 64, false, {33, 65}, 3},
-    {48, 48, false, {123, 77}},    {128, 128, false, {123, 77}}, {64, 128, false, {33, 65}, 2},
-    {64, 32, false, {123, 77}, 2}, {96, 32, false, {33, 65}},    {160, 32, false, {123, 77}},
-    {192, 64, false, {33, 65}},    {192, 64, true, {123, 77}},   {256, 64, false, {123, 77}},
-    {64, 64, false, {1, 1}},       {64, 64, false, {128, 128}},  {64, 64, false, {240, 135}, 4},
-    {64, 32, false, {480, 270}},   {192, 64, true, {480, 270}},  {64, 64, false, {480, 270}},
-    {128, 128, false, {480, 270}}, {64, 64, false, {960, 540}},
+    {64, 64, false, {123, 77}, 2},
+    {64, 64, true, {123, 77}},
+    {32, 64, false, {33, 65}, 3},
+    {48, 48, false, {123, 77}},
+    {128, 128, false, {123, 77}},
+    {64, 128, false, {33, 65}, 2},
+    {64, 32, false, {123, 77}, 2, kOtherRounding},
+    {96, 32, false, {33, 65}, 1, kOtherRounding},
+    {160, 32, false, {123, 77}, 1, kOtherRounding},
+    {192, 64, false, {33, 65}, 1, kOtherRounding},
+    {192, 64, true, {123, 77}, 1, kOtherRounding},
+    {256, 64, false, {123, 77}, 1, kOtherRounding},
+    {64, 64, false, {1, 1}},
+    {64, 64, false, {128, 128}},
+    {64, 64, false, {240, 135}, 4},
+    {64, 32, false, {480, 270}, 1, kOtherRounding},
+    {192, 64, true, {480, 270}, 1, kOtherRounding},
+    {64, 64, false, {480, 270}},
+    {128, 128, false, {480, 270}},
+    {64, 64, false, {960, 540}},
 };
 
 // A chain of convolutions with random weights, of values about 1.
@@ -86,10 +103,10 @@ class ProofNetwork {
 // One network on one backend.
 class ProofRun {
  public:
-  static absl::StatusOr<ProofRun> Create(const ProofBackend& create, std::string_view kernel,
+  static absl::StatusOr<ProofRun> Create(const ProofBackend& create, const BackendOptions& options,
                                          const Network& network) {
     ProofRun run;
-    ASSIGN_OR_RETURN(run.backend_, create({.kernel = std::string(kernel)}));
+    ASSIGN_OR_RETURN(run.backend_, create(options));
     ASSIGN_OR_RETURN(run.executable_, run.backend_->Compile(network, Precision::kFast));
     run.stream_ = run.backend_->CreateStream();
     return run;
@@ -156,7 +173,6 @@ void Compare(const ImageView& a, const ImageView& b, ProofResult& result) {
     const float* const right = b.row_as<float>(y);
     for (int i = 0; i < a.width_px() * 3; ++i) {
       if (std::memcmp(&left[i], &right[i], sizeof(float)) == 0) continue;
-      result.right = false;
       const double difference = std::abs(double{left[i]} - right[i]);
       result.worst =
           std::max(result.worst,
@@ -175,27 +191,37 @@ std::string Describe(const ProofCase& proof) {
                       proof.tiles > 1 ? absl::StrCat(", ", proof.tiles, " tiles") : "");
 }
 
+namespace {
+
+BackendOptions OptionsFor(std::string_view kernel) {
+  std::string name(kernel);
+  if (kernel.ends_with("_epilogue")) return {.proven_kernels = {std::move(name)}};
+  return {.kernel = std::move(name)};
+}
+
+}  // namespace
+
 absl::StatusOr<ProofResult> ProveKernel(const ProofBackend& create, std::string_view kernel,
                                         const ProofCase& proof) {
   const ProofNetwork network(proof);
   ProofResult result;
-  absl::StatusOr<ProofRun> own = ProofRun::Create(create, kernel, network.network());
+  absl::StatusOr<ProofRun> own = ProofRun::Create(create, OptionsFor(kernel), network.network());
   if (absl::IsUnimplemented(own.status())) {
     result.supported = false;
     return result;
   }
   RETURN_IF_ERROR(own.status());
-  ASSIGN_OR_RETURN(ProofRun plain, ProofRun::Create(create, "", network.network()));
+  ASSIGN_OR_RETURN(ProofRun plain, ProofRun::Create(create, {}, network.network()));
   const Image poison = MakeImage(proof.image, true), image = MakeImage(proof.image, false);
   ASSIGN_OR_RETURN(const std::vector<Image> expected, plain.Compute(image, 1));
   RETURN_IF_ERROR(own->Compute(poison, proof.tiles).status());
-  result.right = true;
   for (int run = 0; run < 3; ++run) {  // alone, captured, and as a graph
     ASSIGN_OR_RETURN(const std::vector<Image> results, own->Compute(image, proof.tiles));
     for (const Image& computed : results) {
       Compare(computed.view(), expected.front().view(), result);
     }
   }
+  result.right = result.worst <= proof.tolerance;
   if (!result.right) return result;
   ASSIGN_OR_RETURN(const double seconds, own->Time(image, network.proven()));
   ASSIGN_OR_RETURN(const double plain_seconds, plain.Time(image, network.proven()));

@@ -22,6 +22,9 @@ struct ProofCase {
   bool adds = false;  // the result of an earlier layer, of as many channels
   Size image;
   int tiles = 1;  // equal ones, which make a batch
+  // The largest difference of the result. 0, each bit agrees, if the shipped kernels add up sums by
+  // the same instruction.
+  float tolerance = 0;
 };
 
 // Sizes that leave rests in every direction, those of images, widths that networks have.
@@ -29,7 +32,7 @@ std::span<const ProofCase> ListProofCases();
 
 struct ProofResult {
   bool supported = true;        // the kernel computes the layer; else nothing is compared
-  bool right = false;           // every bit is the one of the shipped kernels
+  bool right = false;           // within the tolerance of what the shipped kernels compute
   double worst = 0;             // the largest difference
   double us = 0, plain_us = 0;  // the layer's time by the kernel and by the shipped ones
 };
@@ -38,7 +41,8 @@ struct ProofResult {
 using ProofBackend =
     std::function<absl::StatusOr<std::unique_ptr<Backend>>(const BackendOptions& options)>;
 
-// Runs a case by the kernel of this name and by the kernels that are shipped. Errors are the
+// Runs a case by the kernel of this name, forced, and by the kernels that are shipped. A name that
+// ends in "_epilogue" is a part of these, which the backend is told to use. Errors are the
 // backend's.
 absl::StatusOr<ProofResult> ProveKernel(const ProofBackend& create, std::string_view kernel,
                                         const ProofCase& proof);

@@ -85,12 +85,12 @@ std::vector<std::string> KernelProofs::ProvenOn(const std::string& device,
     if (known == known_[key].end()) {
       if (!options_.prove) continue;
       known = known_[key].emplace(kernel, prove_(device, kernel)).first;
-      Log(device, kernel, known->second);
       if (!Save()) {
         known_[key].erase(known);
         continue;
       }
     }
+    Log(device, kernel, known->second);
     if (known->second.proven()) proven.push_back(kernel);
   }
   return proven;

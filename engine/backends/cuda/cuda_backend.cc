@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/backends/cuda/context.h"
 #include "engine/backends/cuda/cuda_executable.h"
 #include "engine/backends/cuda/cuda_stream.h"
@@ -18,7 +19,8 @@ namespace {
 using cuda::Context;
 using cuda::ConvKernel;
 
-// Returns the names of unproven kernels for a wide 3x3 layer on this device.
+// Returns the names of unproven kernels for a wide 3x3 layer on this device, and of the epilogue
+// that kernels for tensor cores have.
 std::vector<std::string> UnprovenKernels(const cuda::Device& device) {
   const Layer layer{
       .op = Op::kConv, .out_channels = 64, .in_channels = 64, .kernel_px = 3, .padding_px = 1};
@@ -28,18 +30,26 @@ std::vector<std::string> UnprovenKernels(const cuda::Device& device) {
       names.emplace_back(kernel.name);
     }
   }
+  constexpr int kTensorCores = 80;
+  if (device.limits.architecture >= kTensorCores) names.emplace_back(cuda::kHalfEpilogue);
   return names;
 }
 
 class CudaBackend final : public Backend {
  public:
   CudaBackend(std::shared_ptr<Context> context, const ConvKernel* forced_kernel,
-              std::shared_ptr<KernelChooser> chooser)
-      : context_(std::move(context)), forced_kernel_(forced_kernel), chooser_(std::move(chooser)) {}
+              const BackendOptions& options)
+      : context_(std::move(context)),
+        forced_kernel_(forced_kernel),
+        chooser_(options.chooser),
+        proven_kernels_(options.proven_kernels) {}
 
   std::string_view name() const override { return context_->device().name; }
   std::string description() const override {
-    return cuda::Describe(context_->device()).description;
+    const std::string device = cuda::Describe(context_->device()).description;
+    return proven_kernels_.empty()
+               ? device
+               : absl::StrCat(device, ", proven here: ", absl::StrJoin(proven_kernels_, ", "));
   }
   absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network& network,
                                                             Precision precision) override {
@@ -56,6 +66,7 @@ class CudaBackend final : public Backend {
   const std::shared_ptr<Context> context_;
   const ConvKernel* const forced_kernel_;         // null: the best for each layer
   const std::shared_ptr<KernelChooser> chooser_;  // null: the order of the list
+  const std::vector<std::string> proven_kernels_;
 };
 
 }  // namespace
@@ -79,7 +90,7 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(std::string_view devi
                    FindForcedKernel("cuda", cuda::ListConvKernels(), options.kernel));
   ASSIGN_OR_RETURN(const cuda::Device device, cuda::FindDevice(device_name));
   ASSIGN_OR_RETURN(std::shared_ptr<Context> context, Context::Create(device, options));
-  return std::make_unique<CudaBackend>(std::move(context), kernel, options.chooser);
+  return std::make_unique<CudaBackend>(std::move(context), kernel, options);
 }
 
 }  // namespace upscaled

@@ -38,6 +38,7 @@ absl::StatusOr<StepKernel> StepKernel::Create(const std::shared_ptr<Context>& co
                                               const KernelInfo* kernel) {
   StepKernel step(program, node, precision);
   step.limits_ = context->device().limits;
+  step.half_epilogue_ = context->Allows(kHalfEpilogue);
   RETURN_IF_ERROR(step.Pack(context, network, kernel));
   return step;
 }
@@ -149,6 +150,7 @@ cudaError_t StepKernel::LaunchConv(const BatchViews& views, cudaStream_t stream)
     params.residual_factor = node_->residual_factor;
   }
   if (params.dst.data == nullptr) params.samples = views.samples;
+  params.half_epilogue = half_epilogue_;
   if (AddsSums(views)) params.sums = views.sums;
   return conv_kernel_->launch(params, precision_, limits_, stream);
 }

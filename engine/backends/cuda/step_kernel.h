@@ -68,6 +68,7 @@ class StepKernel {
   NodeKind kind_;
   Precision precision_;
   DeviceLimits limits_;
+  bool half_epilogue_ = false;
   const ConvKernel* conv_kernel_ = nullptr;
   ConvShape shape_;  // a convolution's
   ActivationParams activation_;

@@ -1,6 +1,7 @@
 // Proofs of kernels of a device that is none: the reference, whose forced kernel does as told.
 #include "engine/proof/kernel_proof.h"
 
+#include <cmath>
 #include <set>
 #include <string>
 #include <utility>
@@ -70,15 +71,16 @@ class StubBackend final : public Backend {
 constexpr ProofCase kSmall = {
     .in_channels = 16, .out_channels = 8, .adds = true, .image = {9, 7}, .tiles = 2};
 
-absl::StatusOr<ProofResult> Prove(const Deeds& deeds) {
+absl::StatusOr<ProofResult> Prove(const Deeds& deeds, const std::string& kernel = "new",
+                                  const ProofCase& proof = kSmall) {
   const ProofBackend create =
       [&](const BackendOptions& options) -> absl::StatusOr<std::unique_ptr<Backend>> {
     auto backend = CreateReferenceBackend({});
     if (!backend.ok()) return backend.status();
-    return std::make_unique<StubBackend>(*std::move(backend),
-                                         options.kernel == "new" ? deeds : Deeds{});
+    const bool is_new = options.kernel == kernel || options.proven_kernels == std::vector{kernel};
+    return std::make_unique<StubBackend>(*std::move(backend), is_new ? deeds : Deeds{});
   };
-  return ProveKernel(create, "new", kSmall);
+  return ProveKernel(create, kernel, proof);
 }
 
 TEST(KernelProofTest, TheSameBitsAreRight) {
@@ -95,6 +97,30 @@ TEST(KernelProofTest, OneValueOfOneTileIsEnoughToBeWrong) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_FALSE(result->right);
   EXPECT_NEAR(result->worst, 1e-3, 1e-4);
+}
+
+TEST(KernelProofTest, RoundingIsAllowedWhereAnotherInstructionAddsUp) {
+  ProofCase proof = kSmall;
+  proof.tolerance = 2e-3f;
+  auto result = Prove({.error = 1e-3f}, "new", proof);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(result->right);
+  result = Prove({.error = 3e-3f}, "new", proof);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FALSE(result->right);
+  result = Prove({.error = std::nanf("")}, "new", proof);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FALSE(result->right);
+}
+
+// A part of the shipped kernels is allowed, not forced.
+TEST(KernelProofTest, AnEpilogueIsProvenWithinTheShippedKernels) {
+  auto result = Prove({}, "new_epilogue");
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(result->right);
+  result = Prove({.error = 1e-3f}, "new_epilogue");
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FALSE(result->right);
 }
 
 TEST(KernelProofTest, WhatIsNotSupportedProvesNothing) {

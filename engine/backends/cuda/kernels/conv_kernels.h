@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <span>
+#include <string_view>
 
 #include "engine/backends/cuda/kernels/conv_params.h"
 #include "engine/backends/cuda/kernels/device_limits.h"
@@ -12,6 +13,10 @@
 #include "engine/model/precision.h"
 
 namespace upscaled::cuda {
+
+// The name of half_epilogue.h, a part of the kernels for tensor cores that no device of ours has
+// run: it serves as a kernel that is not `seen` does.
+inline constexpr std::string_view kHalfEpilogue = "half_epilogue";
 
 inline constexpr unsigned kFuseSum = kFuseAdd | kFuseCrop | kFuseResize;
 

@@ -55,6 +55,8 @@ struct ConvParams {
   // If data is not null, the kernel adds the final values of dst to these sums. Only launches with
   // ConvKernel::adds_sums do this, for shapes with out_stride 1.
   PooledSums sums;
+  // Whether half_epilogue.h stores results that it serves, or epilogue.h, with the same bits.
+  bool half_epilogue = false;
 };
 
 }  // namespace upscaled::cuda

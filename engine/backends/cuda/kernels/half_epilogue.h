@@ -20,7 +20,8 @@ inline constexpr uint32_t kPassedBytes = kWarpThreads * sizeof(PackedPixel);
 
 // Whether this epilogue serves a launch.
 UPSCALED_DEVICE bool StoresHalves(const ConvParams& params) {
-  return params.samples.data == nullptr && params.shape.PixelColumns() != kThinColumns &&
+  return params.half_epilogue && params.samples.data == nullptr &&
+         params.shape.PixelColumns() != kThinColumns &&
          params.activation.kind <= ActivationKind::kSloped;
 }
 
