@@ -61,11 +61,17 @@ constexpr Codec kCodecs[] = {
         .extensions = {"avif", ""},
         .signatures = {std::string_view("\0\0??ftyp", 8)},
         .brands = {"avif", "avis"},
-        .max_side_px = 65536,
+        .max_side_px = 65536,  // AV1's
         .holds_gray = true,
         .holds_alpha = true,
         .holds_u16 = true,
         .holds_cicp = true,
+        .parse_header = ParseAvifHeader,
+#ifdef UPSCALED_HAVE_AVIF
+        .open_decoder = OpenAvifDecoder,
+        .encoder_bytes = AvifEncoderBytes,
+        .create_encoder = CreateAvifEncoder,
+#endif
     },
     {
         .format = ImageFormat::kJxl,
@@ -100,6 +106,10 @@ constexpr Codec kCodecs[] = {
         .media_types = {"image/gif", ""},
         .extensions = {"gif", ""},
         .signatures = {"GIF87a", "GIF89a"},
+        .parse_header = ParseGifHeader,
+#ifdef UPSCALED_HAVE_GIF
+        .open_decoder = OpenGifDecoder,
+#endif
     },
     {
         .format = ImageFormat::kBmp,
@@ -108,6 +118,8 @@ constexpr Codec kCodecs[] = {
         .media_types = {"image/bmp", "image/x-ms-bmp"},
         .extensions = {"bmp", "dib"},
         .signatures = {std::string_view("BM????\0\0\0\0", 10)},
+        .parse_header = ParseBmpHeader,
+        .open_decoder = OpenBmpDecoder,
     },
     {
         .format = ImageFormat::kHeic,

@@ -57,9 +57,11 @@ struct Codec {
 std::span<const Codec> Codecs();
 
 // In <format>_header.cc, <format>_decoder.cc and <format>_encoder.cc.
-ParseHeaderFn ParsePngHeader, ParseJpegHeader, ParseWebpHeader;
-OpenDecoderFn OpenPngDecoder, OpenJpegDecoder, OpenWebpDecoder;
-EncoderBytesFn PngEncoderBytes, JpegEncoderBytes, WebpEncoderBytes;
-CreateEncoderFn CreatePngEncoder, CreateJpegEncoder, CreateWebpEncoder;
+ParseHeaderFn ParsePngHeader, ParseJpegHeader, ParseWebpHeader, ParseBmpHeader, ParseGifHeader,
+    ParseAvifHeader;
+OpenDecoderFn OpenPngDecoder, OpenJpegDecoder, OpenWebpDecoder, OpenBmpDecoder, OpenGifDecoder,
+    OpenAvifDecoder;
+EncoderBytesFn PngEncoderBytes, JpegEncoderBytes, WebpEncoderBytes, AvifEncoderBytes;
+CreateEncoderFn CreatePngEncoder, CreateJpegEncoder, CreateWebpEncoder, CreateAvifEncoder;
 
 }  // namespace upscaled

@@ -47,4 +47,13 @@ class StringSink final : public ByteSink {
   std::string bytes_;
 };
 
+// Writes `bytes` so that a slow sink takes them bit by bit.
+inline absl::Status WriteInPieces(std::span<const uint8_t> bytes, ByteSink& sink) {
+  constexpr size_t kPieceBytes = size_t{64} << 10;
+  absl::Status status;
+  for (; status.ok() && !bytes.empty(); bytes = bytes.subspan(std::min(kPieceBytes, bytes.size())))
+    status = sink.Write(bytes.first(std::min(kPieceBytes, bytes.size())));
+  return status;
+}
+
 }  // namespace upscaled

@@ -17,7 +17,6 @@ namespace {
 // which dim lines and edges between colours of unequal brightness: see README.md.
 constexpr int kSharpQuality = 90;
 constexpr int kLosslessLevel = 1;  // on a scale to 9; see README.md
-constexpr size_t kPieceBytes = 64 << 10;
 
 struct DeleteMux {
   void operator()(WebPMux* mux) const { WebPMuxDelete(mux); }
@@ -48,7 +47,6 @@ class WebpEncoder final : public ImageEncoder {
     return !cancellation->IsCancelled();
   }
   absl::Status WriteWithMetadata(const std::string& encoded);
-  absl::Status WriteInPieces(std::span<const uint8_t> bytes);
 
   const ImageSpec spec_;
   ByteSink& sink_;
@@ -104,7 +102,7 @@ absl::Status WebpEncoder::Finish() {
   if (!ok)
     return absl::ResourceExhaustedError(absl::StrCat(
         "WebP: the image cannot be encoded (libwebp's error ", image_.error_code, ")"));
-  return BytesOf(metadata_) == 0 ? WriteInPieces(AsBytes(encoded.bytes()))
+  return BytesOf(metadata_) == 0 ? WriteInPieces(AsBytes(encoded.bytes()), sink_)
                                  : WriteWithMetadata(encoded.bytes());
 }
 
@@ -121,15 +119,9 @@ absl::Status WebpEncoder::WriteWithMetadata(const std::string& encoded) {
   WebPData file;
   if (!ok || WebPMuxAssemble(mux.get(), &file) != WEBP_MUX_OK)
     return absl::ResourceExhaustedError("WebP: no memory to add the metadata");
-  const absl::Status status = WriteInPieces({file.bytes, file.size});
+  const absl::Status status = WriteInPieces({file.bytes, file.size}, sink_);
   WebPDataClear(&file);
   return status;
-}
-
-absl::Status WebpEncoder::WriteInPieces(std::span<const uint8_t> bytes) {
-  for (; !bytes.empty(); bytes = bytes.subspan(std::min(kPieceBytes, bytes.size())))
-    RETURN_IF_ERROR(sink_.Write(bytes.first(std::min(kPieceBytes, bytes.size()))));
-  return absl::OkStatus();
 }
 
 }  // namespace

@@ -109,6 +109,8 @@ std::vector<std::string> PlanWarnings(const ImageHeader& header, const EncodeOpt
   if (header.spec.type == SampleType::kU16 &&
       OutputSpecFor(options.format, header.spec).type == SampleType::kU8)
     warnings.push_back("16 bits a sample become 8: " + format + " holds no more");
+  if (encoded.type == SampleType::kU16 && options.format == ImageFormat::kAvif)
+    warnings.push_back("16 bits a sample become 12: avif holds no more");
   return warnings;
 }
 

@@ -30,17 +30,23 @@ namespace pb = upscale::v1;
 constexpr int64_t kCostPerNanosecond = 130;
 
 // The work of the stages around the networks for each pixel of the result: the final resize,
-// alpha, conversion, encoding. They take 25 to 55 ns of a core for PNG and JPEG, and 170 for WebP.
+// alpha, conversion, encoding. They take 25 to 55 ns of a core for PNG and JPEG, 170 for WebP, and
+// up to 1100 for AVIF.
 constexpr int64_t kResultPixelCost = 6'000;
 constexpr int64_t kWebpResultPixelCost = 22'000;
+constexpr int64_t kAvifResultPixelCost = 140'000;
+
+int64_t ResultPixelCost(ImageFormat format) {
+  if (format == ImageFormat::kAvif) return kAvifResultPixelCost;
+  return format == ImageFormat::kWebp ? kWebpResultPixelCost : kResultPixelCost;
+}
 
 // Decoding takes up to 50 ns of a core (PNG).
 constexpr int64_t kSourcePixelCost = 6'000;
 
 // The work beside the network's.
 int64_t CodecCost(Size source, Size result, ImageFormat format) {
-  return source.Area() * kSourcePixelCost +
-         result.Area() * (format == ImageFormat::kWebp ? kWebpResultPixelCost : kResultPixelCost);
+  return source.Area() * kSourcePixelCost + result.Area() * ResultPixelCost(format);
 }
 
 // The steps of one job, in order.

@@ -218,11 +218,13 @@ TEST_F(ImagePlanTest, NamesEveryFileThatItLeavesOut) {
 TEST_F(ImagePlanTest, ImagesThatAreOnlyReadBecomePng) {
   WriteText(folder_ / "in/a.gif", "GIF89a");
   WriteText(folder_ / "in/b.bmp", {"BM\x36\x48\0\0\0\0\0\0\x36\0", 12});
-  WriteText(folder_ / "in/c.tif", {"II*\0\x08\0\0\0", 8});
-  WriteText(folder_ / "in/d", "\xff\x0a\xfa\x7f");
+  WriteText(folder_ / "in/c.avif", "an image by its name");
+  WriteText(folder_ / "in/d", {"\0\0\0\x18"
+                               "ftypavif\0\0\0\0mif1miaf",
+                               24});
   EXPECT_THAT(Plan("in", "out"),
               ElementsAre(Pair("in/a.gif", "out/a.png"), Pair("in/b.bmp", "out/b.png"),
-                          Pair("in/c.tif", "out/c.tif"), Pair("in/d", "out/d.jxl")));
+                          Pair("in/c.avif", "out/c.avif"), Pair("in/d", "out/d.avif")));
 }
 
 TEST_F(ImagePlanTest, ANameThatTellsAnotherFormatIsWarnedAbout) {

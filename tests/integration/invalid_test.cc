@@ -317,7 +317,7 @@ TEST_F(InvalidTest, Truncated) {
 TEST_F(InvalidTest, NoImageAtAll) {
   TestServer server;
   const grpc::Status status =
-      UpscaleImage(server.stub(), pb::UpscaleOptions(), "GIF89a of old times").status;
+      UpscaleImage(server.stub(), pb::UpscaleOptions(), "8BPS of old times").status;
   EXPECT_TRUE(IsError(status, StatusCode::INVALID_ARGUMENT, "INVALID_IMAGE", "not a PNG"));
 }
 

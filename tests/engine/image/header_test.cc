@@ -121,7 +121,7 @@ TEST(HeaderTest, LimitsAreCheckedAndNamed) {
 }
 
 TEST(HeaderTest, RefusesOtherFiles) {
-  for (std::string_view bytes : {"GIF89a\1\2\3\4", "BM\1\2\3\4\5\6\7\1", "\x89PNG\r\n\x1a\r",
+  for (std::string_view bytes : {"8BPS\1\2\3\4", "BM\1\2\3\4\5\6\7\1", "\x89PNG\r\n\x1a\r",
                                  "RIFF1234WAVE", "hello, world", "\xff\xd8\xfe"}) {
     const absl::Status status = ParseImageHeader(AsBytes(bytes), {}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bytes;

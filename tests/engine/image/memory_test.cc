@@ -99,6 +99,10 @@ TEST_F(MemoryTest, DecodersKeepToTheHeadersBound) {
         ExpectDecodesWithinBound(
             "webp", *test::Encode(image->view(), {.format = ImageFormat::kWebp, .quality = quality},
                                   {profile}));
+    for (const Image* image : {&image, &alpha, &noise})
+      if (CanEncode(ImageFormat::kAvif))
+        ExpectDecodesWithinBound(
+            "avif", *test::Encode(image->view(), {.format = ImageFormat::kAvif}, {profile}));
   }
 }
 
@@ -126,6 +130,11 @@ TEST_F(MemoryTest, EncodersKeepToTheirBound) {
         ExpectEncodesWithinBound(
             {.format = format, .quality = quality},
             OutputSpecFor(format, {size.width, size.height, 4, SampleType::kU8}), random);
+    for (const SampleType type : {SampleType::kU8, SampleType::kU16})
+      for (const int quality : {75, 100})
+        if (CanEncode(ImageFormat::kAvif))
+          ExpectEncodesWithinBound({.format = ImageFormat::kAvif, .quality = quality},
+                                   {size.width, size.height, 4, type}, random);
     for (const int compression : {0, 1, 2, 9})
       for (const int threads : {1, 3})
         for (const SampleType type : {SampleType::kU8, SampleType::kU16})

@@ -154,7 +154,7 @@ TEST_F(TranscodeTest, NamesWhatIsWrongWithTheInput) {
     EXPECT_THAT(std::string(stats.status().message()), HasSubstr(message));
   };
   expect_invalid("", "empty");
-  expect_invalid("GIF89a and so on", "not a PNG");
+  expect_invalid("8BPS and so on", "not a PNG");
   expect_invalid(png->substr(0, 20), "ends in its header");
   expect_invalid(png->substr(0, png->size() / 2), "truncated");
 }

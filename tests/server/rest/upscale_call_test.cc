@@ -211,7 +211,7 @@ TEST_F(UpscaleCallTest, NamesTheFieldThatAnImageBelongsInto) {
 
 TEST_F(UpscaleCallTest, NamesWhatIsNoImage) {
   const std::pair<std::string, const char*> kBodies[] = {
-      {"GIF89a\1\1", "this is GIF"},
+      {"8BPS\1\1", "this is a Photoshop document"},
       {"<!doctype html><html>", "this is an HTML page"},
       {R"({"image": "iVBORw0KGgo"})", "this is JSON"},
       {absl::Base64Escape(PngOf(8, 8)), "this is a PNG in base64 text"},

@@ -75,6 +75,14 @@ class DecodeSandboxTest : public ::testing::Test {
       files.push_back(
           *test::Encode(rgb.view(), {.format = ImageFormat::kWebp, .quality = quality}));
     }
+    if (CanEncode(ImageFormat::kAvif))
+      for (const int channels : {1, 4})
+        files.push_back(*test::Encode(
+            test::PhotoImage({width, height, channels, SampleType::kU16}, random_).view(),
+            {.format = ImageFormat::kAvif}));
+    const std::string kMore(40, 'x');  // bytes behind the end are nobody's
+    if (CanDecode(ImageFormat::kGif)) files.push_back(std::string(kGif, sizeof(kGif) - 1) + kMore);
+    files.push_back(std::string(kBmp, sizeof(kBmp) - 1) + kMore);
     for (const ImageFormat format : {ImageFormat::kPng, ImageFormat::kJpeg, ImageFormat::kWebp}) {
       files.push_back(*test::Encode(rgb.view(), {.format = format}, Metadata()));
       files.push_back(files.back().substr(0, files.back().size() - 1));  // with a warning
@@ -84,6 +92,12 @@ class DecodeSandboxTest : public ::testing::Test {
         late.insert(late.size() - 12, test::PngChunk("tEXt", std::string("Title\0late", 10))));
     return files;
   }
+
+  // Two pixels, each of another colour.
+  static constexpr char kGif[] =
+      "GIF89a\2\0\1\0\x80\0\0\x12\x34\x56\xff\xee\xdd,\0\0\0\0\2\0\1\0\0\2\2\x44\x0a\0;";
+  static constexpr char kBmp[] =
+      "BM\x22\0\0\0\0\0\0\0\x1a\0\0\0\x0c\0\0\0\2\0\1\0\1\0\x18\0\1\2\3\4\5\6\0\0";
 
   // Blocks of every kind.
   static ImageMetadata Metadata() {

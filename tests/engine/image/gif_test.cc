@@ -1,0 +1,216 @@
+// GIF files: palettes, transparency, interlace, parts of a canvas, animations.
+#include <string>
+#include <vector>
+
+#include <gif_lib.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/image/codec.h"
+#include "tests/support/prefixes.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+struct GifFrame {
+  Rect place;
+  std::vector<uint8_t> indices;
+  bool interlaced = false;
+  int transparent = -1;
+  bool own_table = false;  // the screen's, with its channels exchanged
+};
+
+struct GifFile {
+  Size screen;
+  std::vector<GifFrame> frames;
+  std::string comment, icc_profile;
+};
+
+constexpr int kColours = 64;
+
+GifColorType ColourOf(int index, bool exchanged = false) {
+  const auto red = static_cast<uint8_t>(index * 4), green = static_cast<uint8_t>(255 - index),
+             blue = static_cast<uint8_t>(index * 37);
+  return exchanged ? GifColorType{blue, red, green} : GifColorType{red, green, blue};
+}
+
+int AppendTo(GifFileType* file, const GifByteType* bytes, int count) {
+  static_cast<std::string*>(file->UserData)->append(reinterpret_cast<const char*>(bytes), count);
+  return count;
+}
+
+ColorMapObject* MakeTable(bool exchanged) {
+  ColorMapObject* table = GifMakeMapObject(kColours, nullptr);
+  for (int i = 0; i < kColours; ++i) table->Colors[i] = ColourOf(i, exchanged);
+  return table;
+}
+
+std::string WriteGif(const GifFile& file) {
+  std::string bytes;
+  int error;
+  GifFileType* gif = EGifOpen(&bytes, AppendTo, &error);
+  EGifSetGifVersion(gif, true);
+  ColorMapObject* tables[2] = {MakeTable(false), MakeTable(true)};
+  EGifPutScreenDesc(gif, file.screen.width, file.screen.height, 8, 0, tables[0]);
+  if (!file.comment.empty()) EGifPutComment(gif, file.comment.c_str());
+  if (!file.icc_profile.empty()) {
+    EGifPutExtensionLeader(gif, APPLICATION_EXT_FUNC_CODE);
+    EGifPutExtensionBlock(gif, 11, "ICCRGBG1012");
+    EGifPutExtensionBlock(gif, static_cast<int>(file.icc_profile.size()), file.icc_profile.data());
+    EGifPutExtensionTrailer(gif);
+  }
+  for (const GifFrame& frame : file.frames) {
+    if (frame.transparent >= 0) {
+      GraphicsControlBlock control = {DISPOSAL_UNSPECIFIED, false, 0, frame.transparent};
+      GifByteType extension[4];
+      EGifGCBToExtension(&control, extension);
+      EGifPutExtension(gif, GRAPHICS_EXT_FUNC_CODE, 4, extension);
+    }
+    const Rect& r = frame.place;
+    EGifPutImageDesc(gif, r.x, r.y, r.width, r.height, frame.interlaced,
+                     frame.own_table ? tables[1] : nullptr);
+    std::vector<int> order;
+    for (const auto& [first, step] : {std::pair{0, 8}, {4, 8}, {2, 4}, {1, 2}})
+      for (int y = first; frame.interlaced && y < r.height; y += step) order.push_back(y);
+    for (int y = 0; !frame.interlaced && y < r.height; ++y) order.push_back(y);
+    for (const int y : order) {
+      std::vector<uint8_t> row(frame.indices.begin() + y * r.width,
+                               frame.indices.begin() + (y + 1) * r.width);
+      EGifPutLine(gif, row.data(), r.width);
+    }
+  }
+  for (ColorMapObject* table : tables) GifFreeMapObject(table);
+  EGifCloseFile(gif, &error);
+  return bytes;
+}
+
+GifFrame RandomFrame(const Rect& place, std::mt19937& random) {
+  GifFrame frame{.place = place};
+  for (int64_t i = 0; i < int64_t{place.width} * place.height; ++i)
+    frame.indices.push_back(random() % kColours);
+  return frame;
+}
+
+// The first frame on its canvas, worked out pixel by pixel.
+Image Expected(const GifFile& file, int channels) {
+  const GifFrame& frame = file.frames[0];
+  const Rect& r = frame.place;
+  const Size canvas{std::max(file.screen.width, r.x + r.width),
+                    std::max(file.screen.height, r.y + r.height)};
+  Image image({canvas.width, canvas.height, channels, SampleType::kU8});
+  for (int y = 0; y < canvas.height; ++y)
+    for (int x = 0; x < canvas.width; ++x) {
+      uint8_t* pixel = image.mutable_view().row(y) + x * channels;
+      std::fill_n(pixel, channels, 0);
+      if (x < r.x || y < r.y || x >= r.x + r.width || y >= r.y + r.height) continue;
+      const int index = frame.indices[(y - r.y) * r.width + x - r.x];
+      const GifColorType colour = ColourOf(index, frame.own_table);
+      pixel[0] = colour.Red;
+      pixel[1] = colour.Green;
+      pixel[2] = colour.Blue;
+      if (channels == 4) pixel[3] = index == frame.transparent ? 0 : 255;
+    }
+  return image;
+}
+
+TEST(GifTest, ReadsTheFirstFrameOfEveryKind) {
+  std::mt19937 random = test::FreshRandom();
+  for (const Size size : {Size{1, 1}, Size{9, 1}, Size{3, 17}, Size{61, 33}})
+    for (const bool interlaced : {false, true})
+      for (const bool transparent : {false, true})
+        for (const bool own_table : {false, true}) {
+          SCOPED_TRACE(::testing::Message()
+                       << size.width << " " << interlaced << transparent << own_table);
+          GifFile file{.screen = size};
+          file.frames = {RandomFrame({0, 0, size.width, size.height}, random)};
+          file.frames[0].interlaced = interlaced;
+          file.frames[0].transparent = transparent ? test::RandomInt(random, 0, 63) : -1;
+          file.frames[0].own_table = own_table;
+          const auto decoded = test::Decode(WriteGif(file));
+          ASSERT_TRUE(decoded.ok()) << decoded.status();
+          EXPECT_EQ(decoded->header.format, ImageFormat::kGif);
+          EXPECT_TRUE(
+              test::SameImages(decoded->image.view(), Expected(file, transparent ? 4 : 3).view()));
+          EXPECT_THAT(decoded->warnings, IsEmpty());
+        }
+}
+
+TEST(GifTest, AFrameThatCoversAPartIsTransparentAround) {
+  std::mt19937 random = test::FreshRandom();
+  GifFile file{.screen = {20, 10}, .frames = {RandomFrame({3, 4, 5, 6}, random)}};
+  for (const bool beyond : {false, true}) {
+    if (beyond) file.screen = {6, 5};  // the canvas grows
+    const auto decoded = test::Decode(WriteGif(file));
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_TRUE(test::SameImages(decoded->image.view(), Expected(file, 4).view()));
+  }
+}
+
+TEST(GifTest, AnimationsAreReadAsTheirFirstFrameAndSaySo) {
+  std::mt19937 random = test::FreshRandom();
+  GifFile file{.screen = {12, 7}};
+  for (int i = 0; i < 5; ++i) {
+    file.frames.push_back(RandomFrame({0, 0, 12, 7}, random));
+    file.frames.back().own_table = i % 2 == 1;
+    file.frames.back().transparent = i > 0 ? 1 : -1;
+  }
+  const std::string bytes = WriteGif(file);
+  for (const size_t piece : {size_t{1}, size_t{4096}}) {
+    test::SlowSource source(bytes, piece);
+    const auto decoder = OpenImageDecoder(source, {});
+    ASSERT_TRUE(decoder.ok()) << decoder.status();
+    const auto image = test::ReadAllInPortions(**decoder, random);
+    ASSERT_TRUE(image.ok()) << image.status();
+    EXPECT_TRUE(test::SameImages(image->view(), Expected(file, 3).view()));
+    EXPECT_THAT(
+        (*decoder)->warnings(),
+        ElementsAre("GIF: it is an animation of 5 frames: the first is computed, 4 left out"));
+  }
+}
+
+TEST(GifTest, CarriesCommentAndProfile) {
+  std::mt19937 random = test::FreshRandom();
+  const GifFile file{.screen = {2, 2},
+                     .frames = {RandomFrame({0, 0, 2, 2}, random)},
+                     .comment = "drawn by hand",
+                     .icc_profile = "a profile"};
+  const auto decoded = test::Decode(WriteGif(file));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_THAT(decoded->metadata.texts,
+              ElementsAre(ImageText{.keyword = "Comment", .text = "drawn by hand"}));
+  EXPECT_EQ(decoded->metadata.icc_profile, "a profile");
+}
+
+TEST(GifTest, CutAndDamagedFilesAreRefusedOrFilled) {
+  std::mt19937 random = test::FreshRandom();
+  const GifFile file{.screen = {40, 30}, .frames = {RandomFrame({0, 0, 40, 30}, random)}};
+  const std::string bytes = WriteGif(file);
+  test::ExpectPrefixesAreRefused(bytes);
+  test::ExpectDamageIsSurvived(bytes, random, 300);
+  const auto filled =
+      test::Decode(std::string_view(bytes).substr(0, bytes.size() / 2), {.fill_damage = true});
+  ASSERT_TRUE(filled.ok()) << filled.status();
+  EXPECT_THAT(filled->warnings.at(0), HasSubstr("missing rows are gray"));
+  EXPECT_EQ(filled->image.view().row(29)[0], 128);
+  const Image expected = Expected(file, 3);
+  EXPECT_EQ(filled->image.view().row(0)[0], expected.view().row(0)[0]);
+}
+
+TEST(GifTest, RefusesHugeAndEmptyOnesByTheirHeader) {
+  const std::string begin("GIF89a\xff\xff\xff\xff\x80\0\0\0\0\0\xff\xff\xff", 19);
+  const std::string image(",\0\0\0\0\x01\0\x01\0\0\x02", 11);
+  EXPECT_THAT(std::string(ParseImageHeader(AsBytes(begin + image), {}).status().message()),
+              HasSubstr("GIF: the image has 4294836225 pixels (65535 x 65535); the limit is"));
+  EXPECT_THAT(std::string(test::Decode(begin + ";").status().message()), HasSubstr("no image"));
+  std::string no_table = begin.substr(0, 13) + image;
+  no_table[10] = 0;
+  EXPECT_THAT(std::string(test::Decode(no_table).status().message()), HasSubstr("colour table"));
+}
+
+}  // namespace
+}  // namespace upscaled
