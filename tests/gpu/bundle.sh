@@ -14,6 +14,14 @@ trap 'rm -rf "$bundle"' EXIT
 mkdir -p "$bundle"/{bin,tests,lib,shared}
 cp "$build"/bin/{cuda-bench,upscaled,upscaled-prove,upscale,upscale-train} "$bundle/bin/"
 cp "$build"/tests/cuda_{driver,device_kernel,image,backend,conformance,pipeline,golden}_tests "$bundle/tests/"
+# The prototype of conv3x3_ws, where its sources are: probes and ceilings (run.sh --kernels).
+shared=${UPSCALED_TEST_MODELS:-$root/../shared}
+prototype=$shared/prototype/gpu-ws/bench.cu
+nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
+if [[ -e $prototype && -n $nvcc ]]; then
+  "$nvcc" -std=c++20 -O3 --expt-relaxed-constexpr -fmad=false -gencode=arch=compute_90a,code=sm_90a -w \
+    -o "$bundle/bin/ws-bench" "$prototype" || echo "bundle.sh: $prototype does not compile: left out" >&2
+fi
 # Tests and programs find their plugins at one place, seen from their own folder.
 plugin=$(cd "$build" && find . -path '*/upscaled/libupscaled_cuda.so' -print -quit)
 install -D "$build/$plugin" "$bundle/$plugin"
@@ -22,7 +30,6 @@ find "$bundle" -type f -exec ldd {} + | awk '$2 == "=>" && $3 ~ /^\// { print $3
   grep -Ev '/(libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|ld-linux[^/]*)\.so' |
   xargs -r cp -Lt "$bundle/lib"
 find "$bundle" -type f -exec strip --strip-unneeded {} +
-shared=${UPSCALED_TEST_MODELS:-$root/../shared}
 for part in golden models; do
   [[ ! -d $shared/$part ]] || cp -rL --no-preserve=mode "$shared/$part" "$bundle/shared/"
 done

@@ -2,10 +2,12 @@
 # Everything that needs an NVIDIA GPU, in one go: builds, runs the tests of label gpu and compute-sanitizer over a few
 # of them, times networks beside PyTorch, and images through the server. See README.md.
 #
-#   run.sh [--bundle FILE] [--build DIR] [--skip-tests] [--skip-sanitizer] [--skip-benches] [--dry-run]
+#   run.sh [--bundle FILE] [--build DIR] [--kernels] [--skip-tests] [--skip-sanitizer] [--skip-benches] [--dry-run]
 #
 # --bundle FILE     run what bundle.sh packed instead of building
 # --build DIR       build folder, build/gpu by default
+# --kernels         only for kernels that no card has run: probes, proofs, networks without and with them next to
+#                   PyTorch, compute-sanitizer over three kernels, ncu over five layers
 # --skip-PART       leave a part out: all of them may not fit into the time
 # --dry-run         say what would run and whether it could
 # Results: table.md, results.json and logs.tgz in $OUT, build/gpu-out by default, after every part.
@@ -13,13 +15,14 @@
 # Exit status: 0 all is well, 77 there is no GPU or nothing to build with, 1 a test or bench failed.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
-usage() { sed -n '5,13s/^# \{0,1\}//p' "$root/tests/gpu/run.sh"; }
+usage() { sed -n '5,15s/^# \{0,1\}//p' "$root/tests/gpu/run.sh"; }
 out=$(realpath -m "${OUT:-$root/build/gpu-out}")
-build=$root/build/gpu bundle='' dry='' tests=1 sanitizer=1 benches=1
+build=$root/build/gpu bundle='' dry='' kernels='' tests=1 sanitizer=1 benches=1
 while (($#)); do
   case $1 in
     --bundle) bundle=$(realpath -e "${2:?--bundle needs a file}"); shift ;;
     --build) build=$(realpath -m "${2:?--build needs a folder}"); shift ;;
+    --kernels) kernels=1 tests='' sanitizer='' ;;
     --skip-tests) tests='' ;;
     --skip-sanitizer) sanitizer='' ;;
     --skip-benches) benches='' ;;
@@ -149,13 +152,40 @@ if [[ -n $tests ]]; then
   done
 fi
 
+# Runs the prototype's bench, if the bundle has it (bundle.sh): whether the copy engine and wgmma do as the emulator
+# believes, ceilings of products and copies, shapes of layers. One process per case: probes.jsonl.
+run_probes() {
+  local name status cases end
+  [[ -x $bin/ws-bench && $capability == 9.0 ]] ||
+    { echo "ws-bench is not in the bundle, or not for this card: left out"; return 0; }
+  cases=$(within 20 "${ours[@]}" "$bin/ws-bench" --list) || { fail "ws-bench --list" "$?"; return 0; }
+  end=$((SECONDS + 150))
+  for name in $(grep '^probe_' <<<"$cases") $(grep -E '_(123x77|33x65)_' <<<"$cases") $(grep -E '^(products|boxes)_' <<<"$cases") \
+    $(grep -vE '^(probe|products|boxes)_|_(123x77|33x65)_' <<<"$cases"); do
+    ((SECONDS < end)) || { echo "no time left from $name on"; break; }
+    status=0
+    within 20 "${ours[@]}" "$bin/ws-bench" "$name" >>"$logs/probes.jsonl" 2>>"$logs/probes.log" || status=$?
+    ((status == 0)) || fail "$name" "$status"
+  done
+  echo "$(wc -l <"$logs/probes.jsonl") cases, $(grep -cE '"error"' "$logs/probes.jsonl" || true) with an error"
+  collect
+}
+if [[ -n $kernels ]]; then
+  say "Probes and ceilings"
+  run_probes
+fi
+
 # Kernels that no device of ours has run yet: right or wrong, and how fast beside the shipped ones. proven: those
 # that are right.
 proven=()
 run_prove() {
   local kernel log status verdict
-  [[ $capability == 9.0 ]] || return 0
-  for kernel in conv3x3_ws; do
+  for kernel in half_epilogue conv3x3_ws; do
+    case $kernel:$capability in
+      *:7.*) continue ;;
+      half_epilogue:* | conv3x3_ws:9.0) ;;
+      *) continue ;;
+    esac
     log=$logs/prove-$kernel.jsonl status=0
     within 60 "${ours[@]}" "$bin/upscaled-prove" cuda:0 "$kernel" >"$log" 2>"$logs/prove-$kernel.log" || status=$?
     verdict=$(tail -n 1 "$log")
@@ -220,20 +250,27 @@ within 120 "${ours[@]}" "$bin/cuda-bench" >"$logs/cuda.jsonl" 2>"$logs/cuda.log"
 [[ $capability != 9.0 ]] || grep -q '"conv3x3_wgmma"' "$logs/cuda.jsonl" ||
   fail "no network's layer was computed by conv3x3_wgmma"
 
-if ((${#proven[@]})); then
-  say "The same with ${proven[*]}"
-  status=0
-  within 60 "${ours[@]}" "$bin/cuda-bench" --precisions fast --proven "$(IFS=,; echo "${proven[*]}")" \
-    >"$logs/cuda-proven.jsonl" 2>"$logs/cuda-proven.log" || status=$?
-  ((status == 0)) || { tail -n 5 "$logs/cuda-proven.log"; fail "cuda-bench --proven" "$status"; }
-  python3 - "$logs/cuda.jsonl" "$logs/cuda-proven.jsonl" <<'P' || true
+# Times networks with one proven kernel more each time: cuda-KERNEL.jsonl.
+run_proven() {
+  local kernel status with='' before=$logs/cuda.jsonl
+  for kernel in "${proven[@]}"; do
+    with+=${with:+,}$kernel status=0
+    say "The same with $with"
+    within 60 "${ours[@]}" "$bin/cuda-bench" --precisions fast --proven "$with" \
+      >"$logs/cuda-$kernel.jsonl" 2>"$logs/cuda-$kernel.log" || status=$?
+    ((status == 0)) || { tail -n 5 "$logs/cuda-$kernel.log"; fail "cuda-bench --proven $with" "$status"; }
+    python3 - "$before" "$logs/cuda-$kernel.jsonl" <<'P' || true
 import json, sys
-shipped, proven = ({row["model"]: row["seconds"] for line in open(name) if (row := json.loads(line)).get("precision") == "fast"
-                    and "seconds" in row} for name in sys.argv[1:])
-for model in proven.keys() & shipped.keys():
-    print(f"{model}: {shipped[model] * 1e3:.3f} ms, {proven[model] * 1e3:.3f} ms, {shipped[model] / proven[model]:.2f} times as fast")
+before, after = ({row["model"]: row["seconds"] for line in open(name) if (row := json.loads(line)).get("precision") == "fast"
+                  and "seconds" in row} for name in sys.argv[1:])
+for model in sorted(after.keys() & before.keys()):
+    print(f"{model}: {before[model] * 1e3:.3f} ms, {after[model] * 1e3:.3f} ms, {before[model] / after[model]:.2f} times as fast")
 P
-fi
+    before=$logs/cuda-$kernel.jsonl
+  done
+  collect
+}
+((${#proven[@]} == 0)) || run_proven
 
 say "PyTorch"
 status=0
@@ -244,6 +281,51 @@ case $status in
   *) tail -n 5 "$logs/torch.log"; fail "torch_bench.py" "$status" ;;
 esac
 collect
+
+# Profiles RRDB's five kinds of layers, and the same in the shipped kernel: ncu-*.txt.
+run_ncu() {
+  local program kernel with status
+  program=$(command -v ncu || ls /usr/local/cuda/bin/ncu 2>/dev/null) || { echo "not installed: left out"; return 0; }
+  for kernel in Conv3x3Ws Conv3x3Mma; do
+    with=() status=0
+    if [[ $kernel == Conv3x3Ws ]]; then
+      [[ " ${proven[*]} " == *' conv3x3_ws '* ]] || continue
+      with=(--proven conv3x3_ws)
+    fi
+    within 60 "${ours[@]}" "$program" --clock-control none -k "regex:$kernel" --launch-count 5 --section SpeedOfLight \
+      --section ComputeWorkloadAnalysis --section MemoryWorkloadAnalysis --section WarpStateStats --section SchedulerStats \
+      "$bin/cuda-bench" --precisions fast --models random:rrdb --repetitions 1 "${with[@]}" \
+      >"$logs/ncu-$kernel.txt" 2>&1 || status=$?
+    # A card that is lent may keep its counters to itself.
+    echo "ncu of $kernel: exit status $status"
+  done
+}
+# Runs three kernels' tests under each tool.
+run_sanitizer_cases() {
+  local program tool name log status
+  program=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null) ||
+    { echo "not installed: left out"; return 0; }
+  for tool in memcheck racecheck synccheck; do
+    for name in fast_conv3x3_ws fast_conv3x3_wgmma fast_conv3x3_mma; do
+      log=$logs/sanitizer-$tool-$name.log status=0
+      within 30 "${ours[@]}" "$program" --tool "$tool" --error-exitcode 9 "$test_folder/cuda_device_kernel_tests" \
+        --gtest_filter="*WithTheReference*/$name" >"$log" 2>&1 || status=$?
+      case $status in
+        0) echo "$tool, $name: clean" ;;
+        9) tail -n 5 "$log"; fail "compute-sanitizer $tool of $name" ;;
+        *) echo "$tool, $name: not through: exit status $status" ;;
+      esac
+    done
+  done
+}
+if [[ -n $kernels ]]; then
+  say "compute-sanitizer"
+  run_sanitizer_cases
+  say "ncu"
+  run_ncu
+  collect
+  exit "$failed"
+fi
 
 # Raw tiles, from one client and from four at a time: service.json.
 run_load() {  # ADDRESS
