@@ -8,8 +8,8 @@ namespace upscaled {
 
 // In all of them, `membership` is what /proc/self/cgroup says and `mount` is /sys/fs/cgroup;
 // versions 1 and 2 are understood. Inside a container the process's own group is the mount itself.
-// The result is the minimum over the process's group and those that it lies in; infinity where
-// there is no limit.
+// The result is the minimum over the process's group and those that it lies in; infinity if there
+// is no limit.
 
 // CPUs that the quotas amount to.
 double CgroupCpuQuota(std::string_view membership, const std::filesystem::path& mount);

@@ -10,9 +10,8 @@ class Clock {
   virtual ~Clock() = default;
   virtual absl::Time Now() const = 0;
 
-  // The system's time when it is first asked for, and from then on the monotonic clock: whoever
-  // sets the system's clock changes no duration. Not for time stamps that people read. Never
-  // destroyed.
+  // Returns the system's time at the first call, plus the monotonic clock's progress since. Setting
+  // the system's clock changes no duration. Not for time stamps that people read. Never destroyed.
   static const Clock& Real();
 };
 

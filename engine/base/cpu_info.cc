@@ -45,7 +45,7 @@ std::vector<int> AffinityCores() {
   return OneCpuPerCore(AffinityCpus(), "/sys/devices/system/cpu");
 }
 
-// The first line of a file; "" where there is none.
+// The first line of a file, or "".
 std::string FirstLine(const std::filesystem::path& path) {
   std::string line;
   std::ifstream file(path);
@@ -53,7 +53,7 @@ std::string FirstLine(const std::filesystem::path& path) {
   return line;
 }
 
-// How fast a CPU's core is beside the machine's others.
+// Speed of a CPU's core relative to the machine's others.
 int64_t CapacityOf(const std::filesystem::path& cpu_folder) {
   for (const char* file : {"cpu_capacity", "cpufreq/cpuinfo_max_freq"}) {
     int64_t capacity = 0;

@@ -37,9 +37,10 @@ std::string CpuModelName();
 // mask, or of cores, and no quota is lower: a part of them is better chosen by the scheduler, which
 // sees the other processes.
 void BindPoolThread(int index, int count);
-// The CPUs that it binds those of so many threads to; -1 for each: none.
+// Returns the CPUs to which BindPoolThread binds `count` threads; -1 for each if it binds no
+// thread.
 std::vector<int> PoolThreadCpus(int count);
-// Binds the calling thread to a CPU; -1: leaves it alone.
+// Binds the calling thread to a CPU; -1: does not bind it.
 void BindThread(int cpu);
 
 }  // namespace upscaled

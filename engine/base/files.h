@@ -19,8 +19,8 @@ struct ReadFileOptions {
   bool pipes = false;  // reads pipes and devices, too: waits for their writers
 };
 
-// NOT_FOUND when there is none or it is not a regular file, RESOURCE_EXHAUSTED above `max_bytes`;
-// both name the file.
+// NOT_FOUND if `path` does not exist or is not a regular file, RESOURCE_EXHAUSTED above
+// `max_bytes`; both name the file.
 absl::StatusOr<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes,
                                      const ReadFileOptions& options = {});
 
@@ -30,8 +30,8 @@ struct ReplaceFileOptions {
   bool sync = false;
 };
 
-// Writes the parts, one after the other, beside `path` and renames: a reader sees the old or the
-// new file, whole. UNAVAILABLE names the file; nothing is left behind then.
+// Writes the parts, one after the other, to a file next to `path` and renames it. Readers see the
+// whole old file or the whole new one. UNAVAILABLE names the file; nothing is left behind then.
 absl::Status ReplaceFile(const std::filesystem::path& path,
                          std::initializer_list<std::string_view> parts,
                          const ReplaceFileOptions& options = {});

@@ -20,8 +20,8 @@ namespace upscaled {
 // says.
 class SqliteFile {
  public:
-  // Makes the file where there is none, for its owner alone. `role` begins all errors: "the index
-  // of results".
+  // Creates a missing file, readable only by its owner. `role` begins all errors: "the index of
+  // results".
   static absl::StatusOr<SqliteFile> Open(const std::filesystem::path& file, std::string role);
 
   // Statements without parameters and rows.

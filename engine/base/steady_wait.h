@@ -11,12 +11,12 @@
 namespace upscaled {
 
 // Mutex::AwaitWithTimeout counts its time by the system's clock: who sets that back prolongs the
-// wait. This does not, but has to be told of changes. Thread safe.
+// wait. This does not, but needs a notification for each change. Thread safe.
 class SteadyCondition {
  public:
   // After what waiters look at has changed; the mutex may be held.
   void NotifyAll() { condition_.notify_all(); }
-  // The same, where the change is news for one waiter, whichever.
+  // Same as NotifyAll, but wakes only one waiter.
   void NotifyOne() { condition_.notify_one(); }
 
   // Waits until `holds()`, which runs under `mutex`; false when `timeout` passes first. `mutex` is

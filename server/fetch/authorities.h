@@ -1,4 +1,4 @@
-// Whom hosts' certificates have to be from.
+// Certificate authorities trusted for hosts.
 #pragma once
 
 #include <filesystem>
@@ -20,7 +20,7 @@ class Authorities {
  public:
   using Store = std::shared_ptr<x509_store_st>;
 
-  // Those of a PEM file; where it is empty, of the file and the folder that libcurl was built for.
+  // Authorities of a PEM file. If `file` is empty, of libcurl's default file and folder.
   explicit Authorities(std::filesystem::path file);
 
   // Reads the file at the first call, and when it has changed; one that can be read no more leaves

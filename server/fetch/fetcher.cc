@@ -43,8 +43,8 @@ struct CurlUrlDeleter {
   void operator()(CURLU* url) const { curl_url_cleanup(url); }
 };
 
-// The URL that `location`, one or a part of one, means beside `base`. curl does what RFC 3986 says;
-// what comes out is read as strictly as any other URL.
+// Resolves `location`, a whole or relative URL, against `base`. curl follows RFC 3986. The result
+// is parsed as strictly as any other URL.
 absl::StatusOr<SourceUrl> Resolve(const SourceUrl& base, const std::string& location) {
   const std::unique_ptr<CURLU, CurlUrlDeleter> url(curl_url());
   char* text = nullptr;
@@ -58,7 +58,7 @@ absl::StatusOr<SourceUrl> Resolve(const SourceUrl& base, const std::string& loca
   return ParseSourceUrl(text);
 }
 
-// A text that is no URL, without what may be a signature or a password.
+// Returns an invalid URL without a possible signature or password.
 std::string WithoutSecrets(std::string text) {
   text.resize(std::min(text.find_first_of("?#"), text.size()));
   const size_t at = text.rfind('@');

@@ -35,14 +35,14 @@ class Fetcher {
   Fetcher(const Fetcher&) = delete;
   Fetcher& operator=(const Fetcher&) = delete;
 
-  // INVALID_ARGUMENT (kInvalidOption) for what is no URL, PERMISSION_DENIED (kSourceRefused) for
-  // one that nothing allows.
+  // INVALID_ARGUMENT (kInvalidOption): not a URL. PERMISSION_DENIED (kSourceRefused): no prefix
+  // allows it.
   absl::StatusOr<SourceUrl> Check(const std::string& url) const;
 
   // Waits for the first bytes of what stands at `url`, which Check gave; reads at most a few
   // redirects behind it, each of which must be allowed. The fetcher and `cancellation` outlive the
-  // source. Beside what Transfer says, the errors of Check for redirects, and UNAVAILABLE
-  // (kSourceFailed) for too many of them and for every status but 200.
+  // source. Errors of Transfer, of Check for redirects, and UNAVAILABLE (kSourceFailed) for too
+  // many redirects or any status except 200.
   absl::StatusOr<FetchedSource> Fetch(const SourceUrl& url, Cancellation& cancellation) const;
 
  private:

@@ -15,7 +15,7 @@ namespace upscaled::server {
 // IPv4 and IPv6 as texts, in the order in which they are to be tried.
 using HostAddresses = std::vector<std::string>;
 
-// As the system has them, however long it takes. NOT_FOUND says why there are none.
+// As the system has them, however long it takes. NOT_FOUND gives the reason.
 absl::StatusOr<HostAddresses> LookUpHost(const std::string& host);
 
 // Resolves host names; callers can stop waiting. The system's resolver cannot be interrupted, so

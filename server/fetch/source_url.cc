@@ -26,7 +26,7 @@ constexpr size_t kMaxUrlBytes = 4096;
 constexpr size_t kMaxHostBytes = 253;  // of a name in the DNS
 constexpr size_t kMaxPortDigits = 5;
 constexpr int kHttpPort = 80, kHttpsPort = 443, kMaxPort = 65535;
-// Nobody means a path that is encoded more often.
+// No honest path is encoded more often.
 constexpr int kMaxEncodings = 4;
 
 absl::Status Must(absl::string_view what) {
@@ -38,7 +38,7 @@ int DefaultPort(bool tls) { return tls ? kHttpsPort : kHttpPort; }
 bool IsHexDigit(char c) { return absl::ascii_isxdigit(static_cast<unsigned char>(c)); }
 bool IsDigit(char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); }
 
-// Those of RFC 3986, and the brackets that many leave as they are.
+// The characters of RFC 3986, and brackets, which many URLs leave unencoded.
 absl::Status CheckCharacters(std::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -51,7 +51,7 @@ absl::Status CheckCharacters(std::string_view text) {
   return absl::OkStatus();
 }
 
-// Leaves a '%' alone that is followed by something else than two hex digits.
+// Keeps a '%' without two hex digits behind it.
 std::string PercentDecode(std::string_view text) {
   std::string decoded;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -80,7 +80,7 @@ bool HasControlCharacter(std::string_view text) {
       text, [](char c) { return absl::ascii_iscntrl(static_cast<unsigned char>(c)); });
 }
 
-// As nobody knows how often a server decodes a path, it must be harmless every time.
+// A server may decode a path any number of times, so it must be harmless after each.
 absl::Status CheckPath(std::string path) {
   for (int i = 0; i <= kMaxEncodings; ++i) {
     if (HasDotSegment(path)) return Must("have no \".\" or \"..\" in its path");

@@ -1,5 +1,5 @@
-// The URL of a source, read more strictly than the standards have it, so that nobody on the way of
-// a request can read another one.
+// Parses the URL of a source more strictly than the standards, so that no program on the path can
+// read a different one.
 #pragma once
 
 #include <string>

@@ -96,8 +96,8 @@ void Transfer::Set(CURLoption option, T value) {
   UPSCALED_CHECK(curl_easy_setopt(easy_.get(), option, value) == CURLE_OK);
 }
 
-// HTTP/1.1 alone, and a GET alone: one connection, no cookies, no redirects that nobody has looked
-// at, nothing out of the environment or a file of the user's.
+// Only HTTP/1.1, and only a GET: one connection, no cookies, no unchecked redirects, nothing from
+// the environment or the user's files.
 void Transfer::SetProtocols() {
 #if CURL_AT_LEAST_VERSION(7, 85, 0)
   Set(CURLOPT_PROTOCOLS_STR, "http,https");

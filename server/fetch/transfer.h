@@ -1,4 +1,4 @@
-// One source on its way here, through libcurl.
+// Receives one source through libcurl.
 #pragma once
 
 #include <curl/curl.h>

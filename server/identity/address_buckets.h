@@ -21,7 +21,7 @@ class AddressBuckets {
   AddressBuckets(Rate each, const Clock& clock)
       : clock_(clock), buckets_(kBuckets, TokenBucket(each, clock.Now())) {}
 
-  // Takes one; false when there is none.
+  // Takes a token; false if the bucket is empty.
   bool Take(std::string_view address) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     return BucketOf(address).Take(clock_.Now());

@@ -12,8 +12,8 @@
 
 namespace upscaled::server {
 
-// SHA-256 of a whole key. A plain hash is enough, without salt or stretching: nobody can guess or
-// tabulate 256 random bits, and keys of any other form are refused.
+// SHA-256 of a whole key. A plain hash is enough, without salt or stretching: 256 random bits
+// cannot be guessed or tabulated, and keys of any other form are refused.
 using KeyHash = std::array<uint8_t, 32>;
 
 // UNAVAILABLE: the system has no random numbers.
@@ -29,14 +29,14 @@ std::optional<KeyHash> HashApiKey(std::string_view key);
 std::string FormatKeyHash(const KeyHash& hash);  // 64 lower-case hexadecimal digits
 std::optional<KeyHash> ParseKeyHash(std::string_view hex);
 
-// A caller's credentials: gRPC's metadata, or HTTP's fields; "" where there is none.
+// A caller's credentials: gRPC's metadata, or HTTP's fields; "" if missing.
 struct Credentials {
   std::string_view authorization;  // "Bearer KEY", or a token in its place
   std::string_view api_key;        // the value of x-api-key
   // The names in a verified certificate (see PeerAddress); null: none.
   const std::vector<std::string>* certificate_names = nullptr;
 };
-// The key or token: that of `authorization`, unless another scheme than Bearer; else `api_key`.
+// Returns the key or token of `authorization` if its scheme is Bearer, otherwise `api_key`.
 std::string_view KeyOf(const Credentials& credentials);
 
 }  // namespace upscaled::server

@@ -16,8 +16,8 @@ namespace {
 
 // Rate of one address: a person who mistypes sees what is wrong, a program that guesses is slowed.
 constexpr Rate kWrongKeys = {.per_second = 0.2, .burst = 10};
-// A signature takes some 50 us to look at, of whoever sends one. Many more than wrong keys, since
-// right tokens are stopped, too, until they are known.
+// Checking a signature takes about 50 us, for any caller. Many more than wrong keys, since right
+// tokens are stopped, too, until they are known.
 constexpr Rate kWrongTokens = {.per_second = 10, .burst = 50};
 
 absl::Status Unauthenticated(std::string_view message) {

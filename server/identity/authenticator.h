@@ -46,10 +46,10 @@ struct DeniedCaller {
   std::string_view why = "";             // what is wrong with the token; "": the denial says all
 };
 
-// Whether somebody may call, and who that is.
+// The answer to a caller: allowed or not, and as which principal.
 struct Authorization {
   absl::Status status;
-  // Null: nobody who is known. Whoever lacks the role is.
+  // Null: the caller is unknown. A caller without the role is known.
   std::shared_ptr<const Principal> caller;
 };
 
@@ -57,7 +57,7 @@ struct Authorization {
 class Authenticator {
  public:
   // As ParseKeyFile and KeySet::Parse; NOT_FOUND when a file cannot be read. `clock` must outlive
-  // it, `on_denied` hears of each refusal.
+  // it, `on_denied` is called for each rejection.
   static absl::StatusOr<std::unique_ptr<Authenticator>> Load(
       const std::filesystem::path& file, const Clock& clock,
       std::function<void(const DeniedCaller&)> on_denied);
@@ -72,8 +72,8 @@ class Authenticator {
   Authorization Authorize(const Credentials& credentials, std::string_view address,
                           Role role) const;
 
-  // Reads the files again when one has changed. true: what they hold is in force; false: none had
-  // changed. An error leaves all as it was, and the same files are not tried again.
+  // Reads the files again when one has changed. true: the files' contents are in force; false: no
+  // file had changed. An error leaves all as it was, and the same files are not tried again.
   absl::StatusOr<bool> ReloadIfChanged() { return known_.ReloadIfChanged(); }
   // The same, whether they have changed or not.
   absl::Status Reload() { return known_.Reload(); }
@@ -87,7 +87,7 @@ class Authenticator {
     std::unique_ptr<const TokenVerifier> tokens;  // null: none are taken
   };
   struct Identified {
-    // Null: nobody's, and why.
+    // Null: no principal matches, with the reason.
     std::shared_ptr<const KeyEntry> entry;
     Denial denial = Denial::kNoKey;
     std::string why = {};
@@ -108,7 +108,7 @@ class Authenticator {
   Identified IdentifyToken(const TokenVerifier& tokens, std::string_view token,
                            std::string_view address, absl::Time now) const;
   static Identified Of(std::shared_ptr<const KeyEntry> entry, absl::Time now);
-  // The refusal of somebody who has shown nothing that is right.
+  // Rejects a caller without valid credentials.
   Authorization Deny(const DeniedCaller& caller) const;
 
   const std::function<void(const DeniedCaller&)> on_denied_;

@@ -60,8 +60,8 @@ bool IsFor(const json& claims, const std::string& audience) {
                      [&](const json& value) { return IsText(value, audience); });
 }
 
-// Those of ours in a list of texts, or in one text with spaces between, as "scope" has them. Tokens
-// name what is other services' affair, too.
+// Our roles in a list of texts, or in one text separated by spaces, as in "scope". Tokens name what
+// is other services' affair, too.
 RoleSet ClaimedRoles(const json& claims, const std::string& field) {
   RoleSet roles;
   const auto add = [&](std::string_view name) {

@@ -38,7 +38,7 @@ absl::StatusOr<KeyEntry> ParseHolder(const json& entry, const char* id_field) {
 
 absl::StatusOr<KeyHash> ParseHash(const json& entry) {
   ASSIGN_OR_RETURN(const std::string hex, TextOf(entry, "sha256"));
-  // Never shown: somebody may have put the key itself there.
+  // Never shown: a user may have put the key itself there.
   const std::optional<KeyHash> hash = ParseKeyHash(hex);
   if (!hash) {
     return Wrong("\"sha256\" must be 64 lower-case hexadecimal digits, see \"upscaled keys hash\"");
@@ -59,7 +59,7 @@ absl::StatusOr<std::string> ParseSan(const json& entry) {
   return is_host ? absl::StrCat("DNS:", absl::AsciiStrToLower(san.substr(4))) : san;
 }
 
-// "FILE: keys[3] (shop-backend): what is wrong".
+// "FILE: keys[3] (shop-backend): fault".
 absl::Status InEntry(const std::string& where, const json& entry, std::string_view wrong) {
   const bool named = entry.is_object() && entry.contains("name") && entry["name"].is_string();
   return Wrong(absl::StrCat(
@@ -105,7 +105,7 @@ void SetLimits(const TenantTable& tenants, Table& table) {
   }
 }
 
-// A text that is not empty; `otherwise` where there is no such field, unless that is empty, too.
+// A text that is not empty; `otherwise` if the field is missing, unless that is empty, too.
 absl::StatusOr<std::string> RuleOf(const json& rules, const char* field,
                                    const std::string& otherwise = "") {
   if (!otherwise.empty() && !rules.contains(field)) return otherwise;

@@ -1,5 +1,5 @@
-// The file of --auth-keys: who may call, by the hashes of their keys, by the names of their
-// certificates and by an issuer of tokens.
+// The file of --auth-keys. It names principals by hashes of keys, by names of certificates and by
+// an issuer of tokens.
 //
 //   {"keys": [{"name": "shop-backend", "sha256": "<64 hexadecimal digits>", "tenant": "shop",
 //              "roles": ["upscale"], "not_before": "2026-12-01T00:00:00Z",
@@ -10,8 +10,8 @@
 //    "certificates": [{"name": "shop-worker", "san": "URI:spiffe://example.org/shop",
 //                      "tenant": "shop", "roles": ["upscale"]}]}
 //
-// The two times and the two claims may be left out, and so may any part as long as somebody may
-// call. No name, no hash and no "san" may be there twice. tenant_file.h has "tenants".
+// The two times and the two claims may be left out, and so may any part if at least one principal
+// remains. No name, no hash and no "san" may be there twice. tenant_file.h has "tenants".
 #pragma once
 
 #include <cstddef>
@@ -44,7 +44,7 @@ using KeyTable = std::map<KeyHash, KeyEntry>;
 // By the alternative name of a certificate (see CertificateNamesOf).
 using CertificateTable = std::map<std::string, KeyEntry, std::less<>>;
 
-// Whose tokens stand for whom.
+// The issuer of tokens, and the claims to read from them.
 struct TokenRules {
   std::string issuer;
   std::string audience;

@@ -12,9 +12,9 @@
 
 namespace upscaled::server {
 
-// Thread safe. Keys stand in the order of their hashes' SHA-256 with a secret before it, which
-// nobody can choose, so that the comparisons of a search lead to no stored hash. Every search takes
-// the same steps to a record of one cache line, reads all of it, and nothing else of any key.
+// Thread safe. Keys stand in the order of their hashes' SHA-256 with a random secret before it, so
+// that the comparisons of a search lead to no stored hash. Every search takes the same steps to a
+// record of one cache line, reads all of it, and nothing else of any key.
 class KeyIndex {
  public:
   struct Place {

@@ -136,7 +136,7 @@ absl::StatusOr<PublicKey> PublicKeyOf(const json& jwk, TokenAlgorithm algorithm)
   return PublicKey();
 }
 
-// "" where it has none.
+// "" if it has none.
 absl::StatusOr<std::string> KeyIdOf(const json& jwk) {
   if (!jwk.contains("kid")) return std::string();
   ASSIGN_OR_RETURN(std::string id, TextOf(jwk, "kid"));

@@ -41,8 +41,8 @@ class KeySet {
   static absl::StatusOr<KeySet> Parse(std::string_view text);
 
   // Whether `signature` of `message` is of the key of that id and algorithm; of the algorithm's
-  // only one where the id is empty. Looks at one key at most. UNAUTHENTICATED: there is none, or it
-  // is not.
+  // only one where the id is empty. Looks at one key at most. UNAUTHENTICATED: no key fits, or the
+  // signature is wrong.
   absl::Status Verify(TokenAlgorithm algorithm, std::string_view key_id, std::string_view message,
                       std::string_view signature) const;
 

@@ -1,4 +1,4 @@
-// Who calls, and what they may do.
+// The identity of a caller, and its rights.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ enum class Role : uint8_t { kRead, kUpscale, kAdmin };
 std::string_view RoleName(Role role);  // "read", "upscale", "admin"
 std::optional<Role> ParseRole(std::string_view name);
 
-// Roles with what they imply: `upscale` implies `read`, `admin` everything.
+// Adds implied roles: `upscale` implies `read`, `admin` implies all.
 class RoleSet {
  public:
   RoleSet() = default;

@@ -35,7 +35,7 @@ absl::StatusOr<std::string> TextOf(const nlohmann::json& entry, const char* fiel
 absl::StatusOr<std::string> NameOf(const nlohmann::json& entry, const char* field);
 // The roles in "roles", a list of their names.
 absl::StatusOr<RoleSet> RolesOf(const nlohmann::json& entry);
-// A time as RFC 3339 has it; `otherwise` where there is no such field.
+// A time as RFC 3339 has it; `otherwise` if the field is missing.
 absl::StatusOr<absl::Time> TimeOf(const nlohmann::json& entry, const char* field,
                                   absl::Time otherwise);
 

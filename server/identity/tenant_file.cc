@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMaxTenants = 10'000;
-// A terapixel, a terabyte: what a limit of more would do, none does as well.
+// A terapixel, a terabyte: a higher limit has no effect.
 constexpr int64_t kMaxCount = 1'000'000'000'000;
 constexpr double kMaxCallSeconds = 1'000'000, kMinWeight = 0.01, kMaxWeight = 100;
 

@@ -5,7 +5,7 @@
 
 namespace upscaled::server {
 
-// The linker's hash of the program (NT_GNU_BUILD_ID), hexadecimal; "" where it has made none.
+// The linker's hash of the program (NT_GNU_BUILD_ID), hexadecimal; "" if it made none.
 std::string BuildId();
 
 }  // namespace upscaled::server

@@ -32,7 +32,7 @@ class HardEnd {
   // Starts its threads, while there still are some to be had: std::system_error when there are not.
   // `logger` must outlive it.
   explicit HardEnd(Logger& logger);
-  // The time goes on: what comes after may hang, too. It then ends without a word of the logger.
+  // The time goes on: later steps may hang, too. It then ends without a word of the logger.
   ~HardEnd();
   HardEnd(const HardEnd&) = delete;
   HardEnd& operator=(const HardEnd&) = delete;
@@ -40,7 +40,7 @@ class HardEnd {
   // The end comes `after` from now, which may be infinite. The log then says how many of
   // `leftovers`, threads and connections there are. A second call moves it.
   void Arm(absl::Duration after, std::vector<Leftover> leftovers, int exit_code = kExitCode);
-  // Before what the counts look at goes.
+  // Call this before the counted parts are destroyed.
   void ForgetLeftovers();
 
  private:

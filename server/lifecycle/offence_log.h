@@ -1,4 +1,4 @@
-// The log of what clients do that they must not: never more than a little.
+// Logs clients' violations, at a bounded rate.
 #pragma once
 
 #include <cstdint>

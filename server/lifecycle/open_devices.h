@@ -25,11 +25,11 @@ absl::StatusOr<std::shared_ptr<Tuner>> OpenTuner(const ServerConfig& config, Log
 // Null with --tune=off: only kernels that a device of ours has run serve. Verdicts lie beside
 // --tune-file.
 std::shared_ptr<KernelProofs> OpenKernelProofs(const ServerConfig& config, Logger& logger);
-// Those that may serve on a device beside the shipped ones; without a verdict they prove themselves
-// first.
+// Kernels that may serve on a device in addition to the shipped ones. Kernels without a verdict
+// prove themselves first.
 std::vector<std::string> ProvenKernels(KernelProofs& proofs, const std::string& device);
 
-// Those of --device; logs what "auto" chooses from.
+// Opens the devices of --device. Logs the candidates of "auto".
 absl::StatusOr<DeviceList> OpenDevices(const ServerConfig& config, const BackendFactory& create,
                                        Logger& logger);
 

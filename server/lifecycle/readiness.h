@@ -17,7 +17,7 @@ namespace upscaled::server {
 class Readiness {
  public:
   struct Checks {
-    // A call as a client makes it. May take some seconds, but not for ever.
+    // A call as a client makes it. May take some seconds, but must end.
     std::function<absl::Status()> self_call;
     // Whether something is about to run out. Quick.
     std::function<absl::Status()> resources;

@@ -24,7 +24,7 @@ inline constexpr char kSelfCallHost[] = "127.83.69.76";
 
 // Opens a connection of its own and calls grpc.health.v1.Health/Check over it, with frames written
 // by hand: a channel of gRPC's would share its threads and, connected once, say nothing of the
-// listener. OK when a health answer came, whatever it says; UNAVAILABLE says how far it got.
+// listener. OK if a health answer came, with any status. UNAVAILABLE says how far the call got.
 //
 // TLS is spoken without a look at the certificate: it is about life, not identity. Where clients
 // must present a certificate and the server's own is refused as one, a handshake that the server

@@ -41,7 +41,7 @@ class SelfConnection {
   absl::Status StartTls(const SelfCallTarget& target);
   // Waits for poll's `events`.
   absl::Status Await(short events) const;
-  // After a result of OpenSSL that was no success: waits for what it wants, or its error.
+  // After a failed call of OpenSSL: waits until the socket is ready, or returns the error.
   absl::Status AwaitTls(int result, const char* what) const;
 
   const int fd_;

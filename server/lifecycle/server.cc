@@ -25,7 +25,7 @@ namespace {
 
 constexpr absl::Duration kFileWatchInterval = absl::Seconds(2);
 constexpr absl::Duration kIdleLookInterval = absl::Seconds(5);
-// For clients to take what they have been sent last.
+// Time for clients to read the last bytes.
 constexpr absl::Duration kFarewell = absl::Milliseconds(500);
 constexpr absl::Duration kSelfCallTimeout = absl::Seconds(3);
 
@@ -159,7 +159,8 @@ Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
 Server::~Server() {
   readiness_.Stop();
   Drain(absl::ZeroDuration());
-  // Before what they call goes: a thread may still tell of a device whose tiles another one ended.
+  // Before its callees are destroyed: a thread may still report a device after another thread ended
+  // its tiles.
   scheduler_.Stop(Draining());
   supervisor_.Stop();
 }
@@ -314,7 +315,7 @@ void Server::TellKeys(const absl::Status& reloaded) {
 
 void Server::OnDenied(const DeniedCaller& caller) {
   metrics_.OnCallerDenied(std::string(DenialName(caller.denial)));
-  // Whoever has none yet, as the page before somebody has typed one, does nothing wrong.
+  // A caller without a key yet, such as the page before its user types one, does nothing wrong.
   if (caller.denial == Denial::kNoKey) return;
   std::vector<LogField> fields = {{"peer", caller.address}, {"reason", DenialName(caller.denial)}};
   if (caller.principal != nullptr) fields.push_back({"key", caller.principal->name});
@@ -354,7 +355,7 @@ absl::Status Server::WarmUpDevices() {
   const ModelPass warm{model->card, &WarmVariant(*model->card)};
   ASSIGN_OR_RETURN(const DeviceChooser::Choice choice,
                    chooser_.Load({&warm, 1}, model->default_precision, /*pixels=*/0));
-  // Every server needs that much, whatever its clients do.
+  // Every server needs at least this much.
   const DeviceExecutable& executable = *choice.executables.front();
   const size_t scratch_bytes = executable.ScratchBytes(executable.PreferredTile());
   return admission_.Reserve({.scratch_bytes = static_cast<int64_t>(scratch_bytes)}).status();
@@ -417,7 +418,7 @@ void Server::Reload() {
   }
 }
 
-// By then a device has been tried ten times; what may help is another process.
+// By then the device has been tried ten times. Only a new process may help.
 std::string Server::WhyNotLive() const {
   constexpr absl::Duration kHopeless = absl::Minutes(5);
   if (supervisor_.all_down_for() < kHopeless) return "";
@@ -466,7 +467,7 @@ void Server::Close() {
   for (Http2Port* port : {admin_grpc_port_.get(), grpc_port_.get()}) {
     if (port != nullptr) port->Hurry(kFarewell);
   }
-  // First, as gRPC's end cancels all calls: those of HTTP may still be sending what they have.
+  // First, because gRPC's end cancels all calls: HTTP calls may still be sending their results.
   if (http_ != nullptr) http_->Close(kFarewell);
   if (admin_grpc_ != nullptr) admin_grpc_->Shutdown();
   grpc_->Shutdown(Draining());

@@ -1,4 +1,4 @@
-// The whole server: what there is, who owns whom, and the order of its beginning and its end.
+// The whole server: its parts, their owners, and the order of start and stop.
 #pragma once
 
 #include <atomic>
@@ -70,16 +70,16 @@ class Server {
   // reports ready.
   absl::Status WarmUp();
 
-  // Reads models, certificates and keys again, and opens the audit log anew; what it did or could
-  // not do is in the log. One at a time.
+  // Reloads models, certificates and keys, and reopens the audit log. Successes and failures are
+  // logged. One at a time.
   void Reload();
 
   // Health and readiness say no from now on; calls are still taken.
   void StartLameDuck();
 
   // Takes no more calls, waits for those there are for at most `timeout`, cancels the others, and
-  // closes the ports. Returns whether all calls could finish. May run beside WarmUp, for which it
-  // does not wait, and which then does not report ready any more.
+  // closes the ports. Returns whether all calls could finish. May run during WarmUp: does not wait
+  // for it, and WarmUp then no longer reports ready.
   bool Drain(absl::Duration timeout);
   // Its two halves, for a caller who wants to know when the calls' time is over.
   bool FinishCalls(absl::Duration timeout);

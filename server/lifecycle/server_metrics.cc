@@ -1,4 +1,4 @@
-// Server's metrics: what is read from its parts when they are scraped.
+// Reads the server's gauges from its parts at each scrape.
 #include <utility>
 #include <vector>
 

@@ -33,7 +33,7 @@ int RelayThreads() {
   return std::clamp(AvailableCpuCount() / kCoresPerThread, 1, kMaxThreads);
 }
 
-// Gives connections to gRPC, which knows them by their descriptors alone.
+// Gives connections to gRPC, which knows only their descriptors.
 std::function<void(UniqueFd, const PeerAddress&)> HandTo(ConnectionIntake& grpc, PeerNames& peers) {
   return [&grpc, &peers](UniqueFd socket, const PeerAddress& peer) {
     grpc.Add(peers.Add(std::move(socket), peer));

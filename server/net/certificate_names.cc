@@ -23,7 +23,7 @@ std::string_view TextOf(const ASN1_IA5STRING* text) {
           static_cast<size_t>(ASN1_STRING_length(text))};
 }
 
-// "" for what is neither.
+// "" for other kinds.
 std::string NameOf(const GENERAL_NAME& name) {
   if (name.type != GEN_DNS && name.type != GEN_URI) return "";
   const std::string_view text = TextOf(name.d.ia5);

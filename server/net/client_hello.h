@@ -1,4 +1,4 @@
-// The protocols that a TLS client offers, looked at before anybody answers it.
+// Reads the protocols offered by a TLS client, before the server answers.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ inline constexpr size_t kTlsRecordHeaderBytes = 5;
 // handshake of TLS.
 size_t HandshakeRecordBytes(std::span<const uint8_t, kTlsRecordHeaderBytes> header);
 
-// Whether the client that has sent this record offers HTTP/2, and not HTTP/1.1 beside it (ALPN, RFC
-// 7301). false, too, when it holds no whole ClientHello.
+// True if the sender of this record offers HTTP/2 but not HTTP/1.1 (ALPN, RFC 7301). false, too,
+// when it holds no whole ClientHello.
 bool OffersHttp2Alone(std::span<const uint8_t> record);
 
 }  // namespace upscaled::server

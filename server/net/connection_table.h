@@ -76,7 +76,7 @@ class ConnectionTable {
     ~Place() { Release(); }
 
     explicit operator bool() const { return table_ != nullptr; }
-    // Counts a call; false when its host has had too many that ended so of late.
+    // Counts a call; false if too many calls of its host ended so in the recent window.
     bool Take(CallFault fault);
 
    private:

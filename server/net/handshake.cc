@@ -116,7 +116,7 @@ std::shared_ptr<Handshake> Handshake::Start(IoThread& thread,
                                             std::shared_ptr<Http2Connection> connection,
                                             absl::Duration timeout, Done done) {
   auto handshake = std::make_shared<AsioHandshake>(thread, std::move(connection), std::move(done));
-  // After the caller knows of it.
+  // After the caller was notified.
   thread.Post([handshake, timeout] { handshake->Begin(timeout); });
   return handshake;
 }

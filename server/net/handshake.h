@@ -11,12 +11,12 @@
 
 namespace upscaled::server {
 
-// Used on one thread, which must be `thread`. A connection that says nothing costs its socket and
-// this object alone.
+// Used on one thread, which must be `thread`. A silent connection costs only its socket and this
+// object.
 class Handshake {
  public:
-  // Called once, on the thread: with the connection, whose preface has been taken, or with why
-  // there is none. Not called after Cancel.
+  // Called once, on the thread, with the connection after its preface, or with the reason for its
+  // failure. Not called after Cancel.
   using Done = std::function<void(std::shared_ptr<Http2Connection>, std::optional<Offence>)>;
 
   virtual ~Handshake() = default;

@@ -49,7 +49,7 @@ class Http2FrameCursor {
 
 enum class Http2Error : uint8_t { kNoError = 0x0, kProtocolError = 0x1, kEnhanceYourCalm = 0xb };
 
-// No settings: what a server must send first.
+// An empty SETTINGS frame, the first frame a server must send.
 std::string EmptySettingsFrame();
 // `last_stream`: the last one of the client's that may have been acted upon.
 std::string GoAwayFrame(uint32_t last_stream, Http2Error error, std::string_view debug_text);

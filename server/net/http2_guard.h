@@ -1,10 +1,10 @@
 // Follows the frames between an HTTP/2 client and the server, and says when the client breaks the
 // rules.
 //
-// It looks at frame headers alone (RFC 9113, 4.1), never at what is in them: the server's HTTP/2
-// does the rest. It stands in front of gRPC, which sets no limits to how often a client aborts
-// calls (CVE-2023-44487), has the server abort them (CVE-2025-8671) or has them refused, or sends
-// frames that carry nothing.
+// It reads only frame headers (RFC 9113, 4.1), never their payloads: the server's HTTP/2 does the
+// rest. It stands in front of gRPC, which sets no limits to how often a client aborts calls
+// (CVE-2023-44487), has the server abort them (CVE-2025-8671) or has them refused, or sends frames
+// that carry nothing.
 #pragma once
 
 #include <cstddef>
@@ -22,20 +22,20 @@
 namespace upscaled::server {
 
 struct Http2Limits {
-  // Bytes of the frames of one header block, with 9 for each frame: what a call may bring of
-  // metadata, compressed.
+  // Bytes of the frames of one header block, with 9 for each frame: bounds a call's compressed
+  // metadata.
   size_t max_header_block_bytes = size_t{32} << 10;
   // Frames other than DATA of a larger size are refused; RFC 9113's smallest limit.
   size_t max_control_frame_bytes = size_t{16} << 10;
   // Frames that carry nothing: all but HEADERS, RST_STREAM and DATA with a payload or an end.
   Rate control_frames = {.per_second = 1000, .burst = 10'000};
-  // More of them are allowed to who does something: what one call, and a byte in either
-  // direction, add. Clients confirm what they receive, some of them every frame of it.
+  // Active clients may send more of them: the allowance added by one call, and by a byte in either
+  // direction. Clients confirm what they receive, some of them every frame of it.
   double control_frames_per_call = 8;
   double control_frames_per_byte = 1.0 / 1024;
 };
 
-// Constant memory, whatever the client sends. Not thread safe.
+// Uses constant memory for any input. Not thread safe.
 class Http2Guard {
  public:
   // The bytes that a client sends first (RFC 9113, 3.4).
@@ -51,8 +51,8 @@ class Http2Guard {
   // them; they may still be passed on.
   std::optional<Offence> OnSent(std::span<const uint8_t> bytes);
 
-  // The frame that tells the client why its connection is ended, for what it did; "" where the
-  // server's bytes so far end within a frame.
+  // The frame that tells the client which violation ended its connection; "" where the server's
+  // bytes so far end within a frame.
   std::string Farewell(Offence offence) const;
 
   // Bytes of the preface that have not come yet.

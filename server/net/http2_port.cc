@@ -144,7 +144,7 @@ class RelayingPort final : public Http2Port {
     *place = std::move(started);
   }
 
-  // Ends the oldest connection without a handshake: of `host`, where that has too many.
+  // Ends the oldest connection without a handshake. Picks one of `host` if it has too many.
   bool Evict(Refusal refusal, const std::string& host) {
     const auto it = std::ranges::find_if(handshakes_, [&](const auto& handshake) {
       return refusal != Refusal::kConnectionsOfAddress || handshake->connection().peer.host == host;
@@ -212,7 +212,7 @@ class RelayingPort final : public Http2Port {
   std::vector<std::unique_ptr<Worker>> workers_;
   bool accepting_ = true;
   bool closed_ = false;
-  // On the thread of the first worker alone.
+  // Only on the first worker's thread.
   bool stopped_ = false;
   Handshakes handshakes_;  // the oldest first
   size_t next_worker_ = 0;

@@ -31,7 +31,8 @@ void RunSome(boost::asio::io_context& context) {
 }  // namespace
 
 IoThread::IoThread()
-    // With a hint of 1, what the thread itself posts would come after what others post meanwhile.
+    // With a hint of 1, posts of the thread itself would run after posts that other threads make
+    // meanwhile.
     : context_(std::make_unique<boost::asio::io_context>()), thread_([context = context_.get()] {
         BlockSignals();
         const auto work = boost::asio::make_work_guard(*context);

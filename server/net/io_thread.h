@@ -21,7 +21,7 @@ class IoThread {
   IoThread& operator=(const IoThread&) = delete;
 
   boost::asio::io_context& context() { return *context_; }
-  // Runs `work` on the thread, soon, in the order of the calls, whoever makes them. Thread safe.
+  // Runs `work` on the thread soon, in the order of the calls from all threads. Thread safe.
   void Post(std::function<void()> work);
   // Runs `work` on the thread and returns when it is done. Not on the thread itself, nor after
   // Stop.

@@ -158,7 +158,7 @@ class AsioListener final : public Listener {
   IoThread& thread_;
   ConnectionTable& table_;
   bool stopped_ = false;
-  // Used on the thread alone.
+  // Used only on the thread.
   bool closed_ = false;
   UniqueFd spare_;  // closed to accept, and close, where there is no descriptor left
   std::list<Acceptor> acceptors_;

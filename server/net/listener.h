@@ -42,7 +42,7 @@ struct ListenerOptions {
 class Listener {
  public:
   // `thread` and `table` must outlive it. UNAVAILABLE names the address that cannot be listened on
-  // and why; INVALID_ARGUMENT one that is none.
+  // and why; INVALID_ARGUMENT an invalid one.
   static absl::StatusOr<std::unique_ptr<Listener>> Start(ListenerOptions options, IoThread& thread,
                                                          ConnectionTable& table);
   // As Stop.

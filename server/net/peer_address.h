@@ -10,8 +10,8 @@ namespace upscaled::server {
 // The peer at an IPv4 or IPv6 address; empty texts for others.
 PeerAddress ToPeerAddress(const sockaddr& address);
 
-// The peer of the connected socket `fd`, whose other end has `address`. Those of Unix sockets are
-// their users.
+// The peer of the connected socket `fd`, whose other end has `address`. The peer of a Unix socket
+// is its user.
 PeerAddress PeerOf(int fd, const sockaddr& address);
 
 }  // namespace upscaled::server

@@ -1,4 +1,4 @@
-// The clients behind the sockets that gRPC was given: it knows them as "fd:12" alone.
+// Names the clients behind the sockets given to gRPC, which knows them only as "fd:12".
 #pragma once
 
 #include <string_view>
@@ -19,9 +19,9 @@ class PeerNames {
   // Numbers go round up to here, unless more are open.
   static constexpr int kNumbers = 16384;
 
-  // The client's socket, under a number of its own (under its old one where there is none left).
+  // The client's socket, under a number of its own (under its old number if all are in use).
   UniqueFd Add(UniqueFd socket, PeerAddress client) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The client of "fd:12"; `peer` itself, as name and host, when it is none of those that were set.
+  // The client of "fd:12"; `peer` itself, as name and host, if it was not set.
   PeerAddress Find(std::string_view peer) const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

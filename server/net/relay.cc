@@ -25,8 +25,8 @@ using Descriptor = asio::posix::stream_descriptor;
 constexpr int kReadsAtATime = 4;  // until other connections of the thread have their turn
 // For the client to take what the server sent before it closed its end.
 constexpr std::chrono::seconds kFlushTime{10};
-// For the client to close after that: what it sends until then would reset the connection, and
-// with it what it has not read yet.
+// Lets the client close first. Bytes it sends until then would reset the connection and lose data
+// it has not read.
 constexpr std::chrono::seconds kLingerTime{2};
 constexpr absl::Duration kLongestTime = absl::Hours(24 * 365);  // far from any overflow
 // The bytes read of a client that was dismissed, and floods on.
@@ -124,7 +124,7 @@ class AsioRelay final : public Relay, public std::enable_shared_from_this<AsioRe
     return PassToServer(bytes);
   }
 
-  // Nobody takes it any more.
+  // No reader takes it any more.
   bool Discard(size_t bytes) {
     if (!reported_) return true;
     discarded_bytes_ += bytes;
@@ -207,7 +207,7 @@ class AsioRelay final : public Relay, public std::enable_shared_from_this<AsioRe
     if (PassToClient(bytes)) ReceiveFromServer();
   }
 
-  // The server has closed its end; what it sent before may not all have been read.
+  // The server has closed its end, but the client may not have read everything yet.
   void OnServerGone() {
     if (!server_ended_) StartTimer(timer_, kFlushTime, /*stalled=*/true);
   }

@@ -20,7 +20,7 @@ struct RelayOptions {
   // The limit for a client that takes nothing of what it was sent.
   absl::Duration stall_timeout = absl::Seconds(60);
   // For the server to close its end after the client has ended its half, and for the client to take
-  // what the server still says to that. gRPC does not close while a write is on its way.
+  // what the server still says to that. gRPC does not close during a write.
   absl::Duration close_timeout = absl::Seconds(10);
   // Both are called on the thread, at most once; nothing is after `on_end`, which may destroy the
   // relay. The client has done something wrong and is being dismissed:
@@ -30,9 +30,9 @@ struct RelayOptions {
 };
 
 // Used on one thread, which must be `thread`. Holds bytes only while a side does not take them, at
-// most one buffer each way, and reads none of the other side meanwhile. When the server has closed
-// its end, the client gets what was still on its way, within a time. A client that breaks the rules
-// is told so (GOAWAY), unless the server is within a frame or the client takes nothing.
+// most one buffer each way, and reads none of the other side meanwhile. After the server closes its
+// end, the client has a limited time to read the remaining bytes. A client that breaks the rules is
+// told so (GOAWAY), unless the server is within a frame or the client takes nothing.
 class Relay {
  public:
   virtual ~Relay() = default;

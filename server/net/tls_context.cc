@@ -129,7 +129,7 @@ absl::StatusOr<std::shared_ptr<SSL_CTX>> MakeContext(const TlsFiles& files, cons
   SSL_CTX_set_min_proto_version(raw, TLS1_2_VERSION);
   SSL_CTX_set_cipher_list(raw, kCiphers);
   SSL_CTX_set_options(raw, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-  // Buffers only while there is something in them; what is left of a write may move.
+  // Keeps buffers only while they hold data. The rest of a write may move.
   SSL_CTX_set_mode(raw, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                             SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_session_id_context(raw, kSessionContext, sizeof(kSessionContext) - 1);

@@ -29,7 +29,7 @@ inline constexpr int kTlsProtocols = 2;
 // TLS 1.2 and up. Thread safe.
 class TlsContext {
  public:
-  // INVALID_ARGUMENT names the files that are none or do not fit each other.
+  // INVALID_ARGUMENT names the files that are invalid or do not fit each other.
   static absl::StatusOr<std::unique_ptr<TlsContext>> Load(const TlsFiles& files);
 
   // The context for new connections of a port: SSL_new keeps it alive; boost::asio::ssl::context

@@ -17,7 +17,7 @@ class TokenBucket {
  public:
   TokenBucket(Rate rate, absl::Time now) : rate_(rate), tokens_(rate.burst), updated_(now) {}
 
-  // Takes a token; false when there is none.
+  // Takes a token; false if the bucket is empty.
   bool Take(absl::Time now) {
     Refill(now);
     if (tokens_ < 1) return false;
@@ -31,12 +31,12 @@ class TokenBucket {
     return tokens_ >= 1 ? absl::ZeroDuration() : absl::Seconds((1 - tokens_) / rate_.per_second);
   }
 
-  // Takes tokens whether they are there or not: what is lacking is a debt.
+  // Takes tokens unconditionally. Missing tokens become a debt.
   void Spend(double tokens, absl::Time now) {
     Refill(now);
     tokens_ -= tokens;
   }
-  // Until the debt is paid; zero: there is none.
+  // Time until the debt is paid; zero without a debt.
   absl::Duration TimeInDebt(absl::Time now) {
     Refill(now);
     constexpr double kRounding = 1e-6;  // of a token
@@ -47,8 +47,7 @@ class TokenBucket {
   // Adds tokens, up to the burst.
   void Earn(double tokens) { tokens_ = std::min(rate_.burst, tokens_ + tokens); }
 
-  // Counts from the last time on that this was asked for something; what was there stays, up to the
-  // burst.
+  // Refills for the time since the last call, up to the burst.
   void SetRate(Rate rate, absl::Time now) {
     rate_ = rate;
     Refill(now);

@@ -11,8 +11,8 @@
 
 namespace upscaled::server {
 
-// The file of a bound socket. Removes it when it goes, unless somebody else has put another one in
-// its place; the socket must be open until then, so that its file's number is given to no other.
+// The file of a bound socket. Removes it when it goes, unless another process has replaced it; the
+// socket must be open until then, so that its file's number is given to no other.
 class UnixSocketFile {
  public:
   // Takes the file that is there now.
@@ -38,8 +38,8 @@ struct ListeningUnixSocket {
   UnixSocketFile file;
 };
 
-// Listens on `path`, which ParseEndpoint has taken. The umask says who may connect, as of any file:
-// with 022 the server's own user alone. The socket of a server that has ended is replaced.
+// Listens on `path`, which ParseEndpoint has taken. The umask decides who may connect, as for any
+// file: with 022 only the server's own user. The socket of a server that has ended is replaced.
 // UNAVAILABLE says why it cannot be: a server listens there, a file there is no socket, or what the
 // system says.
 absl::StatusOr<ListeningUnixSocket> ListenOnUnixSocket(const std::string& path);

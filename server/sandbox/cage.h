@@ -1,4 +1,4 @@
-// The cage of a process that decodes: what is left of the system when it is locked.
+// Locks a decoding process into a cage with the few system calls it needs.
 #pragma once
 
 #include <cstddef>

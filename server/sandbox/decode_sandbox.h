@@ -1,5 +1,5 @@
-// Decodes images in processes of their own, in a cage (see cage.h): whatever a hostile image does
-// to a decoder fails that image and nothing else.
+// Decodes each image in its own process, in a cage (see cage.h). A hostile image that breaks a
+// decoder fails only itself.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@
 
 namespace upscaled::server {
 
-// The program that comes with the server: beside this one.
+// The server's own program, in the folder of this one.
 std::filesystem::path DecodeWorkerProgram();
 
 // A worker decodes one image and ends: no image meets another one's remains. Thread safe; must

@@ -38,7 +38,7 @@ struct SpawnSettings {
   posix_spawnattr_t attributes;
 };
 
-// The server blocks signals that a worker must die of, and a Ctrl-C is for the server alone.
+// The server blocks signals that must end a worker. A Ctrl-C is only for the server.
 void OwnSignals(posix_spawnattr_t* attributes) {
   sigset_t signals;
   sigemptyset(&signals);

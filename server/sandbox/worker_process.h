@@ -13,7 +13,7 @@
 
 namespace upscaled::server {
 
-// Two ends of a stream that neither waits for the other for ever.
+// Two ends of a stream with bounded waits on both sides.
 struct SocketPair {
   UniqueFd own, its;
 };

@@ -21,7 +21,7 @@ namespace {
 // A request is one byte with the worker's socket; its answer is the child's number, or minus errno.
 using Answer = int32_t;
 
-// Who waits for a fork holds up others, and can not be cancelled.
+// A caller waiting for a fork holds up others, and cannot be cancelled.
 constexpr timeval kPatience{.tv_sec = 2};
 
 // A message of one byte that can carry a descriptor.

@@ -1,5 +1,4 @@
-// Who asked for what, and what became of it: a JSON line a finished or refused call, in a file of
-// its own.
+// Writes a JSON line per finished or refused call to its own file: principal, request, outcome.
 #pragma once
 
 #include <atomic>
@@ -28,8 +27,8 @@ class AuditLog {
   // The report of one failed write: how many lines are lost by it, and why.
   using OnLost = std::function<void(int64_t lines, std::string_view reason)>;
 
-  // Makes the file where there is none, for its owner to write and its group to read. `on_lost` is
-  // called on the log's own thread. INVALID_ARGUMENT names the file and says why it cannot be used.
+  // Creates a missing file: the owner may write, the group may read. `on_lost` is called on the
+  // log's own thread. INVALID_ARGUMENT names the file and says why it cannot be used.
   static absl::StatusOr<std::unique_ptr<AuditLog>> Open(std::filesystem::path file, OnLost on_lost);
   // Writes the lines that wait.
   ~AuditLog();
@@ -38,8 +37,8 @@ class AuditLog {
   // the line is lost.
   void Add(const RequestRecord& record, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The file of that name from now on, after somebody has renamed the one until now. No line is
-  // lost. After an error it goes on with the old one.
+  // Reopens the file by its name, after another process renamed the old one. No line is lost. After
+  // an error it goes on with the old one.
   absl::Status Reopen() ABSL_LOCKS_EXCLUDED(mutex_);
 
   int64_t lost() const { return lost_; }

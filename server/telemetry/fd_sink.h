@@ -1,4 +1,4 @@
-// Where log lines leave the process: a descriptor whose reader cannot hold it up for ever.
+// Writes log lines to a descriptor. A slow reader delays it only for a limited time.
 #pragma once
 
 #include <atomic>
@@ -15,8 +15,8 @@
 
 namespace upscaled::server {
 
-// Writes to a pipe, socket, terminal or file as long as it takes bytes; false when `timeout` passes
-// first or it takes none any more. Leaves the descriptor's flags alone, which other processes
+// Writes to a pipe, socket, terminal or file as long as it takes bytes; false if `timeout` passes
+// first or it accepts no more bytes. Does not change the descriptor's flags, which other processes
 // share.
 bool WriteWithin(int fd, std::string_view text, absl::Duration timeout);
 

@@ -1,4 +1,4 @@
-// Log lines, human-readable (text) or JSON (one object a line), through spdlog.
+// Log lines, human-readable (text) or JSON (one object per line), through spdlog.
 #pragma once
 
 #include <atomic>
@@ -40,20 +40,20 @@ struct LogField {
 class FdSink;
 class LineLimit;
 
-// Lines that nobody will read.
+// Numbers of lines missing in the log.
 struct LogDrops {
   int64_t limited = 0;  // left out, as there were too many of their kind
   int64_t lost = 0;     // were in the queue when it overflowed or could not be written
 };
 
-// Thread safe. Whatever a message or a value holds, an entry is one line of valid UTF-8 (or ASCII):
-// control characters and broken UTF-8 are escaped, strings cut after 512 bytes.
+// Thread safe. An entry is always one line of valid UTF-8 (or ASCII): control characters and broken
+// UTF-8 are escaped, strings cut after 512 bytes.
 class Logger {
  public:
-  // Writes to `fd` (standard error, borrowed) on a thread of its own: nobody who logs waits for its
-  // reader. At most kQueueLines lines wait for that thread, the newest; of lines with the same
-  // message, and of requests with the same outcome, so many a second are written as the .cc says.
-  // Other lines say how many are missing. Throws std::system_error when there is no thread.
+  // Writes to `fd` (standard error, borrowed) on a thread of its own: callers never wait for its
+  // reader. At most kQueueLines lines wait for that thread, the newest. Lines with the same
+  // message, and requests with the same outcome, are limited to the rates in the .cc. Other lines
+  // say how many are missing. Throws std::system_error when there is no thread.
   Logger(LogFormat format, LogLevel min_level, int fd = 2);
   // For tests and other targets: writes at once, and all.
   Logger(LogFormat format, LogLevel min_level, std::shared_ptr<spdlog::sinks::sink> sink);
@@ -70,7 +70,7 @@ class Logger {
   void LogRequest(const RequestRecord& record);
 
   // Says what is missing since it was last said, at most every 5 s; every line does so, too. Call
-  // it now and then, for times without lines.
+  // it periodically, for times without lines.
   void TellDrops() ABSL_LOCKS_EXCLUDED(tell_mutex_);
   LogDrops drops() const;
   // Waits until the lines so far are written; false when `timeout` passes first.

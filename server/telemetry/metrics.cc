@@ -47,7 +47,7 @@ Family<Gauge>& GaugeFamily(Registry& registry, const char* name, const char* hel
   return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
 }
 
-// Follows a count that somebody else keeps.
+// Raises a counter to a count kept elsewhere.
 void Raise(Counter& counter, double value) {
   if (value > counter.Value()) counter.Increment(value - counter.Value());
 }

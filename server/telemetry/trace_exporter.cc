@@ -14,7 +14,7 @@ namespace otlp = opentelemetry::proto;
 
 constexpr char kServiceName[] = "upscaled";
 
-// As OpenTelemetry's OTEL_EXPORTER_OTLP_ENDPOINT, where the URL is of a host alone.
+// As OpenTelemetry's OTEL_EXPORTER_OTLP_ENDPOINT, if the URL has only a host.
 std::string WholeUrl(const std::string& url) {
   const size_t path = url.find('/', url.find("://") + 3);
   if (path == std::string::npos) return url + "/v1/traces";

@@ -20,7 +20,7 @@ namespace upscaled::server {
 // Thread safe. Errors as SqliteFile's.
 class UsageDb {
  public:
-  // Makes the file where there is none.
+  // Creates a missing file.
   static absl::StatusOr<std::unique_ptr<UsageDb>> Open(const std::filesystem::path& file);
 
   // All of it or, after an error, nothing.

@@ -1,4 +1,4 @@
-// Adds up what tenants use, and writes it to disk now and then.
+// Adds up usage by tenant, and writes it to disk periodically.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ class UsageLedger {
   // written.
   static absl::StatusOr<std::unique_ptr<UsageLedger>> Open(
       const std::filesystem::path& file, std::function<void(const absl::Status&)> on_failure);
-  // Writes what there is.
+  // Writes all pending sums.
   ~UsageLedger();
 
   // A call that ended at `now`, by the system's clock.
