@@ -1,4 +1,4 @@
-# AArch64 by Debian's cross compiler. What is built runs in QEMU's emulator, tests too.
+# AArch64 by Debian's cross compiler. Programs and tests run in QEMU's emulator.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

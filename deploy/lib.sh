@@ -27,7 +27,8 @@ print_slowest_steps() {
     printf "CPU time of all steps: %.1f minutes\n", user[1] + sys[1] + (user[2] + sys[2]) / 60 }' "$STEPS"
 }
 
-# Debian 12 and Ubuntu names. Build: what the three programs need. Release: what packing adds. Test: what the tests add.
+# Debian 12 and Ubuntu names. Build: the needs of the three programs. Release: what packing adds.
+# Test: the further needs of the tests.
 BUILD_PACKAGES=(ca-certificates cmake g++ ninja-build pkg-config
   libabsl-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libjpeg-dev liblcms2-dev libpng-dev libwebp-dev libavif-dev libgif-dev zlib1g-dev libzip-dev libisal-dev libhwy-dev
@@ -37,7 +38,8 @@ RELEASE_PACKAGES=(buildah python3 python3-setuptools python3-wheel)
 TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev libimage-exiftool-perl curl python3 python3-grpcio python3-jsonschema python3-protobuf
   clang-14 libclang-rt-14-dev clang-format-14 lld git openssl pocl-opencl-icd oclgrind nginx-light haproxy python3-yaml redis-server nats-server iproute2 nftables)
 
-# The engine and its tests for AArch64, beside those above. Without ISA-L, which no machine has for two architectures.
+# The engine and its tests for AArch64, in addition to those above. Without ISA-L, which no machine
+# has for two architectures.
 AARCH64_PACKAGES=(ca-certificates cmake ninja-build pkg-config g++-aarch64-linux-gnu qemu-user-static protobuf-compiler python3
   libcli11-dev nlohmann-json3-dev libabsl-dev:arm64 libprotobuf-dev:arm64 libjpeg-dev:arm64 liblcms2-dev:arm64 libpng-dev:arm64 libwebp-dev:arm64
   zlib1g-dev:arm64 libzip-dev:arm64 libhwy-dev:arm64 libsqlite3-dev:arm64 libgtest-dev:arm64 libgmock-dev:arm64)
@@ -77,7 +79,7 @@ build() {
     -DUPSCALED_UNITY=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=32 "${options[@]}" >/dev/null)
   [[ ! -f $log ]] || before=$(wc -l <"$log")
   (cd "$ROOT" && cmake --build --preset "$preset" ${1:+--target "${@:2}"})
-  # Ninja recompacts its log now and then: shorter, all of it is taken.
+  # Ninja recompacts its log periodically: if it is shorter, all of it is taken.
   (($(wc -l <"$log") >= before)) || before=0
   # Begin and end in milliseconds, a time stamp, an output; a step with several outputs has a line for each.
   tail -n +$((before + 1)) "$log" | awk -F'\t' -v preset="$preset" \

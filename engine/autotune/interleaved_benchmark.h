@@ -11,8 +11,8 @@
 
 namespace upscaled {
 
-// Times of one candidate may differ by this much for no reason: who is not clearly faster does not
-// displace what is shipped before it.
+// Times of one candidate may differ by this much for no reason. A candidate that is not clearly
+// faster does not displace one shipped before it.
 inline constexpr double kClearlyFaster = 1.03;
 
 struct TimedCandidate {

@@ -113,7 +113,7 @@ LayerMeasurement MeasureLayer(const KernelCandidates& candidates, absl::Duration
     result.entry.gflops[candidate.name] = operations * 1e-9 / absl::ToDoubleSeconds(candidate.best);
     if (better) winner = candidate;
   }
-  // None right: what is computed without tuning.
+  // None right: the choice without tuning.
   result.entry.choice = winner ? winner->name : candidates.names().front();
   return result;
 }

@@ -1,4 +1,4 @@
-// Chooses kernels and tiles by what was measured on this machine, now or before.
+// Chooses kernels and tiles by measurements on this machine, new or stored.
 #pragma once
 
 #include <filesystem>
@@ -22,8 +22,8 @@ namespace upscaled {
 
 struct TunerOptions {
   std::filesystem::path file;
-  // Whether layers and tiles that the file lacks are measured, and the file written; else they keep
-  // the backend's shipped order.
+  // Whether layers and tiles missing in the file are measured, and the file written; otherwise they
+  // keep the backend's shipped order.
   bool measure = false;
   // For each kind of layer, and for the tiles of each network.
   absl::Duration budget = absl::Milliseconds(50);

@@ -8,7 +8,7 @@ namespace upscaled::train {
 namespace {
 
 constexpr double kMeanDecay = 0.9, kMeanSquareDecay = 0.99, kEpsilon = 1e-8;
-// The decay of the average; at first, that of an average over as many steps as there were.
+// The decay of the average. At first it averages over the number of steps so far.
 constexpr double kAverageDecay = 0.999;
 constexpr double kFinalPart = 1e-3;  // of the peak rate
 constexpr int64_t kWarmupSteps = 100;

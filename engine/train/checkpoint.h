@@ -25,7 +25,7 @@ struct Checkpoint {
 // Replaces the file as a whole. UNAVAILABLE names it, and why it cannot be written.
 absl::Status WriteCheckpoint(const std::filesystem::path& path, const Checkpoint& checkpoint);
 
-// NOT_FOUND: there is none; INVALID_ARGUMENT: it is none of `parameter_count` parameters.
+// NOT_FOUND: no such file. INVALID_ARGUMENT: not a checkpoint of `parameter_count` parameters.
 absl::StatusOr<Checkpoint> ReadCheckpoint(const std::filesystem::path& path,
                                           size_t parameter_count);
 

@@ -49,7 +49,7 @@ class SumsGradient {
  public:
   static constexpr int kBorderPx = 2, kReachPx = 8;
 
-  // For images of so many pixels and channels.
+  // For images of this many pixels and channels.
   SumsGradient(Size size, int channels, cpu::Isa isa);
   // Those of an image: `d_dst`, times the slope where `dst` is not above 0. Adds their sums over
   // all pixels to `d_bias`.

@@ -1,4 +1,4 @@
-// Degradations of a patch of a small image on its way to the network.
+// Degrades a patch of a small image before the network sees it.
 #pragma once
 
 #include <cstdint>

@@ -11,14 +11,14 @@
 namespace upscaled::train {
 
 struct Grid {
-  // Lines that may be read behind the last: what is there is zero.
+  // Lines that may be read behind the last; they are zero.
   static constexpr int kReachLines = 8;
 
   int images = 0;
   Size size;  // of each
 
   size_t pitch() const { return static_cast<size_t>(size.width) + 1; }
-  // The lines of all images, those of zeros between them included.
+  // The lines of all images, including the lines of zeros between them.
   int lines() const { return images * (size.height + 1); }
   // The line of an image's row `y`.
   int Line(int image, int y) const { return image * (size.height + 1) + y; }

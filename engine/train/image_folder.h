@@ -36,7 +36,7 @@ struct ImageFolderOptions {
 
 inline constexpr size_t kMinImages = 4;
 
-// Whether a file is held out, whatever else lies in the folder: one in eight is.
+// Whether a file is held out, regardless of other files in the folder. One in eight is.
 bool IsHeldOut(std::string_view file);
 
 // Reads all regular files of the folder itself, never through links. Where chance holds none out

@@ -1,4 +1,4 @@
-// How far results are from what they should be.
+// Measures the distance between results and their targets.
 #pragma once
 
 #include <string>

@@ -29,7 +29,7 @@ struct PatchShape {
   int scale = 2;
 };
 
-// Patch `index` of a step: the same whatever else has been drawn.
+// Patch `index` of a step, independent of other draws.
 Patch RandomPatch(std::span<const TrainingImage> images, const PatchShape& shape,
                   const Recipe& recipe, uint64_t seed, int64_t step, int index);
 

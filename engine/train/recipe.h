@@ -30,7 +30,7 @@ struct Recipe {
 
 inline constexpr double kMaxBlurSigmaPx = 4;
 
-// A JSON object; what it leaves out is as Recipe has it:
+// Reads a JSON object; missing fields keep the defaults of Recipe:
 //
 //   {"reductions": ["box", "lanczos_linear"], "exchange_colours": false,
 //    "blur": {"share": 0.2, "sigma_px": [0.3, 0.9]}, "noise": {"share": 0.2, "sigma": [0.5, 4]},

@@ -34,8 +34,8 @@ class Step {
   virtual Size OutputSize(Size source) const { return source; }
   // Whether another source may be of that size.
   virtual bool Takes(Size first, Size other) const { return other == first; }
-  // Before the first Forward with these parameters, and after the last Backward: what is the same
-  // for all mini-batches in between is done here. `params`: the step's own, as parameters.h orders
+  // Called before the first Forward with these parameters, and after the last Backward. Does the
+  // work shared by all mini-batches in between. `params`: the step's own, as parameters.h orders
   // them.
   virtual void Begin(const Real* /*params*/) {}
   virtual void End(Real* /*d_params*/) {}

@@ -36,7 +36,7 @@ template <typename T>
 using LineVector = std::vector<T, LineAllocator<T>>;
 
 // Values between the images, and in channels that a pixel is padded with, are zero and stay so:
-// whoever writes a tensor writes pixels alone, or zeros.
+// writers of a tensor write only pixels, or zeros.
 template <typename Real>
 class Tensor {
  public:

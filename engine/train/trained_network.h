@@ -23,7 +23,7 @@ class TrainedNetwork {
                                                                 const ConvDevice& device = {});
 
   size_t parameter_count() const { return parameter_count_; }
-  // To be filled before Forward, and the loss's derivative before Backward; images' pixels alone.
+  // Fill it before Forward, and the loss's derivative before Backward; only images' pixels.
   Tensor<Real>& input() { return values_.front(); }
   const Tensor<Real>& result() const { return values_.back(); }
   Tensor<Real>& result_gradient() { return gradients_.back(); }

@@ -62,12 +62,12 @@ class Training {
   static absl::StatusOr<std::unique_ptr<Training>> Create(const Network& start,
                                                           const TrainingOptions& options);
 
-  // Trains until all steps are made or `stop` is set; writes the checkpoint now and then and in the
+  // Trains until all steps are made or `stop` is set; writes the checkpoint periodically and at the
   // end. ABORTED: a gradient is not finite; UNAVAILABLE: the checkpoint cannot be written, or the
-  // device failed. Whatever happened, BestNetwork() is what is best so far.
+  // device failed. In any case BestNetwork() is the best so far.
   absl::Status Run(const std::atomic<bool>& stop, absl::FunctionRef<void(const Progress&)> report);
 
-  // The start where nothing was better.
+  // The start, if no step was better.
   Network BestNetwork() const;
   const ImageFolder& images() const { return images_; }
   const Checkpoint& state() const { return state_; }

@@ -14,11 +14,11 @@ namespace upscaled::server {
 // Thread safe.
 class BackgroundTask {
  public:
-  // `run` may take long; whatever it uses outlives this. It runs on request, and without one after
+  // `run` may take long; its captures must outlive this. It runs on request, and without one after
   // every `interval`. Throws std::system_error when there is no thread.
   explicit BackgroundTask(std::function<void()> run,
                           absl::Duration interval = absl::InfiniteDuration());
-  // Waits for a run that is under way.
+  // Waits for a running run.
   ~BackgroundTask();
 
   // Soon; once for all requests that come before it begins.

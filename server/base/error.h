@@ -56,8 +56,8 @@ absl::Status MakeOverloaded(std::string_view message, absl::Duration retry_delay
 // alone does not say what the caller did wrong.
 absl::Status WithReason(absl::Status status, ErrorReason reason);
 
-// The reason that `status` carries, else what its code says: CANCELLED is kCancelled, INTERNAL
-// kInternal, ... kUnspecified for OK.
+// The reason carried by `status`, otherwise the reason of its code: CANCELLED is kCancelled,
+// INTERNAL kInternal, ... kUnspecified for OK.
 ErrorReason ReasonOf(const absl::Status& status);
 ErrorMetadata MetadataOf(const absl::Status& status);
 std::optional<absl::Duration> RetryDelayOf(const absl::Status& status);

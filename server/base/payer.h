@@ -1,4 +1,4 @@
-// Who pays for a call, and what the operator has laid down for a tenant.
+// The payer of a call, and the operator's limits for a tenant.
 #pragma once
 
 #include <atomic>
@@ -16,8 +16,8 @@ namespace upscaled::server {
 enum class Priority : uint8_t { kInteractive, kBackground };
 inline constexpr size_t kPriorities = 2;
 
-// The limits of all calls of a tenant together, whatever their keys and addresses. Pixels are
-// source pixels of general-2x, as those of --max-queue-pixels: other models' weigh by theirs.
+// The limits of all calls of a tenant together, over all keys and addresses. Pixels are source
+// pixels of general-2x, as those of --max-queue-pixels: other models' weigh by theirs.
 struct TenantLimits {
   static constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
 
@@ -31,8 +31,8 @@ struct TenantLimits {
   double weight = 1;  // of its share of the devices, relative to others'
 };
 
-// Calls of one payer share what it gets: those of a tenant, or, where the server asks for no keys,
-// those of an address.
+// Calls of one payer share its service. A payer is a tenant or, if the server asks for no keys, an
+// address.
 struct Payer {
   std::string address;                         // the client's, without a port; empty: nobody's
   std::string tenant;                          // empty: the server asks for no keys

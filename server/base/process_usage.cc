@@ -99,7 +99,7 @@ ProcessProbe::ProcessProbe() : files_(std::make_unique<Files>()) {
   files_->max_group_tasks = ToLimit(tasks.limit);
   files_->group_tasks = open((tasks.group / "pids.current").c_str(), O_RDONLY | O_CLOEXEC);
   double max_threads = tasks.limit;
-  // Nobody holds root to it.
+  // The kernel does not apply it to root.
   if (const int64_t of_user = SoftLimit(RLIMIT_NPROC); of_user > 0 && geteuid() != 0) {
     max_threads = std::min(max_threads, static_cast<double>(of_user));
   }

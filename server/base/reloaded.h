@@ -26,7 +26,7 @@ class FileReader {
 
   // As ReadFile.
   absl::StatusOr<std::string> Read(const std::filesystem::path& path, size_t max_bytes) {
-    // First: what is written meanwhile is read next time.
+    // First: changes made meanwhile are read next time.
     states_.emplace_back(path, StateOf(path));
     absl::StatusOr<std::string> content = ReadFile(path, max_bytes, {.pipes = pipes_});
     // One that is there and could not be read, for want of a descriptor, say, is tried again.
@@ -65,7 +65,7 @@ class Reloaded {
     return made_;
   }
 
-  // The first time. An error of `make` leaves what there was, here and below.
+  // The first time. If `make` fails, the old value stays, here and below.
   absl::Status Load() {
     absl::MutexLock making(&make_mutex_);
     return MakeFrom(FileReader(/*pipes=*/true));

@@ -13,7 +13,7 @@
 
 namespace upscaled::server {
 
-// When the stages of a call were under way; a stage's bits take turns with those of the others.
+// When the stages of a call ran; a stage's bits take turns with those of the others.
 struct StageIntervals {
   Interval queue, decode, infer, encode;
   std::vector<Interval> tiles;  // of infer: when the first ones ran; a bounded number

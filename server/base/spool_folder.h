@@ -8,8 +8,8 @@
 
 namespace upscaled::server {
 
-// TMPDIR where it is set; else /var/tmp, which is a disk where /tmp may be memory; else /tmp, where
-// /var/tmp cannot be written.
+// Returns TMPDIR if set. Otherwise /var/tmp, because /tmp may be memory, or /tmp if /var/tmp cannot
+// be written.
 inline std::string SpoolFolder() {
   const char* const chosen = getenv("TMPDIR");
   if (chosen != nullptr && *chosen != '\0') return chosen;

@@ -22,13 +22,13 @@ class ThroughputMeter {
   // Tells that `cost` took `busy`, whenever that was.
   void Add(absl::Duration busy, int64_t cost);
 
-  // Has what is known count as no more busy time than this, so that what comes next outweighs it
-  // soon.
+  // Limits the weight of the known speed to this busy time, so that new measurements soon outweigh
+  // it.
   void KeepAtMost(absl::Duration max_busy);
 
   // Whether anything has been finished yet.
   bool known() const { return cost_ > 0; }
-  // The busy time that it knows of, as far as that has not faded.
+  // The measured busy time, without the faded part.
   absl::Duration busy() const { return absl::Seconds(busy_seconds_); }
   // Time to compute `cost`; zero while nothing is known.
   absl::Duration TimeFor(int64_t cost) const;

@@ -19,7 +19,7 @@ bool IsZero(std::span<const uint8_t> bytes) {
   return std::ranges::all_of(bytes, [](uint8_t byte) { return byte == 0; });
 }
 
-// Lower-case digits alone, as the specification has it.
+// Only lower-case digits, as in the specification.
 std::optional<uint8_t> DigitOf(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;

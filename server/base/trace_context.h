@@ -20,18 +20,18 @@ struct TraceContext {
   bool sampled = false;   // the span is to be exported
 };
 
-// The caller's span as `parent_id`. nullopt for what is no traceparent of version 00, or of a later
-// one as far as version 00 knows it (section 3.2).
+// The caller's span as `parent_id`. nullopt unless the text is a traceparent of version 00, or of a
+// later one that begins as version 00 (section 3.2).
 std::optional<TraceContext> ParseTraceparent(std::string_view text);
 
-// The trace of a call whose caller says `traceparent`; what is not valid is no trace. Where calls
+// The trace of a call whose caller says `traceparent`; an invalid one counts as absent. Where calls
 // are traced, `ratio` of the traces that begin here are sampled, and callers decide on theirs;
 // where they are not (nullopt), callers' traces are named in logs, and none begins.
 TraceContext ContinueTrace(std::string_view traceparent, std::optional<double> ratio);
 
 SpanId NewSpanId();
 
-// The id in 32 digits; "" for none.
+// The id in 32 digits; "" without a trace.
 std::string TraceIdText(const TraceContext& trace);
 
 }  // namespace upscaled::server

@@ -54,16 +54,16 @@ using DeviceList = std::vector<std::shared_ptr<Device>>;
 absl::StatusOr<DeviceList> MakeDevices(std::vector<std::unique_ptr<Backend>> backends,
                                        int64_t max_weight_bytes = ModelCache::kNoLimit);
 
-// OK when one of the devices has the precision for this network, else what the first says;
-// UNAVAILABLE where there is none.
+// OK if one of the devices has the precision for this network, otherwise the first device's error.
+// UNAVAILABLE without devices.
 absl::Status TryPrecision(const DeviceList& devices, const Network& network, Precision precision);
 
 // Bytes that the network would take on the first device that tells before it is compiled: packed
 // weights, and the scratch memory of every stream. 0: none does.
 int64_t PlanMemory(const DeviceList& devices, const Network& network, Precision precision);
 
-// Whether an error of a backend speaks against the device: all but those that speak of the task or
-// of memory.
+// True if a backend's error counts against the device: every error except those about the task or
+// memory.
 bool IsDeviceFault(const absl::Status& status);
 
 }  // namespace upscaled::server

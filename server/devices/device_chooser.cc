@@ -10,7 +10,7 @@ namespace upscaled::server {
 
 namespace {
 
-// The cost of a source of so many pixels through one network after the other, in multiply-adds,
+// The cost of a source of `pixels` pixels through one network after the other, in multiply-adds,
 // without the halos of tiles; at least one a pixel.
 int64_t CostFor(const DeviceExecutables& executables, int64_t pixels) {
   double cost = 0;
@@ -24,7 +24,7 @@ int64_t CostFor(const DeviceExecutables& executables, int64_t pixels) {
   return static_cast<int64_t>(std::min(cost, kMaxCost));
 }
 
-// The same on the same devices, those of the classes with the shortest times first.
+// The same on the same devices, classes with the shortest times first.
 std::shared_ptr<const DeviceExecutable> SoonestFirst(const DeviceExecutable& executable,
                                                      const std::vector<absl::Duration>& times) {
   std::vector<DeviceExecutable::Part> parts(executable.parts().begin(), executable.parts().end());

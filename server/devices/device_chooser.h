@@ -24,7 +24,7 @@ namespace upscaled::server {
 // Upper bound of a request's cost, in multiply-adds. Larger costs are clamped to it.
 inline constexpr double kMaxCost = 1e17;
 
-// The work of one device class, as whoever runs it reports.
+// The work of one device class, as reported by its scheduler.
 struct DeviceClassWork {
   int64_t queued_cost = 0;  // multiply-adds
   bool idle = true;         // nothing is queued or running
@@ -85,7 +85,7 @@ class DeviceChooser {
   DeviceQuarantine& quarantine_;
   const std::function<std::vector<DeviceClassWork>()> work_;
   mutable absl::Mutex mutex_;
-  // By device class, those of open requests.
+  // Counts of open requests by device class.
   std::vector<int64_t> bound_cost_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -83,7 +83,7 @@ absl::StatusOr<DeviceExecutables> LoadOnDevices(
     if (cancellation != nullptr) RETURN_IF_ERROR(cancellation->status());
     if (!loaded.ok()) {
       refusal.Update(loaded.status());
-      // INTERNAL may as well speak of the model's files.
+      // INTERNAL may also concern the model's files.
       if (absl::IsUnavailable(loaded.status())) on_fault(*device, loaded.status());
       continue;
     }

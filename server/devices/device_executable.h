@@ -81,7 +81,7 @@ using DeviceExecutables = std::vector<std::shared_ptr<const DeviceExecutable>>;
 
 // The networks of `passes` on those of `devices` that can run all of them, in order; loads what is
 // not loaded. The first device's error when none can, or why `cancellation` (may be null) has ended
-// the waiting for what others load. `on_fault` hears of devices that fail.
+// the waiting for what others load. `on_fault` is called with each failed device.
 absl::StatusOr<DeviceExecutables> LoadOnDevices(
     const DeviceList& devices, std::span<const ModelPass> passes, Precision precision,
     Cancellation* cancellation, const std::function<void(Device&, const absl::Status&)>& on_fault);

@@ -24,7 +24,8 @@ class DeviceQuarantine {
   // `devices` by slot, at least one; all of them work. `listener` may be null.
   explicit DeviceQuarantine(const DeviceList& devices, Listener listener = nullptr);
 
-  // Takes the device out of work; false: it was out already. Who takes it out calls Announce next.
+  // Takes the device out of work; false: it was out already. If true, the caller calls Announce
+  // next.
   [[nodiscard]] bool Add(const Device& device, const absl::Status& fault)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void Announce(const Device& device, const absl::Status& fault) const;

@@ -29,7 +29,7 @@ struct DeviceState {
   absl::Status fault;  // the last; OK: none yet
 };
 
-// The delay before an attempt doubles with every failure, and starts anew after the device has
+// The delay before an attempt doubles with every failure, and starts again after the device has
 // worked for the longest delay.
 struct RebuildDelays {
   absl::Duration first = absl::Seconds(1);
@@ -57,8 +57,8 @@ class DeviceSupervisor {
                    const RebuildDelays& delays = {});
   ~DeviceSupervisor() { Stop(); }
 
-  // Rebuilds on a thread of its own from now on, by real time, until Stop, which waits for an
-  // attempt that is under way.
+  // Rebuilds on a thread of its own from now on, by real time, until Stop, which waits for a
+  // running attempt.
   void Start();
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 

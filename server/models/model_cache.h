@@ -19,14 +19,14 @@
 
 namespace upscaled::server {
 
-// Compiles each variant when it is first asked for, and keeps it while anybody lists the files it
-// was made of (ModelVariant::files_state) and there is room. Thread safe.
+// Compiles each variant when it is first asked for, and keeps it while a listing has its files
+// (ModelVariant::files_state) and there is room. Thread safe.
 class ModelCache {
  public:
   static constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
-  // `backend` must outlive it. Beyond so many bytes of packed weights, what nobody holds is
-  // forgotten, the longest unused first; whoever asks for it again waits for it to be loaded.
+  // `backend` must outlive it. Beyond this many bytes of packed weights, unused networks are
+  // dropped, the longest unused first. The next request for one waits until it is loaded again.
   explicit ModelCache(Backend& backend, int64_t max_weight_bytes = kNoLimit)
       : backend_(backend), max_weight_bytes_(max_weight_bytes) {}
 
@@ -51,16 +51,16 @@ class ModelCache {
     int noise_level;
     Precision precision;
   };
-  // Those that are ready.
+  // Networks that are ready.
   std::vector<Loaded> loaded() const ABSL_LOCKS_EXCLUDED(mutex_);
   int loaded_count() const { return static_cast<int>(loaded().size()); }
   int64_t max_weight_bytes() const { return max_weight_bytes_; }
 
-  // Forgets what nobody holds: where packed weights pass the limit what they pass it by, as Get
-  // does; `all`: whatever it is. Returns the bytes that were packed.
+  // Drops unused networks until the packed weights are within the limit, as Get does; `all`: drops
+  // every unused one. Returns the bytes that were packed.
   int64_t DropUnused(bool all) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Forgets what was made of files that nobody lists any more. Get does so, too.
+  // Drops networks of files that no listing has any more. Get does so, too.
   void DropUnlisted() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -87,7 +87,7 @@ class ModelCache {
     std::vector<std::shared_ptr<Entry>> entries;  // to be freed without the lock
     int64_t bytes = 0;
   };
-  // Takes out what nobody holds beyond so many bytes.
+  // Takes out unused networks beyond this many bytes.
   Surplus TakeSurplus(int64_t max_weight_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Backend& backend_;

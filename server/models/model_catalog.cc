@@ -183,7 +183,7 @@ ReloadReport Compare(const std::vector<CatalogEntry>& before,
   return report;
 }
 
-// Compiles the new files of whatever `cache` has ready of the old ones.
+// Compiles the new files of all networks that `cache` has ready from the old ones.
 absl::Status Prepare(const ModelRepository& now, ModelCache& cache) {
   for (const ModelCache::Loaded& loaded : cache.loaded()) {
     const auto card = now.Find(loaded.model);
@@ -266,7 +266,7 @@ void ModelCatalog::NameAliases(Listing& listing, const std::string& default_mode
   aliases = listing.repository.aliases();
   aliases.try_emplace(kDefaultAlias, kOwnDefault);
   listing.default_model = default_model.empty() ? aliases[kDefaultAlias] : default_model;
-  // A name may itself be an alias, once; that of a model is its own.
+  // A name may itself be an alias, once. A model's name resolves to itself.
   if (const auto alias = aliases.find(listing.default_model);
       alias != aliases.end() && FindNamed(listing.entries, listing.default_model) == nullptr) {
     listing.default_model = alias->second;

@@ -20,7 +20,7 @@
 
 namespace upscaled::server {
 
-// Who holds one keeps its listing: the request that began with it ends with it.
+// A holder keeps its listing: a request ends with the listing it began with.
 struct CatalogEntry {
   const ModelCard* card;
   int halo_px = 0;  // source pixels around a tile that its result depends on
@@ -108,7 +108,7 @@ class ModelCatalog {
   class Turn;
   // ABORTED (kReloadFailed): another has it.
   absl::StatusOr<Turn> TryTurn();
-  // Waits for reloads that are under way.
+  // Waits for running reloads.
   Turn AwaitTurn();
 
   // Rereads the directories. First recompiles the changed models that `caches` hold. Only when all

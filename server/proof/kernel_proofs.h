@@ -30,8 +30,8 @@ class KernelProofs {
   // proven, nor is proven. `logger` must outlive it.
   KernelProofs(KernelProofOptions options, Prove prove, Logger& logger);
 
-  // Those of `kernels` that may serve on the device. What is not known proves itself first, which
-  // takes seconds, and is written to the file: what cannot be written does not count.
+  // Returns the `kernels` that may serve on the device. Unknown ones prove themselves first, which
+  // takes seconds. Verdicts are written to the file, and do not count if they cannot be written.
   std::vector<std::string> ProvenOn(const std::string& device, const std::string& description,
                                     const std::vector<std::string>& kernels)
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -50,8 +50,7 @@ class KernelProofs {
   std::map<std::string, Verdicts> known_ ABSL_GUARDED_BY(mutex_);  // by device, driver and build
 };
 
-// The version of the machine's NVIDIA driver, as its kernel module tells it; "" where there is
-// none.
+// The version of the machine's NVIDIA driver, as its kernel module tells it; "" without one.
 std::string NvidiaDriver();
 
 }  // namespace upscaled::server

@@ -51,7 +51,7 @@ std::optional<Offence> FollowServer(std::span<const uint8_t> bytes, size_t part_
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  // Bytes earn control frames when they come, so their cut may decide over those alone.
+  // Bytes earn control frames when they come, so their cut may affect only those.
   const std::optional<Offence> whole = Follow({data, size}, size);
   const std::optional<Offence> bytewise = Follow({data, size}, 1);
   const bool rate = whole == Offence::kControlFrames || bytewise == Offence::kControlFrames;

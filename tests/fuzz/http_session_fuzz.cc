@@ -135,7 +135,7 @@ std::string Exchange(Port& port, std::string_view bytes, size_t piece_bytes, boo
   }
 }
 
-// Takes `text` up to and with `end`; "" and all of it where there is none.
+// Takes `text` up to and with `end`; "" and all of it without `end`.
 std::string_view TakeUntil(std::string_view& text, std::string_view end) {
   const size_t found = text.find(end);
   const std::string_view taken = text.substr(0, found == text.npos ? 0 : found + end.size());

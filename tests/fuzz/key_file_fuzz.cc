@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!parsed.ok()) return 0;
   std::set<std::string> names;
   for (const auto& [hash, key] : parsed->keys) {
-    // Nobody without a name, a role or a time.
+    // Every principal has a name, a role and a time.
     if (!names.insert(key.principal.name).second || key.principal.tenant.empty()) std::abort();
     if (!key.principal.roles.Has(Role::kRead) || key.not_before >= key.expires) std::abort();
   }

@@ -67,7 +67,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto url = ParseSourceUrl(text.substr(std::min(end + 2, text.size())));
   if (url.ok()) RequireSound(*url);
   if (!prefix.ok() || !url.ok() || !prefix->Covers(*url)) return 0;
-  // Whatever stands on the left of the path is the prefix's.
+  // The part before the path equals the prefix's.
   const auto root = UrlPrefix::Parse(url->Origin());
   Require(root.ok() && root->Covers(*url));
   const bool has_scheme = text.substr(0, end).find("://") != std::string_view::npos;

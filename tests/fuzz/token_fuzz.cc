@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                                 .key_set = "",
                                 .tenant_claim = "tenant",
                                 .roles_claim = "roles"};
-  // The public key of RFC 8037, appendix A: nobody else can sign for it.
+  // The public key of RFC 8037, appendix A: no other key can sign for it.
   static const TokenVerifier verifier(rules,
                                       *KeySet::Parse(R"({"keys": [{"kty": "OKP", "crv": "Ed25519",
                                 "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]})"));

@@ -87,7 +87,7 @@ else
   mkdir "$work/bundle"
   tar -C "$work/bundle" -xf "$bundle"
   bin=$work/bundle/bin test_folder=$work/bundle/tests
-  # For our programs alone: others bring their own libraries.
+  # Only for our programs: others bring their own libraries.
   ours=(env "LD_LIBRARY_PATH=$work/bundle/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
   [[ ! -e $work/bundle/shared/golden ]] || shared=$work/bundle/shared
 fi
@@ -95,7 +95,7 @@ goldens=''
 [[ ! -e $shared/golden/index.json ]] || { goldens=1; export UPSCALED_TEST_MODELS=$shared; }
 
 deadline=$((SECONDS + ${UPSCALED_TEST_SECONDS:-540}))
-# Up to so many seconds, or what is left.
+# Up to this many seconds, or the rest of the time.
 left() { echo $((deadline - SECONDS < $1 ? deadline - SECONDS : $1)); }
 within() {  # SECONDS COMMAND...
   local seconds

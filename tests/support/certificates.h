@@ -17,7 +17,7 @@ inline std::string CertificateRequest(const std::filesystem::path& folder, const
 }
 
 // Writes NAME.pem and NAME.key to `folder`: a certificate, signed by itself, of `host` (a DNS name,
-// an address after "IP:" or a URI after "URI:"). false where there is no openssl.
+// an address after "IP:" or a URI after "URI:"). false without openssl.
 inline bool MakeCertificate(const std::filesystem::path& folder, const std::string& name,
                             const std::string& host) {
   const std::string command = "openssl req -x509 -days 2 -subj /CN=upscaled-test " +
@@ -26,7 +26,7 @@ inline bool MakeCertificate(const std::filesystem::path& folder, const std::stri
   return std::system(command.c_str()) == 0;
 }
 
-// Who signs a certificate, and for which time, by OpenSSL's notation.
+// The signer of a certificate, and its time of validity in OpenSSL's notation.
 struct CertificateTerms {
   std::string authority;  // as MakeCertificate has named it, in the same folder
   std::string from = "20000101000000Z", to = "29990101000000Z";

@@ -13,7 +13,7 @@
 
 namespace upscaled::test {
 
-// `tile` of an image, with so much of the source.
+// `tile` of an image, with its part of the source.
 inline TileTask MakeTask(const Executable& executable, const ImageView& source, const Rect& tile,
                          const MutableImageView& result, const Rect& src_rect) {
   return {std::make_shared<const TilePlan>(executable.Plan(tile, source.spec.size())),

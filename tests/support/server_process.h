@@ -42,7 +42,7 @@ class ServerProcess {
 
   pid_t pid() const { return pid_; }  // -1 when it has ended
   void Signal(int signal);
-  // From now on it may have so many descriptors at a time.
+  // Limits its open descriptors from now on.
   void LimitDescriptors(uint64_t count);
   // Waits for its end: the exit code, or 128 and the signal that ended it.
   int Wait();

@@ -12,7 +12,7 @@ struct ErrorInfo {
   absl::StatusCode code;
 };
 
-// Those that can happen without a mistake of ours. Others are given by number.
+// Errors that can happen without a mistake of ours. Others are given by number.
 constexpr ErrorInfo kErrors[] = {
     {CL_DEVICE_NOT_FOUND, "CL_DEVICE_NOT_FOUND", absl::StatusCode::kUnavailable},
     {CL_DEVICE_NOT_AVAILABLE, "CL_DEVICE_NOT_AVAILABLE", absl::StatusCode::kUnavailable},

@@ -27,11 +27,11 @@ struct Device {
   int compute_units = 0;
 };
 
-// Those usable: OpenCL 1.2 or later, with a compiler, little endian. What is not, and why nothing
-// was found, goes to `notes`.
+// Lists usable devices: OpenCL 1.2 or later, with a compiler, little endian. `notes` names the
+// others, or why no device was found.
 std::vector<Device> FindDevices(std::vector<std::string>& notes);
 
-// `name` is "opencl:P.D" or "opencl" for the first. UNAVAILABLE tells what there is.
+// `name` is "opencl:P.D" or "opencl" for the first. UNAVAILABLE lists the available ones.
 absl::StatusOr<Device> FindDevice(std::string_view name);
 
 // As ListDevices of the plugin gives it.

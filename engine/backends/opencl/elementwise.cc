@@ -23,7 +23,7 @@ cl_int PadModeNumber(PadMode mode) {
   return 0;
 }
 
-// The parameters that kernels take from a layer beside its constants.
+// The parameters that kernels take from a layer, except its constants.
 struct Parameters {
   cl_int factor, crop_px, padding_px, pad_mode;
   cl_float pad_value;
@@ -39,7 +39,7 @@ struct Call {
   std::span<const Tensor> src;
   ResultArguments result;
 
-  // Runs `kernel` over so many planes of the result.
+  // Runs `kernel` over `planes` planes of the result.
   template <typename... Args>
   absl::Status Launch(const KernelFunction& kernel, int planes, const Args&... args) const {
     return launcher.Launch(kernel, ItemsOf(result.dst.region, planes), kItemGroup, args...);
@@ -114,7 +114,7 @@ constexpr Row kRows[] = {
      }},
 };
 
-// Null for what this file does not run.
+// Null for layers of other files.
 const Row* FindRow(Op op) {
   const auto row = std::ranges::find(kRows, op, &Row::op);
   return row == std::end(kRows) ? nullptr : &*row;

@@ -23,10 +23,10 @@ absl::StatusOr<std::unique_ptr<LayerKernel>> MakeElementwise(Context& context, c
 absl::StatusOr<KernelFunction> ElementwiseFunction(Context& context, Precision precision,
                                                    const char* name);
 
-// Work-items for a region of so many planes.
+// Work-items for a region of `planes` planes.
 WorkSize ItemsOf(const Rect& region, int planes);
 
-// Zeroes a new buffer of so many values: kernels read a little behind tensors, for results that
+// Zeroes a new buffer of `values` values: kernels read a little behind tensors, for results that
 // they do not store. `zero` is the function of that name.
 absl::Status EnqueueZero(Launcher& launcher, const KernelFunction& zero, const cl::Buffer& buffer,
                          size_t values);

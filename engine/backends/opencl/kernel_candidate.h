@@ -1,4 +1,4 @@
-// One layer alone, computed by one kernel: what tuning measures.
+// A single layer computed by one kernel, as tuning measures it.
 #pragma once
 
 #include <memory>

@@ -10,7 +10,7 @@
 namespace upscaled::opencl {
 namespace {
 
-// A layer has at most 16 choices together. The first runs where nothing better is known.
+// A layer has at most 16 choices together. The first runs if no better one is known.
 constexpr LaunchConfig kRowConfigs[] = {{4, {8, 1, 4}},  {4, {1, 1, 1}}, {4, {32, 1, 1}},
                                         {8, {8, 1, 4}},  {8, {1, 1, 1}}, {8, {32, 1, 1}},
                                         {2, {64, 1, 1}}, {1, {32, 1, 4}}};

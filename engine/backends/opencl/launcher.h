@@ -36,7 +36,7 @@ inline constexpr WorkSize kItemGroup = {32, 1, 1};
 inline cl_int4 ToInt4(const Rect& r) { return {{r.x, r.y, r.width, r.height}}; }
 inline cl_int2 ToInt2(Size size) { return {{size.width, size.height}}; }
 
-// In order: what is enqueued later sees what was enqueued before. Used by one thread at a time.
+// In order: a later launch sees the results of earlier ones. Used by one thread at a time.
 class Launcher {
  public:
   // `profile`: commands are timed by the device, see TakeCommands.

@@ -1,4 +1,4 @@
-// The constants that kernels need of a layer beside its weights, as kernels/common.cl takes them.
+// The constants of a layer, except its weights, as kernels/common.cl takes them.
 #pragma once
 
 #include <vector>

@@ -58,7 +58,7 @@ class OpenClExecutable final : public Executable {
   size_t TensorBytes(const InnerTile& tile) const;
   // The limit of a tile's slots together.
   size_t MaxTensorBytes() const { return context_->device.memory_bytes / 4; }
-  // Bytes of a tile's pixels on their way, in the largest samples.
+  // Bytes of a tile's pixels in transit, in the largest samples.
   size_t TransferBytes(const InnerTile& tile) const;
   // With a tile chosen; `forced` and `chooser` as in Create.
   static absl::StatusOr<std::shared_ptr<const OpenClExecutable>> Build(

@@ -128,7 +128,7 @@ absl::StatusOr<CachedTile*> OpenClStream::CacheOf(const OpenClExecutable& execut
 absl::Status OpenClStream::Load(const OpenClExecutable& executable, const TileTask& task,
                                 const Tensor& dst, Launcher& launcher) {
   const TilePlan& plan = *task.plan;
-  // plan.input may cover what other devices need.
+  // plan.input may cover the needs of other devices.
   const Rect source = SourceRect(executable.network(), plan.regions[0], plan.image);
   const Rect in_src{source.x - task.src_rect.x, source.y - task.src_rect.y, source.width,
                     source.height};

@@ -39,7 +39,7 @@ class OpenClStream final : public Stream {
                                       std::span<const size_t> slot_bytes, Launcher& launcher) const;
   absl::Status Load(const OpenClExecutable& executable, const TileTask& task, const Tensor& dst,
                     Launcher& launcher);
-  // Enqueues layers `begin` (of layer 0 its halo alone) to `end` - 1.
+  // Enqueues layers `begin` (of layer 0 only its halo) to `end` - 1.
   absl::Status ComputeLayers(const OpenClExecutable& executable, const PoolingPass& pass,
                              const std::vector<Tensor>& tensors, size_t begin, size_t end,
                              Launcher& launcher, LayerEnqueued layer_enqueued);

@@ -1,5 +1,5 @@
-// The two ends of a global pooling: what a tile adds to a layer's sums, and the means that come
-// back. kernels/pooling.cl.
+// The two ends of a global pooling: a tile's part of a layer's sums, and the means that come back.
+// kernels/pooling.cl.
 #pragma once
 
 #include <memory>

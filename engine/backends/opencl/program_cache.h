@@ -14,8 +14,8 @@
 
 namespace upscaled::opencl {
 
-// A file per program, named by its key. Files are written beside and renamed, so that several
-// processes may share a folder and a reader never sees half a file. Thread safe.
+// A file per program, named by its key. Files are written under another name and renamed, so
+// several processes may share a folder and readers never see half a file. Thread safe.
 class ProgramCache {
  public:
   // Makes the folder if it is missing. PERMISSION_DENIED when others may write to it, since what

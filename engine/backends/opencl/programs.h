@@ -23,7 +23,7 @@ class Programs {
   Programs(Device device, cl::Context context, std::optional<ProgramCache> cache);
 
   // `source` (of sources.h) behind kCommonSource, with -D options. INTERNAL with the compiler's log
-  // when it does not compile. A cache that fails in any way costs time alone.
+  // when it does not compile. A failing cache costs only time.
   absl::StatusOr<cl::Program> Get(std::string_view source, const std::string& options);
 
   // How many programs came from where.

@@ -87,7 +87,7 @@ class DeviceArray {
   DeviceArray(const DeviceArray&) = delete;
   DeviceArray& operator=(const DeviceArray&) = delete;
 
-  // Room for `count`; what was there may be lost.
+  // Makes room for `count` values; the old contents may be lost.
   Real* Reserve(size_t count) {
     if (count <= capacity_) return data_;
     device_->Free(data_);

@@ -24,7 +24,7 @@ struct ProductArgs {
 template <typename Real>
 using ProductFunction = void (*)(const ProductArgs<Real>& args);
 
-// The product of doubles, for checks of gradients, is three loops, whatever the ISA.
+// The product of doubles, for checks of gradients, is three loops on every ISA.
 template <typename Real>
 ProductFunction<Real> ProductFor(cpu::Isa isa);
 

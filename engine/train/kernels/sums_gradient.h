@@ -20,7 +20,7 @@ struct SumsGradientArgs {
 template <typename Real>
 using SumsGradientFunction = void (*)(const SumsGradientArgs<Real>& args);
 
-// For so many channels.
+// For this many channels.
 template <typename Real>
 SumsGradientFunction<Real> SumsGradientFor(cpu::Isa isa, int channels);
 
