@@ -1,4 +1,4 @@
-// upscale-bench accuracy: how near to fp32 the results of `fast` are, and those of 8 bits.
+// upscale-bench accuracy: the distance from fp32 of the results of `fast`, and of 8 bits.
 #include <cmath>
 #include <cstdio>
 #include <filesystem>

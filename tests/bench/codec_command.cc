@@ -1,4 +1,4 @@
-// upscale-bench codec: what encoding and decoding an image cost, beside the libraries' own ways.
+// upscale-bench codec: the cost of encoding and decoding an image, next to the libraries' own ways.
 #include <cmath>
 #include <csetjmp>
 #include <cstdio>

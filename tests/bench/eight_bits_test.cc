@@ -38,7 +38,7 @@ TEST(EightBitsTest, KeepsWhatTheyHold) {
   EXPECT_TRUE(test::SameImages(RunInEightBits(network, source.view()).view(), source.view()));
 }
 
-// A weight of half a step beside one of 127.
+// A weight of half a step next to one of 127.
 TEST(EightBitsTest, RoundsWeightsByOutput) {
   std::mt19937 random = test::FreshRandom();
   const Image source = NoiseWithBlackAndWhite(random);

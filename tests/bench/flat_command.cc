@@ -1,5 +1,4 @@
-// upscale-bench flat: what it saves that flat areas are copied instead of computed, from file to
-// file.
+// upscale-bench flat: the gain of copying flat areas instead of computing them, from file to file.
 #include <cstdio>
 #include <ctime>
 #include <filesystem>

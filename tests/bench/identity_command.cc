@@ -1,5 +1,5 @@
-// upscale-bench identity: what it costs to know a caller, and whether the time that a refusal takes
-// tells anything about the keys that there are.
+// upscale-bench identity: the cost of identifying a caller, and whether the time of a rejection
+// leaks anything about the keys.
 #include <unistd.h>
 
 #include <algorithm>
@@ -107,7 +107,7 @@ class Callers {
   const std::vector<CallerKind>& kinds() const { return kinds_; }
   const CallerKind& malformed() const { return malformed_; }
 
-  // Tokens that nobody has shown yet.
+  // Tokens not shown before.
   CallerKind FreshTokens(int signer, int count) const {
     CallerKind kind{
         absl::StrCat("new token, ", signers_[signer].Header()["alg"].get<std::string>()), {}, true};
@@ -116,7 +116,7 @@ class Callers {
     }
     return kind;
   }
-  // The same of ES256, each wrong in its way; the first has a wrong signature alone.
+  // The same of ES256, each wrong in its way; the first has only a wrong signature.
   std::vector<CallerKind> WrongTokens(int count) const {
     const TokenSigner& signer = signers_[1];
     const TokenSigner stranger("ES256", "b"), unknown("ES256", "nobody");

@@ -14,7 +14,7 @@ namespace upscaled::bench {
 using ImageKernelsList = std::vector<std::unique_ptr<ImageKernels>>;
 
 // `device` is "cpu", "opencl", "opencl:P.D" or "cuda:N"; `threads` are the cpu's. UNAVAILABLE or
-// INVALID_ARGUMENT tells what there is.
+// INVALID_ARGUMENT lists the available ones.
 absl::StatusOr<ImageKernelsList> CreateImageKernels(const std::string& device, int threads);
 
 }  // namespace upscaled::bench

@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<std::filesystem::path>> ListImages(const std::filesys
 // then below `min_side_px`.
 absl::StatusOr<Image> LoadImage(const std::filesystem::path& path, int factor, int min_side_px);
 
-// The middle of an image, repeated on an axis where that is shorter.
+// The middle of an image, repeated on an axis if the image is shorter.
 Image CutOrRepeat(const Image& image, Size size);
 
 enum class Reduction { kBox, kBicubic, kLanczos };

@@ -9,7 +9,8 @@ namespace {
 
 using Tensor = train::Tensor<float>;
 
-// The bytes of both sides, beside the weights' gradients: half of a small second-level cache.
+// The bytes of both sides, in addition to the weights' gradients: half of a small second-level
+// cache.
 constexpr int kBatchedBytes = 256 << 10;
 
 // Pixels from the first of line 0 to the last, those between images included.

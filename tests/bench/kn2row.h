@@ -39,7 +39,7 @@ class Kn2Row {
   size_t filters() const { return size_t{1} * in_ * out_; }
   // c = the sum over taps of (a shifted by the tap) x its weights, on top of what is there.
   void AddProducts(const Tensor& a, std::span<const float> weights, Tensor& c) const;
-  // Adds the products of so many pixels from `first` on, or starts with them.
+  // Adds the products of `pixels` pixels from `first` on, or starts with them.
   void AddWeightProducts(const Tensor& src, const Tensor& d_dst, size_t first, int pixels,
                          bool add);
 

@@ -15,7 +15,7 @@
 namespace upscaled::bench {
 namespace {
 
-// Beside the instruction set, what decides which kernels there can be.
+// Together with the instruction set, this decides which kernels can run.
 constexpr const char* kExtensions[] = {"avx_vnni",    "avx512_vnni", "avx512_bf16",
                                        "avx512_fp16", "amx_int8",    "amx_bf16"};
 

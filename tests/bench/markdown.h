@@ -8,7 +8,7 @@
 namespace upscaled::bench {
 
 // A row for each object of `list`, a column for each key, in the order in which they first appear.
-// Seconds are shown in milliseconds, numbers with four digits; what an object lacks is empty.
+// Seconds are shown in milliseconds, numbers with four digits; missing fields are empty.
 std::string MarkdownTable(const nlohmann::ordered_json& list);
 
 // One value of each object: rows and columns by two others of its values, as they first appear.

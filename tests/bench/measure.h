@@ -1,4 +1,4 @@
-// Timed repetitions beside the FMA peak.
+// Timed repetitions, with the FMA peak.
 #pragma once
 
 #include <functional>

@@ -11,7 +11,7 @@
 namespace upscaled::bench {
 
 // `model`: "random:SHAPE" for a known shape (vgg_7, upconv_7, cunet, srvgg, srvgg_x4, rrdb, small,
-// medium); a path to a weights file; else a model's name in one of `folders` (scale 2 without
+// medium); a path to a weights file; otherwise a model's name in one of `folders` (scale 2 without
 // denoising, or its first variant).
 absl::StatusOr<Network> LoadBenchNetwork(const std::string& model,
                                          std::span<const std::filesystem::path> folders = {});

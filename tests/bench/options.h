@@ -24,7 +24,7 @@ struct ModelOptions {
 
   // Where the server, too, would look: the bundled models come last.
   std::vector<std::filesystem::path> Folders() const;
-  // As LoadBenchNetwork; ends the command when there is none.
+  // As LoadBenchNetwork; ends the command if no model is found.
   Network Load() const;
 };
 

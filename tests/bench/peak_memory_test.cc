@@ -30,7 +30,8 @@ std::string EncodePng(const Image& image) {
   return sink.Take();
 }
 
-// Beside the weights and the source: tiles of two threads, bands, codecs and the whole result.
+// In addition to the weights and the source: tiles of two threads, bands, codecs and the whole
+// result.
 TEST(PeakMemoryTest, Upconv7MakesAFullHdImageWithin150Megabytes) {
   if (kSanitized) GTEST_SKIP() << "sanitizers take memory of their own";
   std::mt19937 random = test::FreshRandom();
@@ -58,7 +59,7 @@ TEST(PeakMemoryTest, Upconv7MakesAFullHdImageWithin150Megabytes) {
   const int64_t grown = peak.grown_bytes();
   RecordProperty("grown_bytes", std::to_string(grown));
   EXPECT_LT(grown, 150 * kMegabyte);
-  // The result's rows alone: else nothing was measured.
+  // Only the result's rows: otherwise nothing was measured.
   EXPECT_GT(grown, 1920 * 1080 * 3);
 }
 

@@ -1,5 +1,5 @@
-// upscale-bench quality: what a model gains over Lanczos-3 on a folder of images. Each is
-// reduced by the model's scale, enlarged again and compared with what it was.
+// upscale-bench quality: the gain of a model over Lanczos-3 on a folder of images. Each is reduced
+// by the model's scale, enlarged again and compared with the original.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>

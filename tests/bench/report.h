@@ -18,7 +18,7 @@ struct ReportRow {
 };
 
 // The list's objects have the fields name, shape, precision, threads, seconds, gflops, peak_gflops
-// and ratio; those of what could not run name, shape, precision and error.
+// and ratio; failed ones have name, shape, precision and error.
 void PrintReport(const std::vector<ReportRow>& rows, bool json);
 
 }  // namespace upscaled::bench

@@ -55,7 +55,7 @@ std::string ReadAll(std::FILE* file) {
 
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
-// The output of this program when it is called so; else the last line of its errors.
+// The output of this program when it is called so, otherwise the last line of its errors.
 absl::StatusOr<std::string> OutputOf(const std::vector<std::string>& args) {
   const File out(std::tmpfile(), &std::fclose), err(std::tmpfile(), &std::fclose);
   if (out == nullptr || err == nullptr) return absl::InternalError("no temporary file");

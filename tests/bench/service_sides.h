@@ -1,4 +1,4 @@
-// The sides of `upscale-bench service`, in one process: the engine alone, and the same engine
+// The sides of `upscale-bench service`, in one process: the engine by itself, and the same engine
 // behind a server, a loopback connection and a client.
 #pragma once
 
@@ -25,7 +25,7 @@ struct SidesOptions {
   int threads = 0;  // that compute; 0 = all available
 };
 
-// The fastest level that compresses: what a client on a fast network would use.
+// The fastest level that compresses, for clients on a fast network.
 inline constexpr int kPngCompression = 1;
 
 absl::StatusOr<std::string> EncodePng(ImageView image);
@@ -52,7 +52,7 @@ class EngineSide {
   std::unique_ptr<TileExecutor> executor_;
 };
 
-// Thread safe, one thread a client.
+// Thread safe, one thread per client.
 class ServiceSide {
  public:
   // A server on free ports with its usual settings, but as many calls and connections of one

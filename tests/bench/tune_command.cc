@@ -28,7 +28,7 @@ struct TuneOptions {
   bool json = false;
 };
 
-// A layer's shape, or a network's tiles: what was shipped for it, and what is used now.
+// A layer's shape, or a network's tiles, with the shipped choice and the current one.
 struct Choice {
   std::string shipped, chosen;
   double shipped_gflops = 0, chosen_gflops = 0;  // 0: gave wrong values

@@ -118,7 +118,7 @@ void FakeImageCall::SendSummary() {
 }
 
 void FakeImageCall::WaitForCancellation() {
-  // Ends when the call does, whatever the client sent before.
+  // Ends with the call, regardless of the bytes sent before.
   v1::UpscaleImageRequest request;
   while (stream_.Read(&request)) continue;
   test::Await([&] { return context.IsCancelled(); });

@@ -25,7 +25,7 @@ absl::Status FromServer(absl::StatusCode code, absl::Duration retry_delay = -abs
 
 class RetryTest : public ::testing::Test {
  protected:
-  // Fails with `error` for ever; returns how often it was tried.
+  // Always fails with `error`; returns the number of tries.
   int TriesFor(const absl::Status& error, bool repeatable = true) {
     int tries = 0;
     const absl::Status status = RunWithRetries(

@@ -168,7 +168,7 @@ TEST_F(UpscaleClientTest, WaitsAsLongAsTheServerAsks) {
 }
 
 TEST_F(UpscaleClientTest, EarlyRefusalEndsTheUpload) {
-  // The server refuses at once, while the client has nothing more to send for ever.
+  // The server refuses at once, while the client never sends anything more.
   server_.OnImage([](FakeImageCall&) {
     return ServerError(grpc::StatusCode::INVALID_ARGUMENT, "too large", "LIMIT_EXCEEDED");
   });

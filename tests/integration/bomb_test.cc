@@ -1,4 +1,4 @@
-// Files that ask for far more than they are: what they get, and how little it takes.
+// Small files that ask for far more memory: they get an error, at little cost.
 #include <malloc.h>
 
 #include <string>

@@ -43,7 +43,7 @@ class ChainTest : public ::testing::Test {
     if (scale > 0) options.set_scale(scale);
     return UpscaleImage(server_.stub(), options, image);
   }
-  // The result, where there is one.
+  // The result, if any.
   Image Compute(const std::string& model, double scale, const Image& source) {
     const Outcome outcome = Run(model, scale, *test::Encode(source.view(), {}));
     EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();

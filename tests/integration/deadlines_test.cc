@@ -1,4 +1,4 @@
-// Calls whose deadline cannot be met are refused with what they would take, over both interfaces.
+// Calls with a deadline too soon are refused with an estimate, over both interfaces.
 #include <cstring>
 #include <future>
 #include <initializer_list>

@@ -128,7 +128,7 @@ class DisconnectTest : public ::testing::Test {
   // Polls for a state that must come; a failure, and the log, when it does not.
   void Await(const std::string& what, const std::function<bool()>& there) {
     if (test::Comes(there)) return;
-    // The server of this test will never be idle: its destructor would wait for ever.
+    // The server of this test will never be idle: its destructor would wait forever.
     std::fprintf(stderr, "%s: not within %s\n%s\n", what.c_str(),
                  absl::FormatDuration(test::kPatience).c_str(), server_.log().c_str());
     std::abort();
@@ -154,7 +154,7 @@ class DisconnectTest : public ::testing::Test {
     return StartMessage(options);
   }
 
-  // Slot, reservation and queue are free, and whoever comes next is served.
+  // Slot, reservation and queue are free, and the next client is served.
   void ExpectFreed() {
     Await("slot, memory and queue are free", [&] {
       const AdmissionState state = server_.server().admission_state();

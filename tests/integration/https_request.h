@@ -17,7 +17,7 @@ struct TlsClientFiles {
   std::string authority, certificate, key;
 };
 
-// As Request of http_answers.h; status 0 where there is no connection.
+// As Request of http_answers.h; status 0 without a connection.
 inline HttpAnswer RequestOverTls(int port, const TlsClientFiles& files, std::string_view method,
                                  std::string_view target, std::string_view body = "",
                                  const HttpFields& fields = {}) {

@@ -1,4 +1,4 @@
-// Images through UpscaleImage and Upscale: what comes back, and how.
+// Images through UpscaleImage and Upscale, and their answers.
 #include <gmock/gmock.h>
 
 #include "tests/integration/test_server.h"

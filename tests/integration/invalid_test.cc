@@ -321,7 +321,7 @@ TEST_F(InvalidTest, NoImageAtAll) {
   EXPECT_TRUE(IsError(status, StatusCode::INVALID_ARGUMENT, "INVALID_IMAGE", "not a PNG"));
 }
 
-// The header of a PNG that would need 30 GB: refused from these bytes alone.
+// The header of a PNG that would need 30 GB: refused from just these bytes.
 TEST_F(InvalidTest, Bombs) {
   ServerConfig config = TestConfig();
   TestServer server(config);

@@ -1,4 +1,4 @@
-// Too much, too slow, too late, gone: what the server does with clients that are no textbook ones.
+// Clients outside the textbook: too much, too slow, too late, gone.
 #include <atomic>
 #include <chrono>
 #include <memory>

@@ -127,7 +127,7 @@ TEST_F(ReloadTest, ModelsComeAndGo) {
   card.replace(card.find("general-2x"), std::string("general-2x").size(), "other");
   WriteText(folder_ / "other/model.json", card);
   pb::ReloadModelsResponse response;
-  // The weights are still on their way.
+  // The weights are still in transit.
   ASSERT_TRUE(Reload(server_, response).ok());
   EXPECT_THAT(response.added(), IsEmpty());
   ASSERT_EQ(response.refused_size(), 1);

@@ -58,7 +58,7 @@ class ResultsTest : public ::testing::Test {
   std::mt19937 random_ = FreshRandom();
 };
 
-// Unary calls, all under way at once.
+// Unary calls, all running at once.
 class ManyCalls {
  public:
   ManyCalls(TestServer& server, const pb::UpscaleRequest& request, int count) : calls_(count) {

@@ -1,4 +1,4 @@
-// The server as a process: what it does with signals, and that it ends whatever hangs.
+// The server as a process: its reaction to signals, and its end even if something hangs.
 #include <signal.h>
 
 #include <algorithm>

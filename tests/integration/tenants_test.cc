@@ -28,7 +28,7 @@ using nlohmann::json;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-// How a call ended, whatever its interface.
+// How a call ended, over either interface.
 struct Ending {
   std::string code;  // "OK", ...
   std::string reason, message, limit, tenant;
@@ -114,7 +114,8 @@ class TenantsTest : public ::testing::Test {
     return {CallGrpc(server, key, NewImage()), CallHttp(server, key, NewImage())};
   }
 
-  // That the tenant's second key is refused over both interfaces, and the other tenant's is not.
+  // Checks that the tenant's second key is refused over both interfaces, and the other tenant's is
+  // not.
   void ExpectRefusals(TestServer& server, const std::string& limit, const std::string& message,
                       double min_retry_s, double max_retry_s) {
     for (const Ending& ending : CallBoth(server, "shop-2")) {
@@ -258,7 +259,7 @@ TEST_F(TenantsTest, BackgroundWorkDelaysAnInteractiveImageByOneTileAtMost) {
   ExpectOk({background.get()});
 }
 
-// Sixty-four background tiles beside an interactive image of eight bands.
+// Sixty-four background tiles next to an interactive image of eight bands.
 class BackgroundTest : public TenantsTest {
  protected:
   BackgroundTest() {

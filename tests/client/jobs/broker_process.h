@@ -23,8 +23,8 @@ namespace upscaled::client {
 
 class BrokerProcess {
  public:
-  // Has the program of `command` listen at a port that is appended to it. It is ready when it says
-  // `answer` to whoever connects and says `question`.
+  // Has the program of `command` listen at a port that is appended to it. It is ready when it
+  // answers `question` on a new connection with `answer`.
   BrokerProcess(std::vector<std::string> command, std::string question, std::string answer)
       : command_(std::move(command)), question_(std::move(question)), answer_(std::move(answer)) {
     for (int tries = 0; tries < 5 && !running(); ++tries) Start();

@@ -1,4 +1,4 @@
-// NatsQueue's traces in JetStream, and its use of what others have left there.
+// NatsQueue's traces in JetStream, and its use of other workers' leftovers there.
 #ifdef UPSCALED_NATS
 #include "client/jobs/nats_queue.h"
 
@@ -40,7 +40,7 @@ class NatsQueueTest : public ::testing::Test {
     queue_ = *std::move(queue);
   }
 
-  // The last message of the stream `stream` under `subject`; "": there is none.
+  // The last message of the stream `stream` under `subject`; "" without one.
   std::string LastMessage(const std::string& stream, const std::string& subject) const {
     natsConnection* connection = nullptr;
     jsCtx* context = nullptr;

@@ -1,4 +1,4 @@
-// The ends of jobs, whatever happens to their worker, their server and their images.
+// The ends of jobs under failures of their worker, their server and their images.
 #include "client/jobs/worker.h"
 
 #include <atomic>

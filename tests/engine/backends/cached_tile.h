@@ -45,7 +45,7 @@ inline absl::StatusOr<Image> RunCached(Backend& backend, const Executable& execu
   return result;
 }
 
-// Fails the test unless the second run goes on from what the first one kept, without the image.
+// Fails the test unless the second run goes on from the first one's kept layers, without the image.
 inline void ExpectGoesOn(Backend& backend, Precision precision, std::mt19937& random) {
   const auto executable = backend.Compile(ScaledByItsMean(random), precision);
   ASSERT_TRUE(executable.ok()) << executable.status();

@@ -29,7 +29,7 @@ using test::RandomInt;
 constexpr int kSampledNetworks = 6;  // others each time, where drivers compile kernels slowly
 constexpr char kTested[] = "tested";
 
-// Relative to the largest value: what a backend's fastest algorithms give away.
+// The error of a backend's fastest algorithms, relative to the largest value.
 float Tolerance(const std::string& device, Precision precision) {
   if (device == "cpu") return 1e-3f;  // Winograd's, of tiles of 6
   return precision == Precision::kExact ? 2e-5f : 6e-3f;
@@ -39,7 +39,7 @@ std::string KernelOf(const std::string& candidate) {
   return candidate.substr(0, candidate.find(','));
 }
 
-// Chooses for the tested layer at random, after a look at what there is.
+// Chooses a kernel for the tested layer at random among the offered ones.
 class CheckingChooser final : public KernelChooser {
  public:
   CheckingChooser(std::string device, std::mt19937& random)
@@ -54,7 +54,7 @@ class CheckingChooser final : public KernelChooser {
     const float tolerance = Tolerance(device_, candidates.precision());
     std::string kernel;
     for (const std::string& name : names) {
-      // Only the first configuration of each: others differ in their launch alone.
+      // Only the first configuration of each: others differ only in their launch.
       if (KernelOf(name) == kernel) continue;
       kernel = KernelOf(name);
       test::CheckCandidate(candidates, name, tolerance, random_);

@@ -431,7 +431,7 @@ TEST_P(ConformanceTest, RefusesContradictoryTasks) {
   EXPECT_NE(run(gray).message().find("1 channels, must have 3 or 4"), std::string::npos);
 }
 
-// The image times its means, which are pooled so many times.
+// The image times its means, pooled `poolings` times.
 Network TimesMeans(int poolings) {
   Network network;
   network.layers = {{.op = Op::kInput, .name = "input", .out_channels = 3}};

@@ -18,13 +18,14 @@ struct Golden {
   int align_px = 0;
 };
 
-// The folder with models/ and golden/: $UPSCALED_TEST_MODELS, else ../shared beside the sources.
+// The folder with models/ and golden/: $UPSCALED_TEST_MODELS, otherwise ../shared next to the
+// sources.
 std::filesystem::path SharedFolder();
 
 // Empty when the folder is absent: the test should skip itself.
 std::vector<Golden> ListGoldens();
 
-// An 8-bit RGB image. Aborts the test program on a file that is none.
+// An 8-bit RGB image. Aborts the test program on an invalid file.
 Image ReadPng(const std::filesystem::path& path);
 // A float32 .npy of planes x height x width, as interleaved RGB.
 Image ReadNpy(const std::filesystem::path& path);

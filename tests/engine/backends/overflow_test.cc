@@ -35,7 +35,7 @@ TEST(AppendOverflowedTest, JoinsPixelsSideBySide) {
   EXPECT_EQ(runs.back(), (Rect{15, 8, 1, 1})) << "of another row";
 }
 
-// A result of twice the size, in every type, with a fourth channel that nobody writes.
+// A result of twice the size, in every type, with a fourth channel that stays unwritten.
 TEST(ReplaceOverflowedTest, ComputesTheSmallestTileAndWritesTheRunsAlone) {
   std::mt19937 random = test::FreshRandom();
   const Rect tile{20, 30, 10, 8};
@@ -103,7 +103,7 @@ class ReplacedInTilesTest : public ::testing::TestWithParam<int> {
     return tiles;
   }
 
-  // That the runs are as computed, and nothing else changed.
+  // Checks that the runs are as computed, and no other byte changed.
   void ExpectReplaced(std::span<const Rect> runs) {
     std::vector<bool> replaced(static_cast<size_t>(whole_.Area()));
     for (const Rect& run : runs) {

@@ -136,7 +136,7 @@ TEST(SourceRectTest, BorderCountsAsTheEdgeItCopies) {
   EXPECT_EQ(SourceRect(network, {20, 9, 4, 2}, image), (Rect{9, 2, 1, 2}));
 }
 
-// All layers, each computed in its region alone, from random values of layer 0.
+// All layers, each computed only in its region, from random values of layer 0.
 std::vector<Tensor> Compute(const Network& network, Size image, const std::vector<Rect>& regions,
                             const Tensor& whole_input) {
   const std::vector<Size> sizes = LayerSizes(network, image);

@@ -75,7 +75,7 @@ TEST(CancelTest, DecodersThatGiveRowsAsTheyComeStop) {
     }
 }
 
-// The encoder looks at the cancellation from libwebp's progress hook alone.
+// The encoder checks the cancellation only in libwebp's progress hook.
 TEST(CancelTest, EncodingWebpStops) {
   std::mt19937 random = test::FreshRandom();
   const Image image = test::PhotoImage({200, 100, 4, SampleType::kU8}, random);

@@ -1,4 +1,4 @@
-// Proofs of kernels of a device that is none: the reference, whose forced kernel does as told.
+// Proofs of kernels on a fake device: the reference, with a forced kernel that does as told.
 #include "engine/proof/kernel_proof.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Collapsible blocks: what they fold to, and their derivatives.
+// Collapsible blocks: their folded kernels, and their derivatives.
 #include "engine/train/collapsible.h"
 
 #include <initializer_list>

@@ -177,7 +177,7 @@ TEST_F(PatchesTest, ARandomPatchDependsOnItsNumbersAlone) {
   EXPECT_GT(seen.size(), 12u);
 }
 
-// The box's mean ties input and target together, whatever way they were turned.
+// The box's mean ties input and target together, however they were turned.
 TEST_F(PatchesTest, InputAndTargetShowTheSamePlace) {
   Tensor<float> input({2, {16, 16}}, 3), target({2, {20, 20}}, 3);
   for (int step = 0; step < 50; ++step) {

@@ -101,7 +101,7 @@ class LearnerTest : public ::testing::Test {
     return LoadNetworkFile(UPSCALED_BUNDLED_MODELS "/fast-2x/model.param").value();
   }
 
-  // The patch of a number is the same in whatever share.
+  // The patch of a number is the same in every share.
   static void Fill(int patch, int image, Tensor<float>& input, Tensor<float>& target) {
     std::mt19937 random(patch + 1);
     std::uniform_real_distribution<float> number(0, 1);

@@ -167,7 +167,7 @@ TEST_F(TrainingTest, LearnsCollapsibleBlocks) {
   ExpectRefused(options, absl::StatusCode::kInvalidArgument, "is no checkpoint of a network of");
 }
 
-// Root may write everywhere: as somebody else, then.
+// Root may write everywhere, so the test becomes another user.
 TEST_F(TrainingTest, RefusesAFolderThatItCannotWriteTo) {
   ExpectRefused(Options("none/checkpoint"), absl::StatusCode::kUnavailable, "No such file");
   fs::create_directory(folder_ / "locked");

@@ -11,7 +11,7 @@
 
 namespace upscaled::test {
 
-// Needs so many source pixels around a tile; half of its scratch memory is the host's.
+// Needs `halo_px` source pixels around a tile; half of its scratch memory is the host's.
 class HaloExecutable final : public FakeExecutable {
  public:
   explicit HaloExecutable(int halo_px) : halo_px_(halo_px) {}

@@ -259,7 +259,7 @@ TEST(FetcherTest, EndsWithItsCall) {
   }
 }
 
-// Who reads slowly makes the host wait: its bytes are not kept here.
+// A slow reader makes the host wait: its bytes are not kept here.
 TEST(FetcherTest, LetsTheHostWaitForItsReader) {
   constexpr size_t kBytes = size_t{256} << 20;  // far more than the kernel's buffers take
   const std::string piece(size_t{1} << 20, 'a');

@@ -32,7 +32,7 @@ bool Covers(const std::string& prefix, const std::string& url) {
   return parsed.ok() && parsed->Covers(Url(url));
 }
 
-// The host of `text` as curl reads it; "" for what it does not read.
+// The host of `text` as curl reads it; "" if it refuses the text.
 std::string CurlsHost(const std::string& text) {
   CURLU* const url = curl_url();
   char* host = nullptr;

@@ -36,7 +36,7 @@ struct FreeBy {
   }
 };
 
-// Adds so many certificates, all different.
+// Adds `count` certificates, all different.
 void AddCertificates(const std::filesystem::path& path, int count) {
   EVP_PKEY* made = nullptr;
   const std::unique_ptr<EVP_PKEY_CTX, FreeBy<EVP_PKEY_CTX_free>> maker(

@@ -278,7 +278,7 @@ class ReloadTest : public ::testing::Test {
     WriteText(folder_ / (name + "/model.param"), ReadText(bundled / "model.param"));
     WriteText(folder_ / (name + "/model.bin"), ReadText(bundled / "model.bin"));
   }
-  // Beside the old ones, and renamed into place.
+  // Next to the old ones, and renamed into place.
   void ReplaceWeights(const std::string& name, const std::string& bytes) {
     WriteText(folder_ / "new.bin", bytes);
     std::filesystem::rename(folder_ / "new.bin", folder_ / (name + "/model.bin"));

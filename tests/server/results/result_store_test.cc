@@ -344,7 +344,7 @@ TEST_F(ResultStoreTest, KilledProcessesLeaveWholeFilesAlone) {
       const Filler filler(folder_, round);
       absl::SleepFor(absl::Milliseconds(std::uniform_int_distribution(1, 150)(random)));
     }
-    // Whatever has a name is whole, known to the index or not.
+    // Every named file is whole, known to the index or not.
     for (const fs::path& file : FilesIn("results")) {
       const std::string name = file.filename();
       const std::string bytes = *ReadFile(file, 1 << 20);

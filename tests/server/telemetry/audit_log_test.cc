@@ -145,7 +145,7 @@ TEST_F(AuditLogTest, AFullDiskCostsLinesAndIsTold) {
   EXPECT_EQ(reason_, "No space left on device");
 }
 
-// A pipe that nobody reads takes a part of a line, then no more; later it takes whole lines again.
+// A pipe without a reader takes a part of a line, then no more; later it takes whole lines again.
 TEST_F(AuditLogTest, ATornLineIsAloneOnItsOwn) {
   const std::filesystem::path pipe = folder_ / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);

@@ -63,7 +63,7 @@ TEST_F(TraceExporterTest, PostsWhatACollectorReads) {
   EXPECT_EQ(told_, 0);
 }
 
-// Whoever has the specification alone reads the same: field numbers and wire types of a span.
+// A reader with only the specification reads the same: field numbers and wire types of a span.
 TEST_F(TraceExporterTest, NumbersFieldsAsTheSpecificationDoes) {
   otlp::Span span;
   span.set_trace_id("t");

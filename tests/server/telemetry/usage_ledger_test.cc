@@ -150,7 +150,7 @@ TEST_F(UsageLedgerTest, OneProcessAtATime) {
 TEST_F(UsageLedgerTest, MoreTenantsThanThereIsRoomForAreTold) {
   auto ledger = Open();
   for (size_t i = 0; i < UsageLedger::kMaxWaiting + 7; ++i) {
-    // So many that the writer, which empties it now and then, is not faster.
+    // Enough calls to outrun the writer, which empties the map periodically.
     for (int day = 0; day < 3; ++day) {
       ledger->Add(CallOf("t" + std::to_string(i)), At(kDay + day));
     }

@@ -284,7 +284,7 @@ TEST(CpuWholeImagesTest, ACancelledTileEndsBetweenStages) {
 }
 
 #if defined(__x86_64__)
-// Values of 1e-40: a CPU takes its time for them, and nobody sees them.
+// Values of 1e-40: a CPU is slow on them, and they are invisible.
 TEST(CpuBackendTest, DenormalsAreZeroAndTheCallersThreadIsAsBefore) {
   Network network = InputAlone();
   AppendConv(network, 32, 3);

@@ -36,7 +36,7 @@ constexpr TestedCurve kCurves[] = {
      [](double v) { return std::max(v, 0.0) + std::log1p(std::exp(-std::abs(v))); }},
 };
 
-// The tolerance, of the exact value or, where that is less, of a tenth of the argument.
+// The tolerance, of the exact value or of a tenth of the argument, if that is less.
 constexpr double kCurveTolerance = 6e-7;
 
 class CurvesTest : public ::testing::TestWithParam<Isa> {};

@@ -51,7 +51,7 @@ bool IsTested(const KernelEntry& info, Isa isa) {
 
 class KernelTest : public ::testing::TestWithParam<Isa> {
  protected:
-  // Runs `info` on a random input of this size and compares; all rows, then some of them alone.
+  // Runs `info` on a random input of this size and compares; all rows, then only some of them.
   // `residual`: the kernel adds one, cropped and resized as the layer says.
   void Check(const KernelEntry& info, const Layer& layer, Size in, bool residual = false) {
     const Size out{OutputSide(layer, in.width), OutputSide(layer, in.height)};

@@ -1,4 +1,4 @@
-// Threads that share tiles: who gets how many helpers, and that results do not depend on them.
+// Threads that share tiles: numbers of helpers, and results that do not depend on them.
 #include "engine/backends/cpu/team.h"
 
 #include <algorithm>

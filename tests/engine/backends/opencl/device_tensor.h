@@ -20,7 +20,7 @@ class DeviceTensor {
 
   const opencl::Tensor& tensor() const { return tensor_; }
 
-  // Copies the device's values back, after whatever `queue` was given before.
+  // Copies the device's values back, after all earlier work of `queue`.
   void Download(const cl::CommandQueue& queue);
   // The value in what was downloaded.
   float At(int channel, int x, int y) const { return values_[IndexOf(channel, x, y)]; }

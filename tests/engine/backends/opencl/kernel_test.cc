@@ -174,7 +174,7 @@ TEST_F(OpenClKernelTest, EveryConfigurationGivesTheSameBits) {
   }
 }
 
-// To the last bit as the host adds up, for every part of a layer, whatever the values.
+// To the last bit as the host adds up, for every part of a layer and all values.
 TEST_F(OpenClKernelTest, PooledSumsAreThoseOfTheHost) {
   const Size size{RandomInt(random_, 4090, 9000), 5};  // several runs in a row
   reference::Tensor values = RandomTensor(11, size, random_);

@@ -1,5 +1,5 @@
-// The cache of compiled programs: what it keeps, what it refuses, and that programs compile from
-// source whatever becomes of it.
+// The cache of compiled programs: the programs it keeps, the files it refuses, and compiling from
+// source after any fault.
 #include "engine/backends/opencl/program_cache.h"
 
 #include <sys/stat.h>
