@@ -77,7 +77,8 @@ class Executable {
   // Tile size in source pixels that this device likes best, when memory allows.
   virtual Size PreferredTile() const = 0;
   // Whether images of this size are computed by kernels whose blocks reach so far that each tile
-  // sees all of the image: best in one tile. No side of such an image is over kMaxWholeImagePx.
+  // sees all of the image: best in one tile. Without global poolings no side of such an image is
+  // over kMaxWholeImagePx.
   virtual bool ComputesWhole(Size /*image*/) const { return false; }
   // Whether images of this size may be cut into tiles. If not, the executable computes them as
   // streams of rows only.

@@ -127,6 +127,7 @@ absl::StatusOr<std::vector<ModelCard>> RecogniseFile(const path& file, BareFiles
   ModelCard card = std::move(beside.card);
   card.name = file.stem().string();
   variant.architecture = beside.architecture;
+  variant.cell_px = beside.cell_px;
   ASSIGN_OR_RETURN(const Recognised recognised, kind == Kind::kNetwork
                                                     ? RecogniseNetwork(file, files_state, variant)
                                                     : RecogniseWeights(file, files_state, variant));

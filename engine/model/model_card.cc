@@ -266,6 +266,10 @@ absl::StatusOr<std::string> ParseArchitecture(Fields& fields, const char* format
   return architecture;
 }
 
+absl::StatusOr<int> ParseCells(Fields& fields) {
+  return fields.Int("cell_px", kDefaultCellPx, kMinCellPx, kMaxCellPx);
+}
+
 absl::StatusOr<Json> ParseObject(std::string_view json) {
   RETURN_IF_ERROR(CheckJsonShape(json));
   Json document = Json::parse(json, nullptr, /*allow_exceptions=*/false);
@@ -286,6 +290,7 @@ absl::StatusOr<BareModelCard> ParseCardBeside(std::string_view json, const path&
                              : extension == ".json"  ? "waifu2x-json"
                                                      : nullptr;
   ASSIGN_OR_RETURN(beside.architecture, ParseArchitecture(fields, format));
+  ASSIGN_OR_RETURN(beside.cell_px, ParseCells(fields));
   RETURN_IF_ERROR(fields.CheckAllAsked());
   return beside;
 }
@@ -309,7 +314,11 @@ absl::StatusOr<ModelCard> ParseModelCard(std::string_view json, const path& fold
                                       : ParseVariants(*variants, format, folder, card));
   ASSIGN_OR_RETURN(const std::string architecture,
                    ParseArchitecture(fields, format.weights_only ? nullptr : format.name));
-  for (ModelVariant& variant : card.variants) variant.architecture = architecture;
+  ASSIGN_OR_RETURN(const int cell_px, ParseCells(fields));
+  for (ModelVariant& variant : card.variants) {
+    variant.architecture = architecture;
+    variant.cell_px = cell_px;
+  }
   RETURN_IF_ERROR(fields.CheckAllAsked());
   return card;
 }

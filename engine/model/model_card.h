@@ -30,6 +30,7 @@ absl::StatusOr<ModelCard> ReadModelCard(const std::filesystem::path& folder,
 struct BareModelCard {
   ModelCard card;  // without name and variants; of what is not said, empty
   std::string architecture;
+  int cell_px = kDefaultCellPx;
 };
 
 std::filesystem::path CardBeside(std::filesystem::path model);

@@ -96,6 +96,8 @@ struct Layer {
   float clip_min = 0, clip_max = 1;
 };
 
+inline constexpr int kDefaultCellPx = 256;
+
 struct Network {
   std::string name;
   std::string architecture;  // what built it of tensors alone; empty: its file holds the layers
@@ -104,6 +106,9 @@ struct Network {
   int scale = 1;              // output pixels per input pixel
   int pad_px = 0;             // border replicated around the image before the first layer
   int align_px = 1;           // the padded size is a multiple of this (right and bottom border)
+  // Side of the cells that a large image is computed in, if the network takes sums over the image:
+  // see engine/pipeline/cells.h.
+  int cell_px = kDefaultCellPx;
 
   // Checks that layers, shapes and weights fit each other, that all weights are finite, and that
   // `scale`, `pad_px` and the layers agree: an image of w x h gives exactly scale * (w x h).

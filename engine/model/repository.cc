@@ -308,7 +308,8 @@ absl::StatusOr<ModelRepository> ModelRepository::Reopen() const {
     for (ModelVariant& variant : card.variants) {
       const ModelVariant* old = (*before)->Find(variant.scale, variant.noise_level);
       if (old != nullptr && old->weights == variant.weights &&
-          old->architecture == variant.architecture && *old->files_state == *variant.files_state) {
+          old->architecture == variant.architecture && old->cell_px == variant.cell_px &&
+          *old->files_state == *variant.files_state) {
         variant.files_state = old->files_state;
       }
     }
@@ -351,6 +352,7 @@ absl::StatusOr<Network> LoadNetwork(const ModelCard& card, const ModelVariant& v
   ASSIGN_OR_RETURN(Network network, std::move(loaded));
   RETURN_IF_ERROR(CheckAgainstCard(card, variant, network));
   network.name = VariantName(card, variant);
+  network.cell_px = variant.cell_px;
   return network;
 }
 

@@ -30,6 +30,7 @@ struct ModelVariant {
   std::filesystem::path weights;  // the file that the loader opens (ncnn: the .param)
   // For a file of weights alone, where its tensors shall not say (see LoadNetworkFile).
   std::string architecture;
+  int cell_px = kDefaultCellPx;  // Network::cell_px
   // The files' state when they were listed (see FileState). The same object in all listings that
   // found the same files, so that who loaded one knows when nobody lists it any more. Null: no
   // matter.

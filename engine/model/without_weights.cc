@@ -18,10 +18,11 @@ Layer WithoutWeights(const Layer& layer) {
 }
 
 Network WithoutWeights(const Network& network) {
-  const auto& [name, architecture, input_channels, layers, scale, pad_px, align_px] = network;
+  const auto& [name, architecture, input_channels, layers, scale, pad_px, align_px, cell_px] =
+      network;
   std::vector<Layer> light;
   for (const Layer& layer : layers) light.push_back(WithoutWeights(layer));
-  return {name, architecture, input_channels, std::move(light), scale, pad_px, align_px};
+  return {name, architecture, input_channels, std::move(light), scale, pad_px, align_px, cell_px};
 }
 
 }  // namespace upscaled

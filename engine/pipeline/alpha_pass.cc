@@ -6,6 +6,7 @@
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/convert.h"
+#include "engine/pipeline/network_pass.h"
 #include "engine/pipeline/row_spec.h"
 
 namespace upscaled {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "engine/pipeline/network_pass.h"
+
 namespace upscaled {
 namespace {
 
@@ -18,11 +20,11 @@ int RoundsOf(const PassSpec& pass) { return pass.keeps_colours ? kKeptColoursRou
 
 CorrectedPass::CorrectedPass(const PassSpec& pass, RowSource& source, TileRun& run)
     : source_(source, kKept + RoundsOf(pass), CorrectedPassReadAheadRows(pass)),
-      pass_(NetworkOf(pass), source_.reader(kNetwork), run),
+      pass_(MakePass(NetworkOf(pass), source_.reader(kNetwork), run)),
       gray_(KeepColours(RoundsOf(pass)), source_.reader(kGray), pass.result_type) {}
 
 RowSource& CorrectedPass::KeepColours(int rounds) {
-  RowSource* rows = &pass_;
+  RowSource* rows = pass_.get();
   for (int i = 0; i < rounds; ++i) {
     rows =
         kept_.emplace_back(std::make_unique<KeptColours>(*rows, source_.reader(kKept + i))).get();

@@ -10,7 +10,7 @@
 #include "engine/image/row_source.h"
 #include "engine/pipeline/gray_areas.h"
 #include "engine/pipeline/kept_colours.h"
-#include "engine/pipeline/network_pass.h"
+#include "engine/pipeline/pass_rows.h"
 #include "engine/pipeline/pass_spec.h"
 #include "engine/pipeline/shared_rows.h"
 #include "engine/pipeline/stage.h"
@@ -26,7 +26,7 @@ class CorrectedPass final : public RowSource {
   const ImageSpec& spec() const override { return gray_.spec(); }
   absl::Status ReadRows(MutableImageView rows) override { return gray_.ReadRows(rows); }
   // Has the first tiles run before there is a reader of their rows.
-  absl::Status Begin() { return pass_.SubmitBandsAhead(); }
+  absl::Status Begin() { return pass_->SubmitBandsAhead(); }
 
  private:
   // The readers of the source; from kKept on, one for each round.
@@ -36,7 +36,7 @@ class CorrectedPass final : public RowSource {
   RowSource& KeepColours(int rounds);
 
   SharedRows source_;
-  NetworkPass pass_;
+  const std::unique_ptr<PassRows> pass_;
   std::vector<std::unique_ptr<KeptColours>> kept_;
   GrayAreas gray_;
 };

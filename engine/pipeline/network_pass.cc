@@ -9,6 +9,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/graph/pooling.h"
 #include "engine/pipeline/alpha_rows.h"
+#include "engine/pipeline/cell_pass.h"
 #include "engine/pipeline/dihedral.h"
 #include "engine/pipeline/row_spec.h"
 
@@ -72,6 +73,7 @@ ImageSpec PassResult(const PassSpec& pass) {
 }
 
 int64_t PassTileCount(const PassSpec& pass) {
+  if (pass.cells) return CellPassTileCount(pass);
   if (pass.rows) return RowRun::PartCount(pass) * pass.images();
   const int64_t runs = 1 + std::ssize(ListPoolings(pass.executable->network()));
   return TileGrid(pass.source.size(), pass.tile).count() * runs * pass.images() *
@@ -79,6 +81,7 @@ int64_t PassTileCount(const PassSpec& pass) {
 }
 
 int MaxReadAheadRows(const PassSpec& pass) {
+  if (pass.cells) return CellPassReadAheadRows(pass);
   if (!ListPoolings(pass.executable->network()).empty()) return pass.source.height_px;
   const TileGrid grid = GridOf(pass);
   const int bands_ahead = SlotCount(pass, grid) - 1;
@@ -86,7 +89,13 @@ int MaxReadAheadRows(const PassSpec& pass) {
                   bands_ahead * grid.tile_size().height + MaxInputRows(pass, grid));
 }
 
+std::unique_ptr<PassRows> MakePass(const PassSpec& pass, RowSource& source, TileRun& run) {
+  if (pass.cells) return std::make_unique<CellPass>(pass, source, run);
+  return std::make_unique<NetworkPass>(pass, source, run);
+}
+
 Stage PlanPass(const PassSpec& pass) {
+  if (pass.cells) return PlanCellPass(pass);
   const TileGrid grid = GridOf(pass);
   const int scale = pass.executable->network().scale;
   size_t slot = ImageBytes(WithHeight(pass.source, MaxInputRows(pass, grid))) +

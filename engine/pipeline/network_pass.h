@@ -13,6 +13,7 @@
 #include "engine/image/image.h"
 #include "engine/image/row_source.h"
 #include "engine/pipeline/flat_areas.h"
+#include "engine/pipeline/pass_rows.h"
 #include "engine/pipeline/pass_spec.h"
 #include "engine/pipeline/pooled_image.h"
 #include "engine/pipeline/row_run.h"
@@ -29,7 +30,7 @@ ImageSpec PassResult(const PassSpec& spec);
 int64_t PassTileCount(const PassSpec& spec);
 // Bound on the source rows that are read from the first row on of the band that is being read out.
 int MaxReadAheadRows(const PassSpec& spec);
-// A NetworkPass as a stage; planning it takes no longer for many tiles.
+// MakePass as a stage; planning it takes no longer for many tiles.
 Stage PlanPass(const PassSpec& spec);
 
 // Cuts the image into bands, a row of tiles each. A slot holds a band's source rows, halo
@@ -37,16 +38,14 @@ Stage PlanPass(const PassSpec& spec);
 // Flat areas are cut out of the tiles, and their result copied (FlatAreas). A pass of rows has one
 // tile a band, and goes through all of them in a RowRun.
 // A network with global poolings reads all of its source before the first band.
-class NetworkPass final : public RowSource {
+class NetworkPass final : public PassRows {
  public:
-  // `source` and `run` must outlive it, and so must the tiles in flight be over (TileRun::AwaitAll)
-  // before it is destroyed.
+  // As MakePass.
   NetworkPass(const PassSpec& spec, RowSource& source, TileRun& run);
 
   const ImageSpec& spec() const override { return result_; }
   absl::Status ReadRows(MutableImageView rows) override;
-  // Submits the tiles that may be in flight; ReadRows does so by itself.
-  absl::Status SubmitBandsAhead();
+  absl::Status SubmitBandsAhead() override;
 
  private:
   struct Slot {

@@ -7,11 +7,13 @@
 
 #include "engine/backends/backend.h"
 #include "engine/image/image.h"
+#include "engine/pipeline/cells.h"
 #include "engine/pipeline/reach.h"
 
 namespace upscaled {
 
-// Nothing but `result_type`, `tta`, `keeps_colours` and `computes_alpha` touches the result.
+// Nothing but `result_type`, `tta`, `keeps_colours`, `computes_alpha` and `cells` touches the
+// result.
 struct PassSpec {
   std::shared_ptr<const Executable> executable;
   ImageSpec source;  // RGB or RGBA, kU8 or kU16
@@ -25,6 +27,9 @@ struct PassSpec {
   bool spares_flat_areas = false;
   // Set: the pass is one stream of rows, each tile a band of it.
   std::optional<RowStreamNeed> rows;
+  // Set: the image is computed in these cells, each as one tile.
+  std::optional<CellLattice> cells;
+  int cells_in_flight = 1;
   Size tile;      // in source pixels
   int bands = 2;  // rows of tiles held at a time; at least 2 where there are more rows than one
   int64_t cached_tiles =

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/pipeline/cell_pass.h"
 #include "engine/pipeline/corrected_pass.h"
 #include "engine/pipeline/dihedral.h"
 #include "engine/pipeline/image_run.h"
@@ -99,7 +100,8 @@ std::vector<PassSpec> ChainPasses(const UpscalePlan& plan,
     // At its own size alpha stays as it is.
     pass.computes_alpha = spec.has_alpha() && plan.options.alpha == AlphaMethod::kNetwork &&
                           pass.executable->network().scale > 1;
-    pass.reach = ReachOf(*pass.executable, spec.size());
+    pass.cells = CellsOf(pass.executable->network(), spec.size(), plan.options.max_whole_bytes);
+    pass.reach = pass.cells ? ReachOf(*pass.cells) : ReachOf(*pass.executable, spec.size());
     if (pass.tta) pass.reach = TurnedReach(pass.reach);
     const int common_px = std::lcm(repeat_px, pass.reach.repeat_px);
     pass.spares_flat_areas =
@@ -162,7 +164,19 @@ int64_t TakeCachedTiles(const PassSpec& pass, size_t& left_bytes) {
   return tiles;
 }
 
+// Makes a pass one of cells, of which no more are in flight than have room for their caches.
+void TakeCells(const UpscaleOptions& options, size_t& left_bytes, PassSpec& pass) {
+  pass.tile = pass.cells->cell();
+  const size_t bytes = static_cast<size_t>(pass.images()) *
+                       pass.executable->ActivationCacheBytes(pass.tile, pass.tile);
+  const size_t room = bytes == 0 ? pass.cells->x.count() : left_bytes / bytes;
+  const size_t streams = std::min(options.concurrency, pass.cells->x.count());
+  pass.cells_in_flight = static_cast<int>(std::clamp<size_t>(room, 1, streams));
+  left_bytes -= std::min(left_bytes, bytes * static_cast<size_t>(pass.cells_in_flight));
+}
+
 double PassCost(const PassSpec& pass) {
+  if (pass.cells) return CellPassCost(pass);
   const Size image = pass.source.size();
   const Size tile = pass.rows ? image : pass.tile;
   const double cost =
@@ -219,14 +233,18 @@ absl::StatusOr<UpscalePlan> PlanUpscale(const ImageSpec& source, Size result,
   double cost = 0;
   int64_t colour_tiles = 0;  // those of alpha lie in the same grids
   for (PassSpec& pass : plan.passes) {
-    const TileShape shape = ShapeOf(pass, options, band_budget_bytes);
-    pass.tile = shape.tile;
-    pass.bands = shape.bands;
-    pass.cached_tiles = TakeCachedTiles(pass, activation_cache_bytes);
-    if (const auto rows = RowsInsteadOf(pass, options)) TakeRows(*rows, pass);
-    RETURN_IF_ERROR(CheckTiles(pass));
+    if (pass.cells) {
+      TakeCells(options, activation_cache_bytes, pass);
+    } else {
+      const TileShape shape = ShapeOf(pass, options, band_budget_bytes);
+      pass.tile = shape.tile;
+      pass.bands = shape.bands;
+      pass.cached_tiles = TakeCachedTiles(pass, activation_cache_bytes);
+      if (const auto rows = RowsInsteadOf(pass, options)) TakeRows(*rows, pass);
+      RETURN_IF_ERROR(CheckTiles(pass));
+      colour_tiles += PassTileCount(pass) / pass.images();
+    }
     plan.tile_count += PassTileCount(pass);
-    colour_tiles += PassTileCount(pass) / pass.images();
     cost += PassCost(pass);
   }
   if (colour_tiles > kMaxTiles) {

@@ -93,6 +93,11 @@ Reach ReachOf(const Executable& executable, Size image) {
   return reach;
 }
 
+Reach ReachOf(const CellLattice& cells) {
+  return {.halo =
+              Even(std::min(std::max(cells.cell().width, cells.cell().height), kWholeImageHaloPx))};
+}
+
 Reach TurnedReach(const Reach& reach) {
   return {.halo = Even(reach.halo_px()), .repeat_px = reach.repeat_px};
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/backends/backend.h"
+#include "engine/pipeline/cells.h"
 
 namespace upscaled {
 
@@ -36,6 +37,9 @@ struct Reach {
 
 // For images of this size.
 Reach ReachOf(const Executable& executable, Size image);
+
+// For images that are computed in cells.
+Reach ReachOf(const CellLattice& cells);
 
 // Returns the reach into an image that may be turned and flipped: the same on all sides.
 Reach TurnedReach(const Reach& reach);

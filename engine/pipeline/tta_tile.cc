@@ -6,6 +6,7 @@
 
 #include "engine/base/check.h"
 #include "engine/pipeline/dihedral.h"
+#include "engine/pipeline/image_run.h"
 
 namespace upscaled {
 namespace {
@@ -124,7 +125,13 @@ void TtaTile::SubmitVariant() {
     if (next_task_ < tasks_.size()) return StartTask();
     Finish();
   };
-  run_->Submit(executable_, {task}, done, progress_);
+  if (!task_.is_image) return run_->Submit(executable_, {std::move(task)}, done, progress_);
+  const auto submit = [this](std::vector<TileTask> tiles, TileExecutor::TileDone tile_done) {
+    run_->Submit(executable_, std::move(tiles), std::move(tile_done), progress_);
+  };
+  ImageRun::Start(std::make_shared<ImageRun>(*executable_, std::vector{std::move(task)},
+                                             /*cached_tiles=*/1),
+                  submit, [done](const absl::Status& status) { done(0, status); });
 }
 
 void TtaTile::Finish() {

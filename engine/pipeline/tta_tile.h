@@ -31,7 +31,10 @@ struct TtaTask {
   ImageView src;         // the pixels of variants.input
   MutableImageView dst;  // gets the rounded mean
   // One for each variant, with global average poolings; else empty. Outlive the run.
-  std::span<const PoolingPass> passes;
+  std::span<const PoolingPass> passes = {};
+  // The tile is an image of its own: each variant gathers its poolings by itself, however many
+  // runs that takes.
+  bool is_image = false;
 };
 
 // Runs one variant after the other, the next from the executor's thread that finished the last: the

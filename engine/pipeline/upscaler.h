@@ -1,7 +1,7 @@
 // One image from pixels to pixels: network passes over tiles, alpha, TTA and the final resize, as
 // a stream of rows whose memory grows with the image's width and a band's height. Of the
 // image's height it holds nothing but the final resize's weights, some 80 bytes a row; but before
-// a network with global poolings it holds the whole image.
+// a network with global poolings it holds the whole image, unless that is computed in cells.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,7 @@
 #include "engine/image/bilateral.h"
 #include "engine/image/image.h"
 #include "engine/image/row_source.h"
+#include "engine/pipeline/cells.h"
 #include "engine/pipeline/pass_spec.h"
 #include "engine/pipeline/stage.h"
 #include "engine/pipeline/tile_executor.h"
@@ -70,6 +71,9 @@ struct UpscaleOptions {
   // Limit on the memory of a stream of rows (Executable::PlanRowStream), above which an image is
   // cut into tiles if the executable has any; never changes the result.
   size_t row_stream_bytes = std::numeric_limits<size_t>::max();
+  // Images that take more than this are computed in cells by networks with sums over the image
+  // (cells.h). Changes the result: for tests.
+  size_t max_whole_bytes = kMaxWholeBytes;
   // Whether flat areas are computed once and copied; never changes the result.
   bool spare_flat_areas = true;
   int concurrency =

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
 #include "engine/pipeline/dihedral.h"
@@ -244,7 +245,20 @@ class ImageComputation {
     ASSIGN_OR_RETURN(TranscodePlan plan,
                      PlanTranscode(header, resolved.part, std::move(upscale), resolved.encode));
     plan.warnings.insert(plan.warnings.end(), resolved.warnings.begin(), resolved.warnings.end());
+    for (size_t i = 0; i < resolved.passes.size(); ++i) {
+      WarnOfCells(*resolved.passes[i].model, plan.upscale.passes[i], plan.warnings);
+    }
     return plan;
+  }
+
+  static void WarnOfCells(const ModelCard& model, const PassSpec& pass,
+                          std::vector<std::string>& warnings) {
+    if (!pass.cells) return;
+    const Size cell = pass.cells->cell();
+    warnings.push_back(absl::StrCat(
+        "model ", model.name, " takes sums over the image: it computes ", pass.source.width_px, "x",
+        pass.source.height_px, " pixels in ", pass.cells->count(), " cells of ", cell.width, "x",
+        cell.height, ", each as an image of its own"));
   }
 
   // Without the halos of tiles, each network being taken to be like that of the native scale.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/base/status_macros.h"
+#include "engine/pipeline/cells.h"
 #include "server/base/error.h"
 
 namespace upscaled::server {
@@ -131,6 +132,13 @@ absl::StatusOr<PlacedTile> PlaceTile(const pb::Tile& tile, const Limits& limits,
         "the tile's image is ", placed.part.image.width, " x ", placed.part.image.height,
         " pixels; tiles of a network of hundreds of layers are of images up to ", kMaxWholeImagePx,
         " x ", kMaxWholeImagePx, ", of about a megapixel"));
+  }
+  if (const auto cells = CellsOf(executable.network(), placed.part.image)) {
+    return InvalidTile(absl::StrCat(
+        "the tile is an image of ", placed.part.image.width, " x ", placed.part.image.height,
+        " pixels; the model takes sums over the image, and computes such images in cells of ",
+        cells->cell().width, " x ", cells->cell().height,
+        " pixels: call UpscaleImage, or send each cell as a tile"));
   }
   const int scale = executable.network().scale;
   const Size part{placed.part.result.width, placed.part.result.height};

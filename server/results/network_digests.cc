@@ -18,6 +18,7 @@ absl::StatusOr<Digest> Read(const ModelCard& card, const ModelVariant& variant) 
   }
   // The architecture made of the files, where they do not say so themselves.
   if (!variant.architecture.empty()) hash.Field(variant.architecture);
+  if (variant.cell_px != kDefaultCellPx) hash.Field(int64_t{variant.cell_px});
   RETURN_IF_ERROR(CheckUnchanged(card, variant));
   return hash.Finish();
 }

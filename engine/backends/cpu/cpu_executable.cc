@@ -176,7 +176,9 @@ absl::StatusOr<MemoryNeed> CpuExecutable::PlanMemory(const Network& network, Isa
 }
 
 bool CpuExecutable::ComputesWhole(Size image) const {
-  if (!MayComputeWhole() || std::max(image.width, image.height) > kMaxWholeImagePx) return false;
+  // The pipeline limits those of networks with global poolings by their bytes.
+  const bool is_large = std::max(image.width, image.height) > kMaxWholeImagePx;
+  if (!MayComputeWhole() || (is_large && program_.poolings.empty())) return false;
   return has_room_.Of(image, [&] { return HasRoomForWhole(image); });
 }
 

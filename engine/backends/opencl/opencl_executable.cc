@@ -108,7 +108,9 @@ absl::StatusOr<size_t> OpenClExecutable::CheckedTensorBytes(const InnerTile& til
 }
 
 bool OpenClExecutable::ComputesWhole(Size image) const {
-  if (!halo_counts_ || std::max(image.width, image.height) > kMaxWholeImagePx) return false;
+  // The pipeline limits those of networks with global poolings by their bytes.
+  const bool is_large = std::max(image.width, image.height) > kMaxWholeImagePx;
+  if (!halo_counts_ || (is_large && poolings_.empty())) return false;
   const absl::StatusOr<size_t> bytes = CheckedTensorBytes(WholeImage(image));
   return bytes.ok() && *bytes <= MaxTensorBytes();
 }

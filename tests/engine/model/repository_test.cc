@@ -267,6 +267,8 @@ TEST_F(RepositoryTest, BrokenCardsNameFileAndField) {
       {CardWith("\"style\": \"art\"", "\"aliases\": [\"a\", \"\"]"),
        "'aliases' is [\"a\",\"\"], must be an array of names"},
       {CardWith("\"style\": \"art\"", "\"aliases\": \"a\""), "'aliases' is \"a\", must be"},
+      {CardWith("\"align_px\": 1", "\"cell_px\": 127"),
+       "'cell_px' is 127, must be an integer in 128..1024"},
       {CardWith("\"style\"", "\"sytle\""), "has an unknown field 'sytle'; known are name, family"},
   };
   for (const auto& test_case : kCases) {
@@ -612,7 +614,8 @@ TEST_F(RepositoryTest, ACardBesideABareFileSaysWhatTheFileDoesNot) {
   Write("1x-net.safetensors", CompactWeights(false));
   ExpectRefusal(absl::StatusCode::kUnimplemented, "1x-net.safetensors");
   Write("1x-net.model.json", R"({"architecture": "compact-relu", "licence": "CC-BY-4.0",
-      "style": "art", "aliases": ["art"], "precisions": ["exact", "fast"], "version": 2})");
+      "style": "art", "aliases": ["art"], "precisions": ["exact", "fast"], "version": 2,
+      "cell_px": 512})");
   const auto repository = ModelRepository::Open({root_});
   ASSERT_TRUE(repository.ok()) << repository.status();
   ASSERT_EQ(repository->models().size(), 1u) << Refusal();
@@ -627,6 +630,27 @@ TEST_F(RepositoryTest, ACardBesideABareFileSaysWhatTheFileDoesNot) {
   const auto network = LoadNetwork(card, card.variants[0]);
   ASSERT_TRUE(network.ok()) << network.status();
   EXPECT_EQ(network->layers[1].activation, Activation::kRelu);
+  EXPECT_EQ(network->cell_px, 512);
+}
+
+TEST_F(RepositoryTest, AReloadFindsThatACardChangedItsCells) {
+  WriteModel(kCard);
+  const auto before = ModelRepository::Open({root_});
+  ASSERT_TRUE(before.ok()) << before.status();
+  EXPECT_EQ(before->models()[0].variants[0].cell_px, kDefaultCellPx);
+  const auto same = before->Reopen();
+  ASSERT_TRUE(same.ok()) << same.status();
+  EXPECT_EQ(same->models()[0].variants[0].files_state, before->models()[0].variants[0].files_state);
+  Write("tiny/model.json", CardWith("\"align_px\": 1", "\"cell_px\": 384"));
+  const auto after = before->Reopen();
+  ASSERT_TRUE(after.ok()) << after.status();
+  const ModelVariant& variant = after->models()[0].variants[0];
+  EXPECT_EQ(variant.cell_px, 384);
+  EXPECT_NE(variant.files_state, before->models()[0].variants[0].files_state)
+      << "a loaded network has the old cells";
+  const auto network = LoadNetwork(after->models()[0], variant);
+  ASSERT_TRUE(network.ok()) << network.status();
+  EXPECT_EQ(network->cell_px, 384);
 }
 
 TEST_F(RepositoryTest, BrokenCardsBesideBareFilesAreRefused) {

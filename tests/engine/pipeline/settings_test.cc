@@ -164,8 +164,8 @@ TEST_P(SettingsTest, ChangeNoByte) {
   const bool full = std::getenv("UPSCALED_TEST_FULL") != nullptr;
   const int images = full ? 700 : 12;
   for (int round = 0; round < images;) {
-    const Network network = round % 3 == 0 ? test::RandomPooledNetwork(random_, 10'000)
-                                           : test::RandomFastNetwork(random_);
+    Network network = round % 3 == 0 ? test::RandomPooledNetwork(random_, 10'000)
+                                     : test::RandomFastNetwork(random_);
     const Precision precision = round % 2 == 0 ? Precision::kExact : Precision::kFast;
     SCOPED_TRACE(test::Describe(network));
     const ImageSpec spec{RandomInt(random_, 1, 150), RandomInt(random_, 1, 150),
@@ -176,6 +176,9 @@ TEST_P(SettingsTest, ChangeNoByte) {
     plain.options.result_type = spec.type;
     plain.options.tta = round % 11 == 10;
     plain.options.spare_flat_areas = false;
+    // Some of them in cells.
+    network.cell_px = 64;
+    plain.options.max_whole_bytes = round % 2 == 0 ? kMaxWholeBytes : 0;
     const auto expected = Upscale(network, precision, image, plain);
     if (absl::IsUnavailable(expected.status())) GTEST_SKIP() << expected.status();
     if (absl::IsOutOfRange(expected.status())) continue;
@@ -186,6 +189,7 @@ TEST_P(SettingsTest, ChangeNoByte) {
       Settings settings = RandomSettings(random_);
       settings.options.result_type = plain.options.result_type;
       settings.options.tta = plain.options.tta;
+      settings.options.max_whole_bytes = plain.options.max_whole_bytes;
       SCOPED_TRACE(::testing::Message() << spec << ", " << settings.Text());
       const auto result = Upscale(network, precision, image, settings);
       if (absl::IsOutOfRange(result.status())) continue;

@@ -36,5 +36,39 @@ TEST(TilePlaceTest, ResultsFitIntoAMessage) {
   EXPECT_THAT(std::string(large.message()), ::testing::HasSubstr("has 3072000000 bytes"));
 }
 
+// The mean over the image, of so many channels that few pixels take a gigabyte.
+class WidePooling final : public test::FakeExecutable {
+ public:
+  WidePooling() {
+    network_.layers = {
+        {.op = Op::kInput, .out_channels = 3},
+        {.op = Op::kConv, .inputs = {0}, .out_channels = 4000, .in_channels = 3},
+        {.op = Op::kGlobalAveragePool, .inputs = {1}, .out_channels = 4000, .in_channels = 4000}};
+  }
+  const Network& network() const override { return network_; }
+
+ private:
+  Network network_;
+};
+
+TEST(TilePlaceTest, ImagesThatAreComputedInCellsAreNoTiles) {
+  const WidePooling executable;
+  upscale::v1::Tile tile;
+  tile.set_width_px(256);
+  tile.set_height_px(256);
+  tile.set_bits_per_sample(8);
+  tile.set_pixels(std::string(3 * 256 * 256, '\0'));
+  const auto cell = PlaceTile(tile, {}, executable);
+  EXPECT_TRUE(cell.ok()) << cell.status();
+  tile.set_width_px(300);
+  tile.set_pixels(std::string(3 * 300 * 256, '\0'));
+  const absl::Status large = PlaceTile(tile, {}, executable).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(large)) << large;
+  EXPECT_THAT(
+      std::string(large.message()),
+      ::testing::HasSubstr("image of 300 x 256 pixels; the model takes sums over the image, "
+                           "and computes such images in cells of 256 x 256 pixels"));
+}
+
 }  // namespace
 }  // namespace upscaled::server

@@ -49,6 +49,14 @@ TEST_F(NetworkDigestsTest, DoesNotFollowFromTheCard) {
   EXPECT_EQ(*digests_.Of(card_, variant), *digests_.Of({.name = "other", .version = 7}, variant));
 }
 
+TEST_F(NetworkDigestsTest, FollowsFromTheCells) {
+  ModelVariant variant = Write("a.param", "layers", "weights");
+  const Digest digest = *digests_.Of(card_, variant);
+  variant = Write("a.param", "layers", "weights");
+  variant.cell_px = 512;
+  EXPECT_NE(*digests_.Of(card_, variant), digest);
+}
+
 TEST_F(NetworkDigestsTest, IsKeptWhileTheFilesAreListed) {
   const ModelVariant variant = Write("a.param", "layers", "weights");
   const Digest digest = *digests_.Of(card_, variant);
