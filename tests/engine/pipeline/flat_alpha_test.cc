@@ -20,7 +20,7 @@ Image FlatBut(const ImageSpec& spec, int x, int y, int value, std::mt19937& rand
   Image image = test::RandomImage(spec, random);
   for (int row = 0; row < spec.height_px; ++row) {
     for (int column = 0; column < spec.width_px; ++column) {
-      const int alpha = row == y && column == x ? value / 2 + 7 : value;
+      const int alpha = row == y && column == x ? (value < 128 ? value + 100 : value - 100) : value;
       if (spec.type == SampleType::kU8) {
         image.mutable_view().row(row)[4 * column + 3] = static_cast<uint8_t>(alpha);
       } else {
