@@ -36,7 +36,7 @@ TEST(TilePlaceTest, ResultsFitIntoAMessage) {
   EXPECT_THAT(std::string(large.message()), ::testing::HasSubstr("has 3072000000 bytes"));
 }
 
-// The mean over the image, of so many channels that few pixels take a gigabyte.
+// The mean over the image. With 4000 channels few pixels take a gigabyte.
 class WidePooling final : public test::FakeExecutable {
  public:
   WidePooling() {
