@@ -90,7 +90,8 @@ bool IsTransparencyOf(const Ihdr& ihdr, size_t length, size_t palette_entries) {
 // Chunks before the pixels.
 struct PngExtras {
   bool transparency = false;
-  bool animation = false;
+  uint32_t frames = 0;          // of an animation, by acTL
+  bool still_is_frame = false;  // the first, since fcTL stands before the pixels
   std::optional<Orientation> orientation;
   std::string_view hdr;
   std::vector<std::string> others;  // types of chunks that are not carried over
@@ -114,7 +115,8 @@ void ParsePngExtra(std::string_view type, std::span<const uint8_t> chunk, PngExt
       extras.hdr = HdrTransferOf(std::array{ColourChunk{"cICP", {data.begin(), data.end()}}});
   }
   if (std::ranges::count(kAnimation, type) > 0) {
-    extras.animation = true;
+    if (type == "acTL" && data.size() >= 4) extras.frames = LoadBe32(data.data());
+    extras.still_is_frame = extras.still_is_frame || type == "fcTL";
   } else if (!IsPngMetadata(type) && std::ranges::count(kDecoded, type) == 0 &&
              std::ranges::all_of(type, [](char c) { return absl::ascii_isalpha(c); }) &&
              std::ranges::count(extras.others, type) == 0 && extras.others.size() < kMaxOthers) {
@@ -125,11 +127,12 @@ void ParsePngExtra(std::string_view type, std::span<const uint8_t> chunk, PngExt
 ImageHeader MakeHeader(const Ihdr& ihdr, const PngExtras& extras, size_t pixels_begin,
                        size_t inflated_bytes) {
   ImageHeader header;
-  if (extras.animation)
-    header.warnings.push_back(
-        "PNG: it is an animation: the image of its pixels' chunks (IDAT) is computed, the frames "
-        "are "
-        "left out");
+  const uint32_t left_out = extras.frames - (extras.still_is_frame ? 1 : 0);
+  if (extras.frames > 0 && left_out > 0)
+    header.warnings.push_back(absl::StrCat(
+        "PNG: it is an animation of ", extras.frames,
+        " frames: ", extras.still_is_frame ? "the first" : "the image that stands for it",
+        " is computed, ", left_out, " left out"));
   if (!extras.others.empty())
     header.warnings.push_back(
         absl::StrCat("PNG: chunks are left out: ", absl::StrJoin(extras.others, ", ")));

@@ -157,5 +157,26 @@ TEST(PngTest, CorruptPixelsAreAnError) {
   }
 }
 
+TEST(PngTest, AnimationsAreReadAsOneImageAndSayHowManyFramesAreLeftOut) {
+  std::mt19937 random = test::FreshRandom();
+  const test::PngFile file = test::RandomPng(5, 4, 8, 2, random);
+  const std::string animation = test::PngChunk("acTL", std::string("\0\0\0\7\0\0\0\0", 8));
+  const std::string control = test::PngChunk("fcTL", std::string(26, '\0'));
+  constexpr size_t kIhdrEnd = 33;
+  for (const bool still_is_frame : {false, true}) {
+    std::string bytes = test::WritePng(file);
+    bytes.insert(kIhdrEnd, animation + (still_is_frame ? control : ""));
+    const auto decoded = test::Decode(bytes);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_TRUE(test::SameImages(decoded->image.view(), test::ExpectedPixels(file).view()));
+    EXPECT_EQ(decoded->header.warnings,
+              std::vector<std::string>{
+                  still_is_frame
+                      ? "PNG: it is an animation of 7 frames: the first is computed, 6 left out"
+                      : "PNG: it is an animation of 7 frames: the image that stands for it is "
+                        "computed, 7 left out"});
+  }
+}
+
 }  // namespace
 }  // namespace upscaled
