@@ -56,6 +56,7 @@ struct WorkerFlags {
   WorkerOptions options{.s3 = S3Access::FromEnvironment()};
   double lease_s = absl::ToDoubleSeconds(WorkerOptions().lease);
   double drain_s = absl::ToDoubleSeconds(WorkerOptions().drain);
+  double keep_ended_days = absl::ToDoubleHours(WorkerOptions().keep_ended) / 24;
   // nullopt: the queue decides (AllowedOf).
   std::optional<std::vector<std::string>> allow_paths, allow_buckets;
   std::vector<std::string> allow_urls, allow_private_urls;
@@ -104,6 +105,9 @@ void WorkerFlags::AddTo(CLI::App& command) {
       ->check(Between(1.0, 86400.0));
   add("--max-deliveries", options.max_deliveries, "N", "A job fails after so many tries")
       ->check(Between(1, 1000));
+  add("--keep-ended", keep_ended_days, "DAYS",
+      "The queue forgets jobs that ended earlier; their results stay")
+      ->check(Between(1.0, 36500.0));
   add("--drain-timeout", drain_s, "SECONDS", "For jobs under way after SIGTERM")
       ->check(Between(0.0, 86400.0));
   command
@@ -161,6 +165,7 @@ absl::Status RunWorker(const WorkerFlags& flags) {
   WorkerOptions options = flags.options;
   options.lease = absl::Seconds(flags.lease_s);
   options.drain = absl::Seconds(flags.drain_s);
+  options.keep_ended = absl::Hours(24) * flags.keep_ended_days;
   if (!flags.webhook_secret_file.empty()) {
     ASSIGN_OR_RETURN(options.webhook_secret, ReadWebhookSecret(flags.webhook_secret_file));
   }

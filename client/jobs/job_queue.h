@@ -118,6 +118,13 @@ class JobQueue {
   virtual absl::StatusOr<std::vector<JobInfo>> List(const JobFilter& filter) = 0;
   // How many there are in each state that has any.
   virtual absl::StatusOr<std::map<JobState, int64_t>> Count() = 0;
+
+  // Forgets jobs that ended more than `age` ago, at most `limit` of them, and returns their number.
+  // A forgotten job's id may be used again.
+  virtual absl::StatusOr<int> ForgetEnded(absl::Duration age, int limit) = 0;
+  // Returns true to one caller per `interval` among all processes: it does the `duty`, a name like
+  // a job's id, for all of them.
+  virtual absl::StatusOr<bool> TakeTurn(const std::string& duty, absl::Duration interval) = 0;
 };
 
 }  // namespace upscaled::client

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -19,6 +20,8 @@ using nlohmann::json;
 
 constexpr int kDefaultNatsPort = 4222;
 constexpr int kMaxRivals = 20;  // that were faster with a record, one after the other
+// In front of a duty's name, for the record of its last turn: no job's id has a dot.
+constexpr char kTurn[] = "turn.";
 constexpr char kAcknowledge[] = "+ACK", kInProgress[] = "+WPI", kAgain[] = "-NAK";
 
 // The name of one lease: its number, and where answers go.
@@ -248,6 +251,7 @@ absl::Status NatsQueue::Cancel(const std::string& id) {
 absl::Status NatsQueue::ReadAll(absl::FunctionRef<void(const std::string&, Record)> receive) {
   absl::Status damaged;
   const auto parse = [&](const std::string& id, const NatsRecord& text) {
+    if (absl::StartsWith(id, kTurn)) return;
     absl::StatusOr<Record> record = Record::Parse(id, text);
     damaged.Update(record.status());
     if (record.ok()) receive(id, *std::move(record));
@@ -298,6 +302,25 @@ absl::StatusOr<std::map<JobState, int64_t>> NatsQueue::Count() {
   std::map<JobState, int64_t> counts;
   for (const auto& [id, state] : states) ++counts[state];
   return counts;
+}
+
+absl::StatusOr<int> NatsQueue::ForgetEnded(absl::Duration age, int limit) {
+  const absl::Time latest = absl::Now() - age;
+  std::vector<std::string> old;
+  RETURN_IF_ERROR(ReadAll([&](const std::string& id, const Record& record) {
+    if (HasEnded(record.state) && record.changed < latest && std::ssize(old) < limit) {
+      old.push_back(id);
+    }
+  }));
+  for (const std::string& id : old) RETURN_IF_ERROR(streams_->Remove(id));
+  return static_cast<int>(old.size());
+}
+
+absl::StatusOr<bool> NatsQueue::TakeTurn(const std::string& duty, absl::Duration interval) {
+  const std::string key = absl::StrCat(kTurn, duty);
+  ASSIGN_OR_RETURN(const NatsRecord last, streams_->Read(key));
+  if (last.revision != 0 && absl::Now() - last.changed < interval) return false;
+  return streams_->Write(key, "taken", last.revision);
 }
 
 }  // namespace upscaled::client

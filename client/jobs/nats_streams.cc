@@ -245,6 +245,17 @@ absl::StatusOr<bool> NatsStreams::Write(const std::string& job, const std::strin
   return written.has_value();
 }
 
+absl::Status NatsStreams::Remove(const std::string& job) {
+  const std::string subject = absl::StrCat("$KV.", prefix_, ".", job);
+  jsOptions options;
+  jsOptions_Init(&options);
+  options.Wait = kPatience_ms;
+  options.Stream.Purge.Subject = subject.c_str();
+  return ToStatus(
+      js_PurgeStream(context_.get(), absl::StrCat("KV_", prefix_).c_str(), &options, nullptr),
+      absl::StrCat("remove the record of job ", job));
+}
+
 absl::Status NatsStreams::ReadAll(absl::FunctionRef<void(const std::string&, NatsRecord)> receive) {
   kvWatchOptions options;
   kvWatchOptions_Init(&options);

@@ -58,6 +58,8 @@ class NatsStreams {
   absl::StatusOr<NatsRecord> Read(const std::string& job);
   // Whether it was written: not when the record has another revision by now.
   absl::StatusOr<bool> Write(const std::string& job, const std::string& text, uint64_t revision);
+  // Removes the record with all traces, so that one of revision 0 can be written.
+  absl::Status Remove(const std::string& job);
   // Passes on all records, each by its job.
   absl::Status ReadAll(absl::FunctionRef<void(const std::string&, NatsRecord)> receive);
 

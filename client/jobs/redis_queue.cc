@@ -212,4 +212,17 @@ absl::StatusOr<std::map<JobState, int64_t>> RedisQueue::Count() {
   return counts;
 }
 
+absl::StatusOr<int> RedisQueue::ForgetEnded(absl::Duration age, int limit) {
+  ASSIGN_OR_RETURN(
+      const Reply reply,
+      Run(kRedisForget, {absl::StrCat(absl::ToInt64Microseconds(age)), absl::StrCat(limit)}));
+  return NumberOf<int>(reply.text);
+}
+
+absl::StatusOr<bool> RedisQueue::TakeTurn(const std::string& duty, absl::Duration interval) {
+  const int64_t interval_ms = std::max<int64_t>(absl::ToInt64Milliseconds(interval), 1);
+  ASSIGN_OR_RETURN(const Reply reply, Run(kRedisTakeTurn, {duty, absl::StrCat(interval_ms)}));
+  return reply.text == "ok";
+}
+
 }  // namespace upscaled::client

@@ -43,6 +43,8 @@ class RedisQueue final : public JobQueue {
   absl::Status Cancel(const std::string& id) override;
   absl::StatusOr<std::vector<JobInfo>> List(const JobFilter& filter) override;
   absl::StatusOr<std::map<JobState, int64_t>> Count() override;
+  absl::StatusOr<int> ForgetEnded(absl::Duration age, int limit) override;
+  absl::StatusOr<bool> TakeTurn(const std::string& duty, absl::Duration interval) override;
 
  private:
   struct ContextDeleter {

@@ -1,7 +1,8 @@
 // Scripts in Lua that RedisQueue has Redis run. KEYS[1] is the prefix of all keys: `prefix`:due is
 // the stream, whose entries hold a job's id; :job:ID a hash; :waiting, :running, ... and :all
 // sorted sets of ids by number of submission; :later one by the time when a job is due, in
-// microseconds. :dropped counts entries of jobs that are gone: evicted, expired or deleted by hand.
+// microseconds. :turn:DUTY expires when that duty is due again. :dropped counts entries of jobs
+// that are gone: evicted, expired or deleted by hand.
 #pragma once
 
 namespace upscaled::client {
@@ -168,6 +169,30 @@ for i = #ids, 1, -1 do
   end
 end
 return jobs
+)lua";
+
+// ARGV: microseconds, how many. Sets are in order of submission, which is about that of the ends:
+// looks at the first of each.
+inline constexpr char kRedisForget[] = R"lua(
+local latest, limit, forgotten = now_us() - ARGV[1], tonumber(ARGV[2]), 0
+for _, state in ipairs({'done', 'failed', 'cancelled'}) do
+  for _, id in ipairs(redis.call('ZRANGE', prefix .. ':' .. state, 0, limit - 1)) do
+    if forgotten == limit then return forgotten end
+    local changed = redis.call('HGET', job_key(id), 'changed')
+    if not changed or tonumber(changed) < latest then
+      redis.call('DEL', job_key(id))
+      redis.call('ZREM', prefix .. ':all', id)
+      redis.call('ZREM', prefix .. ':' .. state, id)
+      forgotten = forgotten + 1
+    end
+  end
+end
+return forgotten
+)lua";
+
+// ARGV: the duty, milliseconds.
+inline constexpr char kRedisTakeTurn[] = R"lua(
+return redis.call('SET', prefix .. ':turn:' .. ARGV[1], 1, 'NX', 'PX', ARGV[2]) and 'ok' or ''
 )lua";
 
 // In the order of kJobStates.

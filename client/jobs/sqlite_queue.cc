@@ -1,7 +1,9 @@
 #include "client/jobs/sqlite_queue.h"
 
+#include <algorithm>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/numbers.h"
@@ -25,21 +27,43 @@ constexpr char kPrepareJobs[] =
     "  submitted_us INTEGER NOT NULL, changed_us INTEGER NOT NULL,"
     "  tiles_done INTEGER NOT NULL DEFAULT 0, tiles INTEGER NOT NULL DEFAULT 0);"
     "CREATE INDEX IF NOT EXISTS jobs_1_due ON jobs_1 (due_us, number) WHERE state IN (0, 1);"
-    "CREATE INDEX IF NOT EXISTS jobs_1_state ON jobs_1 (state, number);";
+    "CREATE INDEX IF NOT EXISTS jobs_1_state ON jobs_1 (state, number);"
+    "CREATE INDEX IF NOT EXISTS jobs_1_ended ON jobs_1 (changed_us) WHERE state IN (2, 3, 4);"
+    "CREATE TABLE IF NOT EXISTS turns_1 (duty TEXT PRIMARY KEY, next_us INTEGER NOT NULL);";
 
-// Columns that a file of an older version lacks.
-constexpr char kHasProgress[] = "SELECT 1 FROM pragma_table_info('jobs_1') WHERE name = 'tiles'";
-constexpr char kAddProgress[] =
-    "ALTER TABLE jobs_1 ADD COLUMN tiles_done INTEGER NOT NULL DEFAULT 0;"
-    "ALTER TABLE jobs_1 ADD COLUMN tiles INTEGER NOT NULL DEFAULT 0;";
+// Parts that a file of an older version lacks: each is there if its first statement gives a row.
+struct Upgrade {
+  const char* is_done;
+  const char* statements;
+};
+constexpr Upgrade kUpgrades[] = {
+    {"SELECT 1 FROM pragma_table_info('jobs_1') WHERE name = 'tiles'",
+     "ALTER TABLE jobs_1 ADD COLUMN tiles_done INTEGER NOT NULL DEFAULT 0;"
+     "ALTER TABLE jobs_1 ADD COLUMN tiles INTEGER NOT NULL DEFAULT 0;"},
+    // Jobs by state, which triggers keep: counting a million rows takes too long.
+    {"SELECT 1 FROM sqlite_master WHERE name = 'job_counts_1'",
+     "CREATE TABLE job_counts_1 (state INTEGER PRIMARY KEY, jobs INTEGER NOT NULL);"
+     "INSERT INTO job_counts_1 VALUES (0, 0), (1, 0), (2, 0), (3, 0), (4, 0);"
+     "UPDATE job_counts_1 SET jobs ="
+     " (SELECT COUNT(*) FROM jobs_1 WHERE jobs_1.state = job_counts_1.state);"
+     "CREATE TRIGGER jobs_1_added AFTER INSERT ON jobs_1 BEGIN"
+     " UPDATE job_counts_1 SET jobs = jobs + 1 WHERE state = NEW.state; END;"
+     "CREATE TRIGGER jobs_1_moved AFTER UPDATE OF state ON jobs_1 WHEN OLD.state <> NEW.state BEGIN"
+     " UPDATE job_counts_1 SET jobs = jobs - 1 WHERE state = OLD.state;"
+     " UPDATE job_counts_1 SET jobs = jobs + 1 WHERE state = NEW.state; END;"
+     "CREATE TRIGGER jobs_1_gone AFTER DELETE ON jobs_1 BEGIN"
+     " UPDATE job_counts_1 SET jobs = jobs - 1 WHERE state = OLD.state; END;"},
+};
 
 constexpr char kAddJob[] =
     "INSERT INTO jobs_1 (id, task, state, due_us, submitted_us, changed_us)"
     " VALUES (?1, ?2, 0, ?3, ?3, ?3) ON CONFLICT (id) DO NOTHING";
 
+// Names its index: SQLite would prefer the one of states, and sort all jobs that wait.
 constexpr char kLeaseJob[] =
     "UPDATE jobs_1 SET state = 1, due_us = ?2, deliveries = deliveries + 1, lease = lease + 1,"
     " tiles_done = 0, tiles = 0, changed_us = ?1 WHERE number = (SELECT number FROM jobs_1"
+    " INDEXED BY jobs_1_due"
     " WHERE state IN (0, 1) AND due_us <= ?1 ORDER BY due_us, number LIMIT 1)"
     " RETURNING id, task, deliveries, lease";
 
@@ -62,23 +86,36 @@ constexpr char kCancelJob[] =
 
 constexpr char kReadState[] = "SELECT state FROM jobs_1 WHERE id = ?";
 
-constexpr char kListJobs[] =
-    "SELECT * FROM (SELECT number, id, task, state, deliveries, report, submitted_us, changed_us,"
-    " tiles_done, tiles"
-    " FROM jobs_1 WHERE (?1 < 0 OR state = ?1) AND (?2 = '' OR id = ?2)"
-    " ORDER BY number DESC LIMIT ?3) ORDER BY number";
+// A statement for each question, because SQLite plans one before it knows the parameters. The
+// latest jobs come first.
+#define UPSCALED_SELECT_JOBS                                                                \
+  "SELECT id, task, state, deliveries, report, submitted_us, changed_us, tiles_done, tiles" \
+  " FROM jobs_1 "
+constexpr char kFindJob[] = UPSCALED_SELECT_JOBS "WHERE id = ?";
+constexpr char kListState[] = UPSCALED_SELECT_JOBS "WHERE state = ?1 ORDER BY number DESC LIMIT ?2";
+constexpr char kListAll[] = UPSCALED_SELECT_JOBS "ORDER BY number DESC LIMIT ?";
+#undef UPSCALED_SELECT_JOBS
 
-constexpr char kCountJobs[] = "SELECT state, COUNT(*) FROM jobs_1 GROUP BY state";
+constexpr char kCountJobs[] = "SELECT state, jobs FROM job_counts_1 WHERE jobs > 0";
+
+constexpr char kForgetEnded[] =
+    "DELETE FROM jobs_1 WHERE number IN (SELECT number FROM jobs_1"
+    " INDEXED BY jobs_1_ended"
+    " WHERE state IN (2, 3, 4) AND changed_us < ?1 ORDER BY changed_us LIMIT ?2) RETURNING number";
+
+// A turn that is farther off than an interval was taken before the clock was set back.
+constexpr char kTakeTurn[] =
+    "INSERT INTO turns_1 VALUES (?1, ?2 + ?3) ON CONFLICT (duty)"
+    " DO UPDATE SET next_us = excluded.next_us WHERE next_us <= ?2 OR next_us > ?2 + ?3"
+    " RETURNING duty";
 
 int64_t Number(JobState state) { return static_cast<int64_t>(state); }
 
-// Steps to the end, which is where SQLite commits. Whether there was a row.
-absl::StatusOr<bool> Finish(SqliteFile::Statement& statement) {
-  bool any = false;
-  while (true) {
+// Steps to the end, which is where SQLite commits, and returns the number of rows on the way.
+absl::StatusOr<int> Finish(SqliteFile::Statement& statement) {
+  for (int rows = 0;; ++rows) {
     ASSIGN_OR_RETURN(const bool more, statement.Step());
-    if (!more) return any;
-    any = true;
+    if (!more) return rows;
   }
 }
 
@@ -91,18 +128,37 @@ absl::Status InTransaction(SqliteFile& database, absl::FunctionRef<absl::Status(
   return status;
 }
 
-absl::StatusOr<bool> HasProgress(SqliteFile& database) {
-  SqliteFile::Statement columns(database, kHasProgress);
-  return columns.Step();
+absl::StatusOr<bool> HasRow(SqliteFile& database, const char* query) {
+  SqliteFile::Statement statement(database, query);
+  return statement.Step();
 }
 
-absl::Status AddColumns(SqliteFile& database) {
-  ASSIGN_OR_RETURN(const bool has_progress, HasProgress(database));
-  if (has_progress) return absl::OkStatus();
+absl::Status Apply(const Upgrade& upgrade, SqliteFile& database) {
+  ASSIGN_OR_RETURN(const bool is_done, HasRow(database, upgrade.is_done));
+  if (is_done) return absl::OkStatus();
   return InTransaction(database, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const bool was_faster, HasProgress(database));  // another process
-    return was_faster ? absl::OkStatus() : database.Execute(kAddProgress);
+    ASSIGN_OR_RETURN(const bool was_faster, HasRow(database, upgrade.is_done));  // another process
+    return was_faster ? absl::OkStatus() : database.Execute(upgrade.statements);
   });
+}
+
+// All jobs that the statement gives, the first of them last.
+absl::StatusOr<std::vector<JobInfo>> ReadJobs(SqliteFile::Statement& read) {
+  std::vector<JobInfo> jobs;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool any, read.Step());
+    if (!any) break;
+    jobs.push_back({.id = read.Bytes(0),
+                    .task = read.Bytes(1),
+                    .state = static_cast<JobState>(read.Integer(2)),
+                    .deliveries = static_cast<int>(read.Integer(3)),
+                    .report = read.Bytes(4),
+                    .progress = {.tiles_done = read.Integer(7), .tiles = read.Integer(8)},
+                    .submitted = absl::FromUnixMicros(read.Integer(5)),
+                    .changed = absl::FromUnixMicros(read.Integer(6))});
+  }
+  std::reverse(jobs.begin(), jobs.end());
+  return jobs;
 }
 
 int64_t LeaseOf(const LeasedJob& job) {
@@ -123,7 +179,7 @@ absl::StatusOr<std::unique_ptr<JobQueue>> SqliteQueue::Open(const std::filesyste
   ASSIGN_OR_RETURN(SqliteFile database,
                    SqliteFile::Open(file, absl::StrCat("the jobs in ", file.native())));
   RETURN_IF_ERROR(database.Execute(kPrepareJobs));
-  RETURN_IF_ERROR(AddColumns(database));
+  for (const Upgrade& upgrade : kUpgrades) RETURN_IF_ERROR(Apply(upgrade, database));
   return std::unique_ptr<JobQueue>(new SqliteQueue(std::move(database), clock));
 }
 
@@ -166,8 +222,8 @@ absl::Status SqliteQueue::Extend(const LeasedJob& job, absl::Duration term,
   SqliteFile::Statement statement(database_, kExtendLease);
   statement.Bind(absl::ToUnixMicros(clock_.Now() + term));
   statement.Bind(progress.tiles_done).Bind(progress.tiles).Bind(job.id).Bind(LeaseOf(job));
-  ASSIGN_OR_RETURN(const bool leased, Finish(statement));
-  return leased ? absl::OkStatus() : WhyNotLeased(job);
+  ASSIGN_OR_RETURN(const int leased, Finish(statement));
+  return leased > 0 ? absl::OkStatus() : WhyNotLeased(job);
 }
 
 absl::Status SqliteQueue::Complete(const LeasedJob& job, const std::string& report) {
@@ -190,24 +246,24 @@ absl::Status SqliteQueue::EndLease(const LeasedJob& job, JobState state, const s
   SqliteFile::Statement statement(database_, kEndLease);
   statement.Bind(Number(state)).Bind(absl::ToUnixMicros(now + wait)).Bind(report);
   statement.Bind(absl::ToUnixMicros(now)).Bind(job.id).Bind(LeaseOf(job));
-  ASSIGN_OR_RETURN(const bool leased, Finish(statement));
-  return leased ? absl::OkStatus() : WhyNotLeased(job);
+  ASSIGN_OR_RETURN(const int leased, Finish(statement));
+  return leased > 0 ? absl::OkStatus() : WhyNotLeased(job);
 }
 
 absl::Status SqliteQueue::HandBack(const LeasedJob& job) {
   absl::MutexLock lock(&mutex_);
   SqliteFile::Statement statement(database_, kHandBack);
   statement.Bind(absl::ToUnixMicros(clock_.Now())).Bind(job.id).Bind(LeaseOf(job));
-  ASSIGN_OR_RETURN(const bool leased, Finish(statement));
-  return leased ? absl::OkStatus() : WhyNotLeased(job);
+  ASSIGN_OR_RETURN(const int leased, Finish(statement));
+  return leased > 0 ? absl::OkStatus() : WhyNotLeased(job);
 }
 
 absl::Status SqliteQueue::Cancel(const std::string& id) {
   absl::MutexLock lock(&mutex_);
   SqliteFile::Statement statement(database_, kCancelJob);
   statement.Bind(absl::ToUnixMicros(clock_.Now())).Bind(id);
-  ASSIGN_OR_RETURN(const bool cancelled, Finish(statement));
-  if (cancelled) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const int cancelled, Finish(statement));
+  if (cancelled > 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::optional<JobState> state, StateOf(id));
   if (!state.has_value()) return absl::NotFoundError(absl::StrCat("there is no job ", id));
   return absl::FailedPreconditionError(absl::StrCat("job ", id, " is ", JobStateName(*state)));
@@ -231,22 +287,19 @@ absl::StatusOr<std::optional<JobState>> SqliteQueue::StateOf(const std::string& 
 
 absl::StatusOr<std::vector<JobInfo>> SqliteQueue::List(const JobFilter& filter) {
   absl::MutexLock lock(&mutex_);
-  SqliteFile::Statement read(database_, kListJobs);
-  read.Bind(filter.state.has_value() ? Number(*filter.state) : -1).Bind(filter.id);
-  read.Bind(int64_t{filter.limit});
-  std::vector<JobInfo> jobs;
-  while (true) {
-    ASSIGN_OR_RETURN(const bool any, read.Step());
-    if (!any) return jobs;
-    jobs.push_back({.id = read.Bytes(1),
-                    .task = read.Bytes(2),
-                    .state = static_cast<JobState>(read.Integer(3)),
-                    .deliveries = static_cast<int>(read.Integer(4)),
-                    .report = read.Bytes(5),
-                    .progress = {.tiles_done = read.Integer(8), .tiles = read.Integer(9)},
-                    .submitted = absl::FromUnixMicros(read.Integer(6)),
-                    .changed = absl::FromUnixMicros(read.Integer(7))});
+  if (!filter.id.empty()) {
+    SqliteFile::Statement find(database_, kFindJob);
+    find.Bind(filter.id);
+    ASSIGN_OR_RETURN(std::vector<JobInfo> jobs, ReadJobs(find));
+    std::erase_if(jobs, [&](const JobInfo& job) {
+      return filter.limit < 1 || filter.state.value_or(job.state) != job.state;
+    });
+    return jobs;
   }
+  SqliteFile::Statement list(database_, filter.state.has_value() ? kListState : kListAll);
+  if (filter.state.has_value()) list.Bind(Number(*filter.state));
+  list.Bind(int64_t{filter.limit});
+  return ReadJobs(list);
 }
 
 absl::StatusOr<std::map<JobState, int64_t>> SqliteQueue::Count() {
@@ -258,6 +311,21 @@ absl::StatusOr<std::map<JobState, int64_t>> SqliteQueue::Count() {
     if (!any) return counts;
     counts[static_cast<JobState>(read.Integer(0))] = read.Integer(1);
   }
+}
+
+absl::StatusOr<int> SqliteQueue::ForgetEnded(absl::Duration age, int limit) {
+  absl::MutexLock lock(&mutex_);
+  SqliteFile::Statement forget(database_, kForgetEnded);
+  forget.Bind(absl::ToUnixMicros(clock_.Now() - age)).Bind(int64_t{limit});
+  return Finish(forget);
+}
+
+absl::StatusOr<bool> SqliteQueue::TakeTurn(const std::string& duty, absl::Duration interval) {
+  absl::MutexLock lock(&mutex_);
+  SqliteFile::Statement take(database_, kTakeTurn);
+  take.Bind(duty).Bind(absl::ToUnixMicros(clock_.Now())).Bind(absl::ToInt64Microseconds(interval));
+  ASSIGN_OR_RETURN(const int taken, Finish(take));
+  return taken > 0;
 }
 
 }  // namespace upscaled::client

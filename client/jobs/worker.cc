@@ -14,6 +14,10 @@
 namespace upscaled::client {
 namespace {
 
+// Between two sweeps of a queue, by any worker.
+constexpr absl::Duration kSweepInterval = absl::Minutes(10);
+// Jobs that are forgotten in one call, which holds other calls up meanwhile.
+constexpr int kForgottenAtOnce = 200;
 constexpr absl::Duration kForever = absl::Hours(24 * 365);
 
 // Has the heartbeat tell what the server tells.
@@ -61,6 +65,7 @@ void Worker::Work() {
   while (!end.stop_requested()) {
     absl::StatusOr<std::optional<LeasedJob>> job = std::nullopt;
     if (ServerIsReady()) {
+      Sweep();
       job = queue_.Lease(options_.lease);
       if (absl::IsDataLoss(job.status())) return Fault(job.status());
       if (!job.ok()) log_(absl::StrCat("no job to be had: ", job.status().message()));
@@ -96,6 +101,25 @@ bool Worker::IsEmpty() {
   const auto counts = queue_.Count();
   return counts.ok() && !counts->contains(JobState::kWaiting) &&
          !counts->contains(JobState::kRunning);
+}
+
+void Worker::Sweep() {
+  const absl::Time now = clock_.Now();
+  int64_t due_us = next_sweep_us_;
+  if (absl::ToUnixMicros(now) < due_us) return;
+  const int64_t next_us = absl::ToUnixMicros(now + kSweepInterval);
+  if (!next_sweep_us_.compare_exchange_strong(due_us, next_us)) return;  // another thread's
+  absl::StatusOr<bool> turn = queue_.TakeTurn("forget", kSweepInterval);
+  if (!turn.ok()) return log_(absl::StrCat("ended jobs stay: ", turn.status().message()));
+  if (!*turn) return;
+  int64_t sum = 0;
+  absl::StatusOr<int> forgotten = kForgottenAtOnce;
+  while (forgotten.ok() && *forgotten == kForgottenAtOnce && !end_.stop_requested()) {
+    forgotten = queue_.ForgetEnded(options_.keep_ended, kForgottenAtOnce);
+    sum += forgotten.value_or(0);
+  }
+  if (!forgotten.ok()) log_(absl::StrCat("ended jobs stay: ", forgotten.status().message()));
+  if (sum > 0) log_(absl::StrCat("forgot ", sum, " jobs that ended long ago (--keep-ended)"));
 }
 
 void Worker::RunJob(const LeasedJob& job) {

@@ -33,6 +33,8 @@ struct WorkerOptions {
   absl::Duration drain = absl::Seconds(30);
   // Between looks at a queue that had nothing, and at a server that was not ready.
   absl::Duration poll = absl::Milliseconds(500);
+  // How long the queue keeps jobs that have ended. One worker of all forgets older ones.
+  absl::Duration keep_ended = absl::Hours(30 * 24);
   // Whether to end when no job waits or runs, be it another worker's.
   bool until_empty = false;
   S3Access s3;                 // for sources and outputs that are there
@@ -61,6 +63,8 @@ class Worker {
   void Work();
   bool ServerIsReady();
   bool IsEmpty();
+  // Forgets jobs that ended long ago, if this worker's turn has come.
+  void Sweep();
   void RunJob(const LeasedJob& job);
   TaskOutcome Attempt(const LeasedJob& job, const absl::StatusOr<Task>& task,
                       ImageObserver& observer, std::stop_token stop);
@@ -84,6 +88,7 @@ class Worker {
   std::stop_source end_;    // no more jobs
   std::stop_source abort_;  // nor those under way
   std::atomic<bool> waits_for_server_ = false;
+  std::atomic<int64_t> next_sweep_us_ = 0;
   absl::Mutex mutex_;
   absl::Status fault_ ABSL_GUARDED_BY(mutex_);  // the first
 };

@@ -15,6 +15,7 @@ void AddCodecCommand(CLI::App& app);
 void AddFlatCommand(CLI::App& app);
 void AddIdentityCommand(CLI::App& app);
 void AddImageCommand(CLI::App& app);
+void AddJobsCommand(CLI::App& app);
 void AddKernelsCommand(CLI::App& app);
 void AddModelsCommand(CLI::App& app);
 void AddNetworkCommand(CLI::App& app);

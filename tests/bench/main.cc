@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   upscaled::bench::AddFlatCommand(app);
   upscaled::bench::AddIdentityCommand(app);
   upscaled::bench::AddImageCommand(app);
+  upscaled::bench::AddJobsCommand(app);
   upscaled::bench::AddKernelsCommand(app);
   upscaled::bench::AddModelsCommand(app);
   upscaled::bench::AddNetworkCommand(app);

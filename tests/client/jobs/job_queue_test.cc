@@ -241,6 +241,45 @@ TEST_P(JobQueueTest, ListsTheLatestThatTheFilterLetsThrough) {
   EXPECT_THAT(ids({.id = "d"}), IsEmpty());
 }
 
+TEST_P(JobQueueTest, ForgetsJobsThatEndedLongAgo) {
+  Enqueue({"done", "failed", "cancelled", "runs", "waits"});
+  ASSERT_TRUE(queue_->Complete(Lease(), "").ok());
+  ASSERT_TRUE(queue_->Fail(Lease(), "").ok());
+  ASSERT_TRUE(queue_->Cancel(Lease().id).ok());
+  const LeasedJob runs = Lease();
+  const auto forget = [&](absl::Duration age, int limit) {
+    const absl::StatusOr<int> forgotten = queue_->ForgetEnded(age, limit);
+    EXPECT_TRUE(forgotten.ok()) << forgotten.status();
+    return forgotten.value_or(-1);
+  };
+  EXPECT_EQ(forget(absl::Hours(1), 10), 0);
+  clock_.Sleep(absl::Milliseconds(5), {});
+  absl::SleepFor(absl::Milliseconds(5));  // the brokers' clocks
+  EXPECT_EQ(forget(absl::ZeroDuration(), 2), 2);
+  EXPECT_EQ(forget(absl::ZeroDuration(), 2), 1);
+  EXPECT_EQ(forget(absl::ZeroDuration(), 2), 0);
+  EXPECT_THAT(*queue_->Count(),
+              ElementsAre(Pair(JobState::kWaiting, 1), Pair(JobState::kRunning, 1)));
+  EXPECT_THAT(*queue_->List({.id = "done"}), IsEmpty());
+  EXPECT_EQ(queue_->List({})->size(), 2u);
+  ASSERT_TRUE(queue_->Complete(runs, "").ok());
+  ASSERT_TRUE(queue_->Complete(Lease(), "").ok());
+  Enqueue({"done"});  // as a new one
+  EXPECT_EQ(Lease().delivery, 1);
+}
+
+TEST_P(JobQueueTest, ADutyIsOnesPerInterval) {
+  const auto other = Open();  // as another process would
+  EXPECT_TRUE(*queue_->TakeTurn("sweep", absl::Hours(1)));
+  EXPECT_FALSE(*other->TakeTurn("sweep", absl::Hours(1)));
+  EXPECT_FALSE(*queue_->TakeTurn("sweep", absl::Hours(1)));
+  EXPECT_TRUE(*other->TakeTurn("another", absl::Milliseconds(1)));
+  clock_.Sleep(absl::Milliseconds(5), {});
+  absl::SleepFor(absl::Milliseconds(5));
+  EXPECT_TRUE(*queue_->TakeTurn("another", absl::Milliseconds(1)));
+  EXPECT_THAT(*queue_->List({}), IsEmpty()) << "a turn is no job";
+}
+
 TEST_P(JobQueueTest, ManyWorkersTakeEachJobOnce) {
   constexpr int kJobs = 40, kWorkers = 4;
   std::vector<std::string> ids;
@@ -285,6 +324,37 @@ TEST(SqliteQueueTest, LeasesLastAsLongAsHeartbeatsSayAndRetriesWait) {
   EXPECT_TRUE(due());
 }
 
+// Looking one job up among many must not read them all.
+TEST(SqliteQueueTest, QuestionsAreAnsweredByIndex) {
+  const TempFolder folder;
+  FakeClock clock;
+  const auto queue = *SqliteQueue::Open(folder.path(), clock);
+  constexpr int kJobs = 20'000;
+  std::vector<NewJob> jobs;
+  for (int i = 0; i < kJobs; ++i) jobs.push_back({.id = absl::StrCat("job", i), .task = "t"});
+  ASSERT_TRUE(queue->Enqueue(jobs).ok());
+  const auto cpu = [] {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return absl::DurationFromTimespec(time);
+  };
+  const auto cost = [&](const JobFilter& filter, int calls) {
+    const absl::Duration begin = cpu();
+    for (int i = 0; i < calls; ++i) EXPECT_TRUE(queue->List(filter).ok());
+    return cpu() - begin;
+  };
+  // A hundred look-ups take less processor time than to read all once.
+  const absl::Duration all = cost({.limit = kJobs}, 1);
+  EXPECT_LT(cost({.id = "job0"}, 100), all);
+  EXPECT_LT(cost({.state = JobState::kWaiting, .limit = 1}, 100), all);
+  absl::Duration begin = cpu();
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(queue->Count().ok());
+  EXPECT_LT(cpu() - begin, all);
+  begin = cpu();
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(queue->Lease(kTerm)->has_value());
+  EXPECT_LT(cpu() - begin, all);
+}
+
 TEST(SqliteQueueTest, OpensWhatAnOlderVersionHasLeft) {
   const TempFolder folder;
   FakeClock clock;
@@ -305,6 +375,7 @@ TEST(SqliteQueueTest, OpensWhatAnOlderVersionHasLeft) {
     const LeasedJob job = **(*queue)->Lease(kTerm);
     ASSERT_EQ((*queue)->Extend(job, kTerm, {.tiles_done = 3, .tiles = 4}), absl::OkStatus());
     EXPECT_EQ((*queue)->List({})->at(0).progress, (JobProgress{.tiles_done = 3, .tiles = 4}));
+    EXPECT_THAT(*(*queue)->Count(), ElementsAre(Pair(JobState::kRunning, 1)));
     ASSERT_EQ((*queue)->HandBack(job), absl::OkStatus());
   }
 }

@@ -32,6 +32,8 @@ class CountingQueue final : public JobQueue {
   absl::StatusOr<std::map<JobState, int64_t>> Count() override {
     return std::map<JobState, int64_t>();
   }
+  absl::StatusOr<int> ForgetEnded(absl::Duration, int) override { return 0; }
+  absl::StatusOr<bool> TakeTurn(const std::string&, absl::Duration) override { return true; }
 
   std::atomic<int> beats = 0;
 };

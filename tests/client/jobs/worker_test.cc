@@ -120,6 +120,19 @@ class WorkerTest : public ::testing::Test {
   std::string log_ ABSL_GUARDED_BY(mutex_);
 };
 
+TEST_F(WorkerTest, ForgetsJobsThatEndedLongAgo) {
+  options_.keep_ended = absl::ZeroDuration();
+  constexpr int kJobs = 201;  // more than one call forgets
+  std::vector<NewJob> jobs;
+  for (int i = 0; i < kJobs; ++i) jobs.push_back({.id = absl::StrCat("old", i)});
+  ASSERT_TRUE(queue_->Enqueue(jobs).ok());
+  for (const NewJob& job : jobs) ASSERT_TRUE(queue_->Cancel(job.id).ok());
+  clock_.Advance(absl::Seconds(1));
+  ASSERT_TRUE(Work().ok()) << log();
+  EXPECT_THAT(log(), HasSubstr("forgot 201 jobs"));
+  EXPECT_THAT(*queue_->Count(), IsEmpty());
+}
+
 TEST_F(WorkerTest, MakesResultsAndTellsWhichOnesWereThere) {
   Submit("a", "first");
   Submit("b", "second");

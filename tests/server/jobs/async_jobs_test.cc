@@ -237,6 +237,8 @@ class DamagedQueue : public client::JobQueue {
   MOCK_METHOD(absl::Status, Cancel, (const std::string&), (override));
   using Counts = std::map<client::JobState, int64_t>;
   MOCK_METHOD(absl::StatusOr<Counts>, Count, (), (override));
+  MOCK_METHOD(absl::StatusOr<int>, ForgetEnded, (absl::Duration, int), (override));
+  MOCK_METHOD(absl::StatusOr<bool>, TakeTurn, (const std::string&, absl::Duration), (override));
   absl::StatusOr<std::vector<client::JobInfo>> List(const client::JobFilter& filter) override {
     if (filter.id == "b-damaged") return absl::DataLossError("damaged");
     return std::vector{client::JobInfo{.id = filter.id, .state = client::JobState::kDone}};
