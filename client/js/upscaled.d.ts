@@ -75,7 +75,10 @@ export type Traceparent = string | (() => string | undefined);
 export interface CallOptions {
   /** Aborting it stops the work on the server. */
   signal?: AbortSignal;
-  /** Further tries when the server is full; default: the client's. A stream is never sent again. */
+  /**
+   * Further tries when the server is full; default: the client's. A refusal that says when to come
+   * back costs the time until then instead of a try, 2 minutes in all. A stream is never sent again.
+   */
   retries?: number;
   /** The trace that the call belongs to; default: the client's. */
   traceparent?: Traceparent;

@@ -83,11 +83,14 @@ export function errorOf(problem) {
   return new Class(problem);
 }
 
-// How long to wait before another try, in seconds: not less than the server asks for, and a random
-// part more, in proportion, so that callers it turned away do not come back at one moment.
-function waitBefore(tries, asked = 0) {
-  const share = Math.random() / 2;
-  return Math.max(asked * (1 + share), 0.25 * 2 ** tries * (0.5 + share));
+// All waits of a call together, in seconds.
+const MAX_TOTAL_WAIT = 120;
+
+// How long to wait before another try, in seconds: until the moment that the server asks for, and
+// up to a tenth longer; otherwise twice as long from try to try, half of it random.
+function waitBefore(tries, asked) {
+  if (asked > 0) return Math.max(asked, 0.2) * (1 + Math.random() / 10);
+  return 0.25 * 2 ** tries * (0.5 + Math.random() / 2);
 }
 
 async function errorOfResponse(response) {
@@ -427,14 +430,20 @@ export class UpscaledClient {
   async #send(path, { image, signal, retries, traceparent, accept, onTry }) {
     const trace = this.#traceOf(traceparent);
     const again = image === undefined || isRepeatable(image);
-    for (let tries = 0; ; ++tries) {
+    // A refusal that says when to come back costs the time until then, and no try.
+    for (let tries = 0, waited = 0; ; ) {
       onTry?.();
       try {
         return await this.#sendOnce(path, { image, signal, trace, accept });
       } catch (error) {
-        if (!(error instanceof UpscaledError) || !error.retryable || !again || tries >= retries)
-          throw error;
-        await sleep(1000 * waitBefore(tries, error.retryAfter), signal);
+        if (!(error instanceof UpscaledError) || !error.retryable || !again) throw error;
+        const hasMoment = error.retryAfter > 0;
+        if (hasMoment ? retries <= 0 : tries >= retries) throw error;
+        const wait = waitBefore(tries, error.retryAfter);
+        waited += wait;
+        if (waited > MAX_TOTAL_WAIT) throw error;
+        await sleep(1000 * wait, signal);
+        if (!hasMoment) ++tries;
       }
     }
   }

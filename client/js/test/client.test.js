@@ -171,6 +171,16 @@ test("tries again only when asked, and never a stream", async () => {
   assert.deepEqual(await result.bytes(), IMAGE);
 });
 
+test("a refusal with a moment costs time, and no try", async () => {
+  const own = await startFakeServer();
+  const full = new upscaled.UpscaledClient(own.url);
+  await assert.rejects(full.upscale(IMAGE, { model: "full" }), upscaled.BusyError);
+  const result = await full.upscale(IMAGE, { model: "full", retries: 1 });
+  assert.deepEqual(await result.bytes(), IMAGE);
+  assert.equal(own.calls.length, 4);
+  own.close();
+});
+
 test("reports progress", async () => {
   const events = [];
   await (await client.upscale(IMAGE, { onProgress: (event) => events.push(event) })).blob();

@@ -54,6 +54,10 @@ export async function startFakeServer() {
       sendJson(response, 429, { reason: "OVERLOADED", detail: "full" }, { "retry-after": "0" });
       return;
     }
+    if (model === "full" && calls.filter(({ query }) => query.model === "full").length < 4) {
+      sendJson(response, 429, { reason: "OVERLOADED", retry_after_seconds: 0.01 });
+      return;
+    }
     response.writeHead(200, {
       "content-type": "image/png",
       "x-request-id": query.request_id,

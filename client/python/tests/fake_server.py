@@ -78,6 +78,9 @@ class _Handler(BaseHTTPRequestHandler):
                     time.sleep(0.01)
             self._json(429, {"reason": "OVERLOADED", "detail": "full"}, {"Retry-After": "0"})
             return
+        if model == "full" and sum(call[1].get("model") == "full" for call in self.server.calls) < 4:
+            self._json(429, {"reason": "OVERLOADED", "retry_after_seconds": 0.01})
+            return
         self._begin(
             200,
             {

@@ -176,6 +176,13 @@ class ClientTest(unittest.TestCase):
             self.client.upscale(iter([IMAGE]), model="busy", retries=5)
         self.assertEqual(len(self.server.calls), 1)
 
+    def test_a_refusal_with_a_moment_costs_time_and_no_try(self):
+        with self.assertRaises(BusyError):
+            self.client.upscale(IMAGE, model="full")
+        with self.client.upscale(IMAGE, model="full", retries=1) as result:
+            self.assertEqual(result.read(), IMAGE)
+        self.assertEqual(len(self.server.calls), 4)
+
     def test_reports_progress(self):
         events = []
         with self.client.upscale(IMAGE, on_progress=events.append) as result:

@@ -332,7 +332,7 @@ class Client:
         """The connection and its successful answer.
 
         Tries again while the server is full, if the image can be sent again; calls `on_try` before
-        each try.
+        each try. A refusal that says when to come back costs the time until then, and no try.
         """
         if retries is None:
             retries = self._retries
@@ -341,6 +341,7 @@ class Client:
         )
         headers = {**self._headers, **self._trace_headers(traceparent)}  # of all tries
         tries = 0
+        waited = 0.0
         while True:
             on_try()
             connection = self._connect()
@@ -350,10 +351,18 @@ class Client:
             except UpscaledError as error:
                 connection.close()
                 cancellation.check()
-                if not (error.retryable and repeatable and tries < retries):
+                if not (error.retryable and repeatable):
                     raise
-                cancellation.sleep(_wait_before(tries, error.retry_after or 0))
-                tries += 1
+                asked = error.retry_after or 0
+                if retries <= 0 or (asked <= 0 and tries >= retries):
+                    raise
+                wait = _wait_before(tries, asked)
+                waited += wait
+                if waited > _MAX_TOTAL_WAIT_S:
+                    raise
+                cancellation.sleep(wait)
+                if asked <= 0:
+                    tries += 1
             except BaseException:
                 connection.close()
                 raise
@@ -398,14 +407,18 @@ class Client:
         return response
 
 
+_MAX_TOTAL_WAIT_S = 120.0  # All waits of a call together.
+
+
 def _wait_before(tries: int, asked: float) -> float:
     """Seconds to wait before another try.
 
-    Not less than the server asks for, and a random part more, in proportion, so that callers it
-    turned away do not come back at one moment.
+    Until the moment that the server asks for, and up to a tenth longer; otherwise twice as long
+    from try to try, half of it random.
     """
-    share = random.uniform(0, 0.5)
-    return max(asked * (1 + share), 0.25 * 2**tries * (0.5 + share))
+    if asked > 0:
+        return max(asked, 0.2) * random.uniform(1, 1.1)
+    return 0.25 * 2**tries * random.uniform(0.5, 1)
 
 
 def _current_traceparent() -> Optional[str]:
