@@ -36,6 +36,14 @@ int64_t MaxMemoryPerAddress(const Limits& limits, int64_t memory_budget_bytes) {
   return static_cast<int64_t>(static_cast<double>(memory_budget_bytes) * std::max(share, 0.25));
 }
 
+absl::Status Displaced() {
+  return MakeOverloaded(
+      absl::StrCat("all slots are taken, and this call waited ",
+                   absl::FormatDuration(kSlotPatience), " for a client that moved less than ",
+                   kSlotBytes, " bytes; another call has its slot now (max-concurrent-requests)"),
+      kUnknownRetryDelay, {{"limit", "max-concurrent-requests"}});
+}
+
 absl::Status DrainingError() {
   return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kDraining,
                    "the server is shutting down and takes no more requests");
@@ -47,9 +55,7 @@ AdmissionController::CallSlot& AdmissionController::CallSlot::operator=(CallSlot
   if (this != &other) {
     Release();
     owner_ = std::exchange(other.owner_, nullptr);
-    memory_bytes_ = other.memory_bytes_;
-    payer_ = std::move(other.payer_);
-    begun_ = other.begun_;
+    holder_ = other.holder_;
   }
   return *this;
 }
@@ -57,15 +63,27 @@ AdmissionController::CallSlot& AdmissionController::CallSlot::operator=(CallSlot
 void AdmissionController::CallSlot::Release() {
   AdmissionController* const owner = std::exchange(owner_, nullptr);
   if (owner == nullptr) return;
+  std::list<Holder> gone;  // destroyed without the lock
   absl::MutexLock lock(&owner->mutex_);
-  --owner->state_.requests;
-  owner->state_.memory_bytes -= memory_bytes_;
-  owner->slot_shares_.Give(payer_.address, 1);
-  owner->memory_shares_.Give(payer_.address, memory_bytes_);
-  if (payer_.limits != nullptr) {
-    owner->quotas_.EndCall(*payer_.limits, begun_, owner->clock_.Now());
-  }
+  owner->FreeSlot(*holder_);
+  owner->state_.memory_bytes -= holder_->memory_bytes;
+  owner->memory_shares_.Give(holder_->payer.address, holder_->memory_bytes);
+  gone.splice(gone.end(), owner->holders_, holder_);
   owner->TellIfIdle();
+}
+
+void AdmissionController::CallSlot::BeginWait() {
+  if (owner_ == nullptr) return;
+  absl::MutexLock lock(&owner_->mutex_);
+  holder_->patience.BeginWait(owner_->clock_.Now());
+}
+
+void AdmissionController::CallSlot::EndWait(int64_t bytes) {
+  if (owner_ == nullptr) return;
+  absl::MutexLock lock(&owner_->mutex_);
+  const absl::Time now = owner_->clock_.Now();
+  holder_->patience.EndWait(now);
+  holder_->patience.Move(bytes, now);
 }
 
 AdmissionController::Reservation::Reservation(Reservation&& other) noexcept
@@ -156,10 +174,52 @@ AdmissionController::AdmissionController(const Limits& limits, int64_t memory_bu
       memory_shares_(MaxMemoryPerAddress(limits, memory_budget_bytes)) {}
 
 absl::StatusOr<AdmissionController::CallSlot> AdmissionController::AdmitCall(int64_t memory_bytes,
-                                                                             Payer payer) {
-  const std::string& address = payer.address;
+                                                                             Payer payer,
+                                                                             GiveWay give_way) {
+  GiveWay displaced;
+  absl::StatusOr<CallSlot> slot = [&]() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return TakeSlot(memory_bytes, std::move(payer), std::move(give_way), displaced);
+  }();
+  if (displaced != nullptr) displaced(Displaced());
+  return slot;
+}
+
+absl::StatusOr<AdmissionController::CallSlot> AdmissionController::TakeSlot(int64_t memory_bytes,
+                                                                            Payer payer,
+                                                                            GiveWay give_way,
+                                                                            GiveWay& displaced) {
+  if (state_.draining) return DrainingError();
+  const absl::Status full = CheckSlots(payer);
+  const auto stalled = full.ok() ? holders_.cend() : FindStalled(payer);
+  if (!full.ok() && stalled == holders_.cend()) return full;
+  RETURN_IF_ERROR(CheckTenantsCalls(payer));
+  RETURN_IF_ERROR(TakeMemory(memory_bytes, 0, payer.address));
+  if (!full.ok()) {
+    Holder& holder = *holders_.erase(stalled, stalled);  // the same place, to be changed
+    FreeSlot(holder);
+    displaced = std::exchange(holder.give_way, nullptr);
+  }
+  const absl::Time now = clock_.Now();
+  if (payer.limits != nullptr) quotas_.BeginCall(*payer.limits, now);
+  ++state_.requests;
+  ++state_.calls_admitted;
+  slot_shares_.Take(payer.address, 1);
+  return CallSlot(this, holders_.insert(holders_.end(), {.memory_bytes = memory_bytes,
+                                                         .payer = std::move(payer),
+                                                         .begun = now,
+                                                         .give_way = std::move(give_way)}));
+}
+
+absl::Status AdmissionController::CheckCall(const Payer& payer) const {
   absl::MutexLock lock(&mutex_);
   if (state_.draining) return DrainingError();
+  const absl::Status full = CheckSlots(payer);
+  return full.ok() || FindStalled(payer) != holders_.cend() ? absl::OkStatus() : full;
+}
+
+absl::Status AdmissionController::CheckSlots(const Payer& payer) const {
+  const std::string& address = payer.address;
   if (state_.requests >= limits_.max_concurrent_requests) {
     return MakeOverloaded(
         absl::StrCat("the server is busy with ", state_.requests,
@@ -167,22 +227,34 @@ absl::StatusOr<AdmissionController::CallSlot> AdmissionController::AdmitCall(int
         RetryDelay(work_.ComputedUntilAnEnd()),
         LimitMetadata("max-concurrent-requests", limits_.max_concurrent_requests));
   }
-  if (!slot_shares_.Fits(address, 1)) {
-    return MakeOverloaded(
-        absl::StrCat("the server is busy with ", slot_shares_.taken(address),
-                     " requests of this address, the most that one may have at a time (",
-                     kMaxRequestsPerAddressFlag, ")"),
-        RetryDelay(work_.ComputedUntilAnEnd(payer)),
-        LimitMetadata(kMaxRequestsPerAddressFlag, slot_shares_.max_per_address()));
-  }
-  RETURN_IF_ERROR(CheckTenantsCalls(payer));
-  RETURN_IF_ERROR(TakeMemory(memory_bytes, 0, address));
+  if (slot_shares_.Fits(address, 1)) return absl::OkStatus();
+  return MakeOverloaded(
+      absl::StrCat("the server is busy with ", slot_shares_.taken(address),
+                   " requests of this address, the most that one may have at a time (",
+                   kMaxRequestsPerAddressFlag, ")"),
+      RetryDelay(work_.ComputedUntilAnEnd(payer)),
+      LimitMetadata(kMaxRequestsPerAddressFlag, slot_shares_.max_per_address()));
+}
+
+std::list<AdmissionController::Holder>::const_iterator AdmissionController::FindStalled(
+    const Payer& payer) const {
+  const bool own_only = !slot_shares_.Fits(payer.address, 1);
   const absl::Time now = clock_.Now();
-  if (payer.limits != nullptr) quotas_.BeginCall(*payer.limits, now);
-  ++state_.requests;
-  ++state_.calls_admitted;
-  slot_shares_.Take(address, 1);
-  return CallSlot(this, memory_bytes, std::move(payer), now);
+  return std::ranges::find_if(holders_, [&](const Holder& holder) {
+    const StallMeter& patience = holder.patience;
+    return holder.has_slot && holder.give_way != nullptr && patience.waiting() &&
+           patience.Patience(now) == absl::ZeroDuration() &&
+           (!own_only || holder.payer.address == payer.address);
+  });
+}
+
+void AdmissionController::FreeSlot(Holder& holder) {
+  if (!std::exchange(holder.has_slot, false)) return;
+  --state_.requests;
+  slot_shares_.Give(holder.payer.address, 1);
+  if (holder.payer.limits != nullptr) {
+    quotas_.EndCall(*holder.payer.limits, holder.begun, clock_.Now());
+  }
 }
 
 absl::StatusOr<AdmissionController::Reservation> AdmissionController::Reserve(

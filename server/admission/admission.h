@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <list>
 #include <optional>
 #include <string>
 #include <utility>
@@ -21,6 +23,7 @@
 #include "server/admission/limits.h"
 #include "server/admission/tenant_quotas.h"
 #include "server/base/payer.h"
+#include "server/base/stall_meter.h"
 #include "server/base/throughput.h"
 
 namespace upscaled::server {
@@ -53,27 +56,45 @@ struct AdmissionState {
 // out.
 class AdmissionController {
  public:
-  // One of the concurrent calls, and its messages' memory; freed by destruction.
+  // Tells a call that it has lost its slot: with a RESOURCE_EXHAUSTED (kOverloaded, with a retry
+  // delay).
+  using GiveWay = std::function<void(const absl::Status&)>;
+
+ private:
+  // A call with a slot, or one that has lost it and has not ended yet.
+  struct Holder {
+    int64_t memory_bytes = 0;
+    Payer payer;
+    absl::Time begun;
+    GiveWay give_way;  // null: it keeps its slot
+    bool has_slot = true;
+    StallMeter patience{kSlotPatience, kSlotBytes};  // with its client
+  };
+
+ public:
+  // One of the concurrent calls, and its messages' memory; freed by destruction. While its call
+  // waits for a client that has moved less than kSlotBytes in the last kSlotPatience of waiting, a
+  // call that finds no free slot gets this one.
   class CallSlot {
    public:
     CallSlot() = default;
     CallSlot(CallSlot&& other) noexcept
-        : owner_(std::exchange(other.owner_, nullptr)),
-          memory_bytes_(other.memory_bytes_),
-          payer_(std::move(other.payer_)),
-          begun_(other.begun_) {}
+        : owner_(std::exchange(other.owner_, nullptr)), holder_(other.holder_) {}
     CallSlot& operator=(CallSlot&& other) noexcept;
     ~CallSlot() { Release(); }
     void Release();
 
+    // Between these the call waits for its client, which has moved `bytes` when the wait ends. Both
+    // do nothing without a slot.
+    void BeginWait();
+    void EndWait(int64_t bytes);
+
    private:
     friend class AdmissionController;
-    CallSlot(AdmissionController* owner, int64_t memory_bytes, Payer payer, absl::Time begun)
-        : owner_(owner), memory_bytes_(memory_bytes), payer_(std::move(payer)), begun_(begun) {}
+    CallSlot(AdmissionController* owner, std::list<Holder>::iterator holder)
+        : owner_(owner), holder_(holder) {}
     AdmissionController* owner_ = nullptr;
-    int64_t memory_bytes_ = 0;
-    Payer payer_;
-    absl::Time begun_;
+    std::list<Holder>::iterator holder_;
   };
 
   // Reserved memory and queued work; freed by destruction. Thread compatible.
@@ -124,9 +145,13 @@ class AdmissionController {
   // First step, at the start of a call of `payer` whose messages take up to
   // `memory_bytes`. UNAVAILABLE (kDraining) while draining; RESOURCE_EXHAUSTED (kOverloaded, with a
   // retry delay) when all slots, or those of the address or of the tenant, are taken, or while the
-  // tenant has sent too many bytes; else as Reserve.
-  absl::StatusOr<CallSlot> AdmitCall(int64_t memory_bytes = 0, Payer payer = {})
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  // tenant has sent too many bytes; else as Reserve. `give_way`, where the call can be ended, is
+  // called at most once, by another call's AdmitCall and with no lock held; perhaps a little after
+  // the slot's end.
+  absl::StatusOr<CallSlot> AdmitCall(int64_t memory_bytes = 0, Payer payer = {},
+                                     GiveWay give_way = nullptr) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether AdmitCall would find a slot now; takes none. Errors as AdmitCall's for slots.
+  absl::Status CheckCall(const Payer& payer) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Whether calls are admitted: UNAVAILABLE (kDraining) while draining.
   absl::Status CheckOpen() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -149,6 +174,15 @@ class AdmissionController {
   AdmissionState state() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  // AdmitCall; `displaced` is the call that has lost its slot for it, or null.
+  absl::StatusOr<CallSlot> TakeSlot(int64_t memory_bytes, Payer payer, GiveWay give_way,
+                                    GiveWay& displaced) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether a slot is free for the payer's address.
+  absl::Status CheckSlots(const Payer& payer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The oldest call whose slot the payer's may get; holders_.end(): none has lost its patience.
+  std::list<Holder>::const_iterator FindStalled(const Payer& payer) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FreeSlot(Holder& holder) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes all of it for a request, of which this is a part, or nothing. `whole` is null for one of
   // its own.
   absl::StatusOr<Reservation> ReserveFor(const AdmittedWork::Request* whole,
@@ -200,7 +234,8 @@ class AdmissionController {
   const Clock& clock_;
   mutable absl::Mutex mutex_;
   SteadyCondition idle_;
-  AdmissionState state_ ABSL_GUARDED_BY(mutex_);  // but for its queue_cost and queue_time
+  std::list<Holder> holders_ ABSL_GUARDED_BY(mutex_);  // the oldest first
+  AdmissionState state_ ABSL_GUARDED_BY(mutex_);       // but for its queue_cost and queue_time
   AdmittedWork work_ ABSL_GUARDED_BY(mutex_);
   int64_t counted_cost_ ABSL_GUARDED_BY(mutex_) = 0;  // what the limit counts of the queue's
   ThroughputMeter throughput_ ABSL_GUARDED_BY(mutex_);

@@ -18,6 +18,11 @@ inline constexpr int64_t kQueuePixelCost = 143'000;
 inline constexpr absl::Duration kUnknownRetryDelay = absl::Seconds(1);
 inline constexpr absl::Duration kMinRetryDelay = absl::Milliseconds(200);
 
+// A call whose client moves fewer bytes in so much waiting for it may lose its slot to another
+// call.
+inline constexpr absl::Duration kSlotPatience = absl::Seconds(5);
+inline constexpr int64_t kSlotBytes = int64_t{64} << 10;
+
 struct Limits {
   int64_t max_source_pixels = 100'000'000;
   int64_t max_result_pixels = 1'600'000'000;

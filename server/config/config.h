@@ -82,6 +82,7 @@ struct ServerConfig {
 
   absl::Duration start_timeout = absl::Seconds(10);
   absl::Duration stall_timeout = absl::Seconds(60);
+  int64_t min_client_rate = 1024;  // bytes a second
   absl::Duration drain_timeout = absl::Seconds(30);
   absl::Duration lame_duck_delay = absl::ZeroDuration();
 

@@ -32,6 +32,7 @@ constexpr int64_t kMaxTilePixels = 64'000'000;
 constexpr int64_t kMaxMetadataBytes = int64_t{1} << 30;
 constexpr int64_t kMaxHeldBytes = int64_t{1} << 30;
 constexpr int kMaxJpegScans = 10'000;
+constexpr int64_t kMaxClientRate = int64_t{1} << 30;
 constexpr int64_t kNoMaximum = std::numeric_limits<int64_t>::max();
 
 constexpr size_t kMaxShownCharacters = 256;
@@ -372,7 +373,8 @@ void AddBudgets(SettingList& list, ServerConfig& config) {
   list.Bytes("output-ring-bytes", "bytes of encoded result held per call for a slow reader",
              config.output_ring_bytes);
   list.Text("spool-dir", "DIR",
-            "folder for HTTP bodies that arrive faster than they are read, in files without names",
+            "folder for HTTP bodies and for results that their clients have not taken, in files "
+            "without names",
             config.spool_dir)
       ->default_str("TMPDIR, otherwise /var/tmp or /tmp");
   list.BytesOrNone(
@@ -448,6 +450,10 @@ void AddTimeouts(SettingList& list, ServerConfig& config) {
                "end a call if the server waits for its client, and the client sends or takes less "
                "than 16 KiB in this time",
                config.stall_timeout);
+  list.Bytes("min-client-rate",
+             "end a call if the server waits for its client, and the client moves fewer bytes a "
+             "second on the average of a --stall-timeout",
+             config.min_client_rate, kMaxClientRate);
   list.Timeout("drain-timeout", "after SIGTERM, time for admitted calls to finish",
                config.drain_timeout);
   list.Delay("lame-duck-delay",

@@ -1,6 +1,7 @@
 // The parts of the server that a transport needs to run calls.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -29,6 +30,7 @@ struct CallEnvironment {
   absl::Duration start_timeout;
   // For the client to send or take its next bytes.
   absl::Duration stall_timeout;
+  int64_t min_progress_bytes = 16 * 1024;  // that a client moves in each
   // The client that the transport knows by this name. Thread safe.
   std::function<PeerAddress(const std::string& transport_name)> peer;
   // TrustedProxies::ClientOf; null: no proxy is trusted. Thread safe.

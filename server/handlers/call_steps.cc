@@ -56,8 +56,9 @@ absl::Time EndOf(absl::Time start, const Payer& payer, absl::Time deadline) {
 }
 
 absl::Status RunOnWorker(CallEnvironment& environment, int64_t memory_bytes, const Payer& payer,
-                         AdmissionController::CallSlot& slot, std::function<void()> job) {
-  ASSIGN_OR_RETURN(slot, environment.admission.AdmitCall(memory_bytes, payer));
+                         AdmissionController::CallSlot& slot, std::function<void()> job,
+                         AdmissionController::GiveWay give_way) {
+  ASSIGN_OR_RETURN(slot, environment.admission.AdmitCall(memory_bytes, payer, std::move(give_way)));
   return environment.workers.Run(std::move(job)) ? absl::OkStatus() : OutOfThreads();
 }
 

@@ -43,9 +43,11 @@ absl::Time EndOf(absl::Time start, const Payer& payer, absl::Time deadline);
 
 // Takes a slot for a call of `payer` whose messages take `memory_bytes`, puts it into `slot`, and
 // runs `job` on a request worker. Otherwise the refusal: as AdmissionController::AdmitCall, or
-// RESOURCE_EXHAUSTED (kOverloaded) when there is no thread; `slot` may then hold one.
+// RESOURCE_EXHAUSTED (kOverloaded) when there is no thread; `slot` may then hold one. `give_way`
+// ends the call, as AdmitCall has it.
 absl::Status RunOnWorker(CallEnvironment& environment, int64_t memory_bytes, const Payer& payer,
-                         AdmissionController::CallSlot& slot, std::function<void()> job);
+                         AdmissionController::CallSlot& slot, std::function<void()> job,
+                         AdmissionController::GiveWay give_way);
 
 // The status of `handler`; when it throws, OutOfMemory() or INTERNAL (kInternal), which `record`
 // describes.

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/base/clock.h"
 #include "engine/base/status_macros.h"
 
 namespace upscaled::server {
@@ -24,8 +25,14 @@ BodyQueue::~BodyQueue() { DropAll(); }
 // --- Appending ---
 
 size_t BodyQueue::Append(std::span<const uint8_t> bytes) {
+  const size_t taken = Take(bytes);
+  TellIfReady();
+  return taken;
+}
+
+size_t BodyQueue::Take(std::span<const uint8_t> bytes) {
   absl::MutexLock lock(&mutex_);
-  refused_ = waits_for_others_ = false;
+  refused_ = waits_for_others_ = full_ = false;
   if (discards_) return bytes.size();
   size_t taken = 0;
   while (taken < bytes.size()) {
@@ -40,6 +47,8 @@ size_t BodyQueue::Append(std::span<const uint8_t> bytes) {
     block.size += n;
     taken += n;
   }
+  if (taken_ == 0) begun_ = Clock::Real().Now();
+  taken_ += static_cast<int64_t>(taken);
   return taken;
 }
 
@@ -76,13 +85,16 @@ bool BodyQueue::AddBlock() {
 }
 
 void BodyQueue::Spill() {
-  if (room_->options().spool_bytes == 0) return;
+  if (room_->options().spool_bytes == 0) {
+    full_ = true;
+    return;
+  }
   for (auto block = blocks_.rbegin(); block != blocks_.rend(); ++block) {
     if (on_their_way_ >= kMaxOnTheirWay) return;
     if ((*block)->place != Place::kMemory) continue;
     const std::optional<size_t> slot = file_->TakeSlot();
     if (!slot) {
-      waits_for_others_ = true;
+      waits_for_others_ = full_ = true;
       return;
     }
     (*block)->place = Place::kOnItsWay;
@@ -105,11 +117,51 @@ void BodyQueue::WriteBlock(Block& block) {
   TellOfRoom();
 }
 
+// --- The time to read ---
+
+void BodyQueue::OnReady(std::function<void()> ready) {
+  {
+    absl::MutexLock lock(&mutex_);
+    ready_ = std::move(ready);
+  }
+  TellIfReady();
+}
+
+bool BodyQueue::awaited() const {
+  absl::MutexLock lock(&mutex_);
+  return ready_ != nullptr;
+}
+
+bool BodyQueue::begun() const {
+  absl::MutexLock lock(&mutex_);
+  return taken_ > 0 || ended_ || discards_;
+}
+
+bool BodyQueue::Ready() const {
+  if (ended_ || discards_ || full_) return true;
+  if (taken_ < kStreamBytes) return false;
+  const double seconds = absl::ToDoubleSeconds(Clock::Real().Now() - begun_);
+  return static_cast<double>(taken_) >= seconds * kStreamBytesPerSecond;
+}
+
+void BodyQueue::TellIfReady() {
+  std::function<void()> ready;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (ready_ == nullptr || !Ready()) return;
+    ready = std::exchange(ready_, nullptr);
+  }
+  ready();
+}
+
 // --- Ends ---
 
 void BodyQueue::End() {
-  absl::MutexLock lock(&mutex_);
-  ended_ = true;
+  {
+    absl::MutexLock lock(&mutex_);
+    ended_ = true;
+  }
+  TellIfReady();
 }
 
 void BodyQueue::Fail(absl::Status status) {
@@ -119,6 +171,7 @@ void BodyQueue::Fail(absl::Status status) {
     discards_ = true;
     DropAll();
   }
+  TellIfReady();
   TellOfRoom();
 }
 

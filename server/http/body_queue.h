@@ -13,10 +13,16 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "server/http/body_room.h"
 #include "server/http/spool_file.h"
 
 namespace upscaled::server {
+
+// A body that comes that fast, on the average of its first kStreamBytes, is read while it comes. A
+// slower one is received whole first, so that no handler waits for a slow client.
+inline constexpr int64_t kStreamBytes = int64_t{1} << 20;
+inline constexpr int64_t kStreamBytesPerSecond = int64_t{1} << 20;
 
 // First in, first out, in blocks. Those that do not fit into memory wait in a file, the newest
 // first, which are read last: a body that is read in time never meets the disk. Thread safe; one
@@ -32,6 +38,14 @@ class BodyQueue : public std::enable_shared_from_this<BodyQueue> {
   size_t Append(std::span<const uint8_t> bytes) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether the last Append was refused because of other bodies, of which `on_room` tells nothing.
   bool waits_for_others() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Calls `ready` once, on any thread and perhaps at once, when a handler has work: the body is
+  // whole or has failed, no more of it can be kept, or it comes at kStreamBytesPerSecond.
+  void OnReady(std::function<void()> ready) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether that is still to be called.
+  bool awaited() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether its first byte, or its end, has come.
+  bool begun() const ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Nothing more comes.
   void End() ABSL_LOCKS_EXCLUDED(mutex_);
   // Reading ends at once with `status`, unless it has failed before.
@@ -53,6 +67,9 @@ class BodyQueue : public std::enable_shared_from_this<BodyQueue> {
     bool dropped = false;  // on its way to the file, and not needed any more
   };
 
+  bool Ready() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TellIfReady() ABSL_LOCKS_EXCLUDED(mutex_);
+  size_t Take(std::span<const uint8_t> bytes) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether the last block has space.
   bool MakeSpace() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool AddBlock() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -79,7 +96,11 @@ class BodyQueue : public std::enable_shared_from_this<BodyQueue> {
   bool has_spare_ ABSL_GUARDED_BY(mutex_) = false;
   bool refused_ ABSL_GUARDED_BY(mutex_) = false;
   bool waits_for_others_ ABSL_GUARDED_BY(mutex_) = false;
+  bool full_ ABSL_GUARDED_BY(mutex_) = false;  // the last Append found neither memory nor disk
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;  // bytes, by Append
+  absl::Time begun_ ABSL_GUARDED_BY(mutex_);   // when the first of them came
+  std::function<void()> ready_ ABSL_GUARDED_BY(mutex_);
   bool discards_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status error_ ABSL_GUARDED_BY(mutex_);
 };

@@ -51,7 +51,8 @@ class Http1Session final : public HttpSession, public HttpSocketOwner {
   void Advance() override;
   bool idle() const override {
     return phase_ == Phase::kHandshake ||
-           (phase_ == Phase::kRequest && buffer_.empty() && !parser_->begun());
+           (phase_ == Phase::kRequest && buffer_.empty() && !parser_->begun()) ||
+           (exchange_ != nullptr && exchange_->body()->awaited());
   }
   void Close(bool evicted) override;
 
@@ -127,6 +128,9 @@ class Http1Session final : public HttpSession, public HttpSocketOwner {
   // The connection ends before the answer does.
   void Abort(absl::Status reason);
 
+  // Lets a new connection take the place of one that no handler works for.
+  void NoteWaiting();
+
   // Paces.
   void UpdatePace();
   void LookAtPace();
@@ -160,6 +164,7 @@ class Http1Session final : public HttpSession, public HttpSocketOwner {
   std::shared_ptr<HttpExchangeState> exchange_;  // null when nobody answers
   std::optional<Pace> pace_;                     // while a stream is answered
   // The state of its answer.
+  bool waits_ = false;  // as the list of connections has it
   bool answer_begun_ = false;
   bool answer_ends_ = false;  // with what has been given to the socket
   HttpFraming framing_ = HttpFraming::kLength;

@@ -39,6 +39,11 @@ class HttpExchange {
   // Waits for the next bytes of the body; 0: its end. One thread reads. The first call asks a
   // client that waits for "100 Continue" to send.
   virtual absl::StatusOr<size_t> Read(std::span<uint8_t> dst) = 0;
+  // Asks for the body, and calls `ready` once, on any thread and perhaps at once, when there is
+  // work for a handler (BodyQueue::OnReady). `ready` may own the exchange.
+  virtual void OnBody(std::function<void()> ready) = 0;
+  // Whether the body's first byte, or its end, has come.
+  virtual bool BodyBegun() const = 0;
   // Keeps bytes that have been read, within the same room. May outlive the exchange.
   virtual std::unique_ptr<BodySpool> MakeSpool() = 0;
 
@@ -50,11 +55,12 @@ class HttpExchange {
   // chunks. `response.body` is empty. Does not wait.
   virtual absl::Status Begin(HttpResponse response,
                              const std::vector<std::string>& trailer_names) = 0;
-  // Waits until `bytes` fit into the bounded output queue. Nothing is sent in answer to HEAD.
+  // Hands `bytes` to the bounded output queue, or to the disk if the client takes them too slowly;
+  // waits while both are full. Nothing is sent in answer to HEAD.
   // OUT_OF_RANGE: more than the length that was told.
   virtual absl::Status Write(std::span<const uint8_t> bytes) = 0;
-  // Waits until the system has taken all that was written, and the connection holds none of it.
-  // Errors as Write's.
+  // Waits until the system has taken all that was written, and the connection holds none of it;
+  // with a disk for slow clients (BodyRoom), does not wait. Errors as Write's.
   virtual absl::Status Settle() = 0;
   // Ends the answer, or cuts one that is shorter than its length. Does not wait; trailers whose
   // names were not announced are left out.

@@ -4,10 +4,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
 #include "server/base/error.h"
 
 namespace upscaled::server {
 namespace {
+
+// The time in which a client has to make space for more before the disk is used: clients that read
+// in time never meet it.
+constexpr absl::Duration kSpoolDelay = absl::Milliseconds(100);
 
 // The first field that cannot be sent; null: none.
 const HttpField* FindUnsendable(const std::vector<HttpField>& fields) {
@@ -28,6 +33,8 @@ class Exchange final : public HttpExchange {
 
   const HttpRequest& request() const override { return state_->request(); }
   absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override { return state_->Read(dst); }
+  void OnBody(std::function<void()> ready) override { state_->OnBody(std::move(ready)); }
+  bool BodyBegun() const override { return state_->body()->begun(); }
   std::unique_ptr<BodySpool> MakeSpool() override { return state_->MakeSpool(); }
   void Send(HttpResponse response) override {
     if (state_->Start({.response = std::move(response)}).ok()) return;
@@ -74,7 +81,8 @@ HttpExchangeState::HttpExchangeState(HttpRequest request, std::shared_ptr<BodyRo
       max_queue_bytes_(max_queue_bytes),
       wake_(wake),
       room_(std::move(room)),
-      body_(std::make_shared<BodyQueue>(room_, std::move(wake))) {}
+      body_(std::make_shared<BodyQueue>(room_, std::move(wake))),
+      spool_(room_) {}
 
 void HttpExchangeState::Wake() {
   {
@@ -104,10 +112,34 @@ std::optional<HttpExchangeState::Answer> HttpExchangeState::TakeAnswer() {
 HttpExchangeState::Piece HttpExchangeState::TakePiece() {
   absl::MutexLock lock(&mutex_);
   sending_ = !queue_.empty();
-  return {.bytes = std::exchange(queue_, {}),
-          .finished = ended_,
-          .cut = cut_,
-          .trailers = std::exchange(trailers_, {})};
+  space_.NotifyAll();
+  Piece piece{.bytes = std::exchange(queue_, {}), .cut = cut_};
+  MaybeFetch();
+  piece.finished = ended_ && SpoolIsIdle();
+  if (piece.finished) piece.trailers = std::exchange(trailers_, {});
+  return piece;
+}
+
+void HttpExchangeState::MaybeFetch() {
+  if (!queue_.empty() || SpoolIsIdle() || fetching_) return;
+  fetching_ = true;
+  room_->RunOnDisk([self = shared_from_this()] { self->Fetch(); });
+}
+
+void HttpExchangeState::Fetch() {
+  absl::StatusOr<std::string> bytes = spool_.Take();
+  {
+    absl::MutexLock lock(&mutex_);
+    fetching_ = false;
+    space_.NotifyAll();
+    if (bytes.ok()) {
+      queue_ = *std::move(bytes);
+    } else {
+      cut_ = true;
+      if (error_.ok()) error_ = bytes.status();
+    }
+  }
+  Wake();
 }
 
 bool HttpExchangeState::Finished() const {
@@ -129,13 +161,21 @@ void HttpExchangeState::EndConnection(absl::Status reason) {
 
 // --- The handler's side ---
 
-absl::StatusOr<size_t> HttpExchangeState::Read(std::span<uint8_t> dst) {
-  bool first = false;
+void HttpExchangeState::AskForBody() {
   {
     absl::MutexLock lock(&mutex_);
-    first = !std::exchange(wants_body_, true);
+    if (std::exchange(wants_body_, true)) return;
   }
-  if (first) Wake();
+  Wake();
+}
+
+void HttpExchangeState::OnBody(std::function<void()> ready) {
+  AskForBody();
+  body_->OnReady(std::move(ready));
+}
+
+absl::StatusOr<size_t> HttpExchangeState::Read(std::span<uint8_t> dst) {
+  AskForBody();
   return body_->Read(dst);
 }
 
@@ -165,10 +205,6 @@ absl::Status HttpExchangeState::Write(std::span<const uint8_t> bytes) {
   {
     absl::MutexLock lock(&mutex_);
     if (!started_ || ended_) return absl::FailedPreconditionError("no answer is being written");
-    const auto fits = [this, bytes]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-      return !error_.ok() || queue_.empty() || queue_.size() + bytes.size() <= max_queue_bytes_;
-    };
-    mutex_.Await(absl::Condition(&fits));
     if (!error_.ok()) return error_;
     if (bytes.empty() || request_.method == "HEAD") return absl::OkStatus();
     if (left_ && bytes.size() > *left_) {
@@ -176,14 +212,39 @@ absl::Status HttpExchangeState::Write(std::span<const uint8_t> bytes) {
           absl::StrCat("the answer has ", *left_, " more bytes, not ", bytes.size()));
     }
     if (left_) *left_ -= bytes.size();
-    queue_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
-  Wake();
-  return absl::OkStatus();
+  absl::Duration patience =
+      room_->options().spool_bytes > 0 ? kSpoolDelay : absl::InfiniteDuration();
+  while (true) {
+    ASSIGN_OR_RETURN(const bool queued, Queue(bytes, patience));
+    if (!queued) {
+      ASSIGN_OR_RETURN(const size_t spooled, spool_.Append(bytes));
+      bytes = bytes.subspan(spooled);
+    }
+    Wake();
+    if (queued || bytes.empty()) return absl::OkStatus();
+    patience = absl::InfiniteDuration();  // the disk is full
+  }
+}
+
+absl::StatusOr<bool> HttpExchangeState::Queue(std::span<const uint8_t> bytes,
+                                              absl::Duration patience) {
+  absl::MutexLock lock(&mutex_);
+  const auto fits = [this, bytes]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const bool space = queue_.empty() || queue_.size() + bytes.size() <= max_queue_bytes_;
+    return !error_.ok() || (space && SpoolIsIdle());
+  };
+  // A client that lags already is not waited for.
+  if (!SpoolIsIdle() && patience < absl::InfiniteDuration()) patience = absl::ZeroDuration();
+  const bool fit = space_.Await(mutex_, patience, fits);
+  if (!error_.ok()) return error_;
+  if (fit) queue_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return fit;
 }
 
 absl::Status HttpExchangeState::Settle() {
   absl::MutexLock lock(&mutex_);
+  if (room_->options().spool_bytes > 0) return error_;
   const auto taken = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return !error_.ok() || (queue_.empty() && !sending_);
   };
@@ -206,6 +267,7 @@ void HttpExchangeState::Cancel(absl::Status reason) {
   {
     absl::MutexLock lock(&mutex_);
     if (error_.ok()) error_ = reason;
+    space_.NotifyAll();
   }
   body_->Fail(std::move(reason));
 }

@@ -14,6 +14,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "engine/base/steady_wait.h"
+#include "server/http/answer_spool.h"
 #include "server/http/body_queue.h"
 #include "server/http/http_exchange.h"
 #include "server/http/http_fault.h"
@@ -22,7 +25,7 @@
 namespace upscaled::server {
 
 // Thread safe. The handler's side waits, the connection's never does.
-class HttpExchangeState {
+class HttpExchangeState : public std::enable_shared_from_this<HttpExchangeState> {
  public:
   // An answer as far as it is known when it begins.
   struct Answer {
@@ -53,6 +56,8 @@ class HttpExchangeState {
   Piece TakePiece() ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether the handler has written all of its answer.
   bool Finished() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether no handler works on it: its body is still to come, or its answer is whole.
+  bool Unattended() const { return body_->awaited() || Finished(); }
   // The connection ends before the answer does: reading and writing fail with `reason`, and the
   // handler is told.
   void EndConnection(absl::Status reason) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -60,6 +65,7 @@ class HttpExchangeState {
   // The handler's side: see HttpExchange.
   const HttpRequest& request() const { return request_; }
   absl::StatusOr<size_t> Read(std::span<uint8_t> dst) ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnBody(std::function<void()> ready) ABSL_LOCKS_EXCLUDED(mutex_);
   std::unique_ptr<BodySpool> MakeSpool() const { return std::make_unique<BodySpool>(room_); }
   absl::Status Start(Answer answer) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Write(std::span<const uint8_t> bytes) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -72,6 +78,18 @@ class HttpExchangeState {
 
  private:
   void Wake() ABSL_LOCKS_EXCLUDED(mutex_);
+  void AskForBody() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether the first of what was written waits in the queue, not in the spool.
+  bool SpoolIsIdle() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return !fetching_ && spool_.empty();
+  }
+  // Has the next bytes of the spool put into the queue, if that is empty.
+  void MaybeFetch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Puts `bytes` into the queue. false: no space was there in time.
+  absl::StatusOr<bool> Queue(std::span<const uint8_t> bytes, absl::Duration patience)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // On the room's thread.
+  void Fetch() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const HttpRequest request_;
   const size_t max_queue_bytes_;
@@ -80,6 +98,7 @@ class HttpExchangeState {
   const std::shared_ptr<BodyQueue> body_;
 
   mutable absl::Mutex mutex_;
+  SteadyCondition space_;                       // for the writer
   bool woken_ ABSL_GUARDED_BY(mutex_) = false;  // and not listened to yet
   bool wants_body_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<Answer> answer_ ABSL_GUARDED_BY(mutex_);  // not taken yet
@@ -88,7 +107,9 @@ class HttpExchangeState {
   bool cut_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<uint64_t> left_ ABSL_GUARDED_BY(mutex_);  // to be written, where it is known
   std::string queue_ ABSL_GUARDED_BY(mutex_);
-  bool sending_ ABSL_GUARDED_BY(mutex_) = false;  // what the last piece had
+  AnswerSpool spool_;                              // behind the queue
+  bool fetching_ ABSL_GUARDED_BY(mutex_) = false;  // bytes of it are between the two
+  bool sending_ ABSL_GUARDED_BY(mutex_) = false;   // what the last piece had
   std::vector<HttpField> trailers_ ABSL_GUARDED_BY(mutex_);
   absl::Status error_ ABSL_GUARDED_BY(mutex_);
   std::function<void()> gone_ ABSL_GUARDED_BY(mutex_);

@@ -9,8 +9,8 @@
 namespace upscaled::server {
 
 struct HttpLimits {
-  size_t max_header_bytes = 16 * 1024;     // request line and fields
-  size_t output_queue_bytes = 256 * 1024;  // of a streamed answer, that the client has not taken
+  size_t max_header_bytes = 16 * 1024;    // request line and fields
+  size_t output_queue_bytes = 64 * 1024;  // of a streamed answer in memory, and as much in flight
   // Hard ends, however slowly or steadily bytes drip.
   absl::Duration header_timeout = absl::Seconds(5);  // for a handshake and a request's header
   absl::Duration write_timeout = absl::Seconds(5);   // for an answer that is whole at once

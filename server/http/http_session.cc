@@ -166,7 +166,8 @@ void Http1Session::Handle() {
   body_bytes_ = 0;
   ClearDeadline();
   phase_ = Phase::kExchange;
-  host_.sessions.SetWaiting(place_, false);
+  waits_ = false;
+  host_.sessions.SetWaiting(place_, waits_);
   exchange_ = std::make_shared<HttpExchangeState>(
       std::move(request), host_.room, host_.limits.output_queue_bytes,
       [link = host_.link, weak = weak_from_this()] {

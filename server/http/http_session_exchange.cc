@@ -199,8 +199,14 @@ void Http1Session::OnAnswered() {
 
 // --- Paces ---
 
+void Http1Session::NoteWaiting() {
+  const bool waits = exchange_->Unattended();
+  if (std::exchange(waits_, waits) != waits) host_.sessions.SetWaiting(place_, waits);
+}
+
 void Http1Session::UpdatePace() {
   if (!pace_ || exchange_ == nullptr) return;
+  NoteWaiting();
   const absl::Time now = Now();
   const bool sends = !parser_->body_done() && !paused_ && !awaits_continue_ && !body_failed_;
   pace_->SetWaits(/*for_input=*/sends, /*for_output=*/socket_.sending() && answer_begun_ && !sends,
@@ -243,7 +249,7 @@ absl::Status Http1Session::Stalled(std::string_view what) const {
       absl::StatusCode::kAborted, ErrorReason::kStalled,
       absl::StrCat("the client ", std::string(what), " less than ", host_.limits.min_progress_bytes,
                    " bytes in ", absl::FormatDuration(host_.limits.stall_timeout),
-                   " (stall-timeout)"),
+                   " (stall-timeout, min-client-rate)"),
       {{"limit", "stall-timeout"}});
 }
 

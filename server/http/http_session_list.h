@@ -16,7 +16,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   virtual ~HttpSession() = default;
   // Looks at what the handler of its request has done meanwhile.
   virtual void Advance() = 0;
-  // Whether it is between two requests.
+  // Whether it is between two requests, or its request's body is still to come.
   virtual bool idle() const = 0;
   // Ends it at once and takes it out of its list. `evicted`: in favour of another connection.
   virtual void Close(bool evicted) = 0;

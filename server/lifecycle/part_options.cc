@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "absl/time/time.h"
 #include "engine/base/status_macros.h"
 #include "server/base/endpoint.h"
 #include "server/net/descriptors.h"
@@ -32,6 +33,13 @@ ConnectionLimits ConnectionLimitsOf(const ServerConfig& config) {
               by_default ? std::min(config.max_connections_per_address, std::max(all * 3 / 4, 1))
                          : config.max_connections_per_address,
           .exempt_host = calls_itself_over_unix ? kOwnProcess : kSelfCallHost};
+}
+
+int64_t MinProgressBytes(const ServerConfig& config) {
+  constexpr int64_t kLeast = int64_t{16} << 10;  // however short that time is
+  const double bytes = static_cast<double>(config.min_client_rate) *
+                       absl::ToDoubleSeconds(std::min(config.stall_timeout, absl::Hours(24)));
+  return std::max(kLeast, static_cast<int64_t>(bytes));
 }
 
 absl::StatusOr<FetchOptions> ToFetchOptions(const ServerConfig& config) {

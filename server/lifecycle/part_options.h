@@ -1,6 +1,7 @@
 // From settings and devices to what the server's parts are made with.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ SelfCallTarget SelfTarget(const ServerConfig& config, const Http2Port& port);
 // A port's, but no more connections than there are descriptors for, and from one address no more
 // than leave some to others.
 ConnectionLimits ConnectionLimitsOf(const ServerConfig& config);
+
+// Bytes that a client must move in every --stall-timeout in which the server waits for it.
+int64_t MinProgressBytes(const ServerConfig& config);
 
 // INVALID_ARGUMENT: a prefix of URLs is none.
 absl::StatusOr<FetchOptions> ToFetchOptions(const ServerConfig& config);

@@ -2,6 +2,7 @@
 
 #include <malloc.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,8 @@ namespace {
 
 constexpr absl::Duration kFileWatchInterval = absl::Seconds(2);
 constexpr absl::Duration kIdleLookInterval = absl::Seconds(5);
+// For calls that are answered without a slot: each for a moment.
+constexpr int kThreadsWithoutSlot = 4;
 // Time for clients to read the last bytes.
 constexpr absl::Duration kFarewell = absl::Milliseconds(500);
 constexpr absl::Duration kSelfCallTimeout = absl::Seconds(3);
@@ -128,8 +131,9 @@ Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
              .on_finished = [this](const RequestRecord& record) { OnFinished(record); },
              .start_timeout = config_.start_timeout,
              .stall_timeout = config_.stall_timeout,
+             .min_progress_bytes = MinProgressBytes(config_),
              .peer = [this](const std::string& name) { return peers_.Find(name); }},
-      workers_(config_.limits.max_concurrent_requests),
+      workers_(config_.limits.max_concurrent_requests + kThreadsWithoutSlot),
       grpc_(std::make_unique<GrpcServer>(
           GrpcServerOptions{.max_connection_age = config_.max_connection_age,
                             .idle_timeout = config_.idle_timeout,
@@ -448,6 +452,7 @@ bool Server::Drain(absl::Duration timeout) {
 
 bool Server::FinishCalls(absl::Duration timeout) {
   if (std::exchange(calls_finished_, true)) return finished_in_time_;
+  drain_end_ = clock_.Now() + timeout;
   StartLameDuck();
   admission_.StartDraining();
   if (http_ != nullptr) http_->StartDraining();
@@ -467,8 +472,11 @@ void Server::Close() {
   for (Http2Port* port : {admin_grpc_port_.get(), grpc_port_.get()}) {
     if (port != nullptr) port->Hurry(kFarewell);
   }
-  // First, because gRPC's end cancels all calls: HTTP calls may still be sending their results.
-  if (http_ != nullptr) http_->Close(kFarewell);
+  // First, because gRPC's end cancels all calls: HTTP calls may still be sending their results, and
+  // those may wait for slow readers until the drain's end.
+  if (http_ != nullptr) {
+    http_->Close(std::clamp(drain_end_ - clock_.Now(), kFarewell, absl::Hours(24)));
+  }
   if (admin_grpc_ != nullptr) admin_grpc_->Shutdown();
   grpc_->Shutdown(Draining());
   for (Http2Port* port : {admin_grpc_port_.get(), grpc_port_.get()}) {

@@ -173,6 +173,7 @@ class Server {
   IdleTrim idle_trim_;
   std::unique_ptr<PeriodicTask> tls_reload_, keys_reload_, idle_look_;
   Readiness readiness_;  // last: it calls the ports
+  absl::Time drain_end_ = absl::InfinitePast();
   bool calls_finished_ = false, finished_in_time_ = true, closed_ = false;
 };
 

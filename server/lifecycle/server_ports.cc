@@ -99,7 +99,8 @@ absl::Status Server::OpenHttpPort() {
                             .guard = MakeHttpGuard(authenticator_.get(), calls_),
                             .fault_answer = rest_->FaultAnswer(),
                             .proxies = &proxies_,
-                            .limits = {.stall_timeout = config_.stall_timeout},
+                            .limits = {.stall_timeout = config_.stall_timeout,
+                                       .min_progress_bytes = MinProgressBytes(config_)},
                             .bodies = std::move(bodies),
                             .tls = tls_.get()};
   for (HttpRoute& route : HealthRoutes(HealthTexts())) options.routes.push_back(std::move(route));

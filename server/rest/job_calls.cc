@@ -41,7 +41,7 @@ absl::StatusOr<std::string> TypeOf(const ResultFile& file) {
 }  // namespace
 
 void JobCall::Begin(RestHost& host, std::unique_ptr<HttpExchange> exchange) {
-  std::make_shared<JobCall>(host, std::move(exchange))->Start(AnswerSink::kPieceBytes);
+  std::make_shared<JobCall>(host, std::move(exchange))->StartWithoutSlot();
 }
 
 void JobCall::Run() {

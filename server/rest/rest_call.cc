@@ -36,6 +36,29 @@ RestCall::RestCall(RestHost& host, std::unique_ptr<HttpExchange> exchange, std::
 }
 
 void RestCall::Start(int64_t memory_bytes) {
+  WatchClient();
+  Admit(memory_bytes);
+}
+
+void RestCall::StartWithBody(int64_t memory_bytes) {
+  WatchClient();
+  absl::Status refusal = host_.calls.admission.CheckCall(payer_);
+  if (refusal.ok()) refusal = CheckHeader();
+  if (!refusal.ok()) return Refuse(refusal);
+  if (!AwaitsBody()) return Admit(memory_bytes);
+  exchange_->OnBody([self = shared_from_this(), memory_bytes] { self->Admit(memory_bytes); });
+}
+
+void RestCall::StartWithoutSlot() {
+  WatchClient();
+  absl::Status refusal = host_.calls.admission.CheckOpen();
+  if (refusal.ok() && !host_.calls.workers.Run([self = shared_from_this()] { self->Run(); })) {
+    refusal = OutOfThreads();
+  }
+  if (!refusal.ok()) Refuse(refusal);
+}
+
+void RestCall::WatchClient() {
   const std::weak_ptr<RestCall> weak = weak_from_this();
   exchange_->OnGone([weak] {
     if (const auto call = weak.lock()) call->GiveUp(ClientGone());
@@ -43,10 +66,22 @@ void RestCall::Start(int64_t memory_bytes) {
   call_time_ = WatchCallTime(host_.watchdog, payer_, [weak](const absl::Status& status) {
     if (const auto call = weak.lock()) call->GiveUp(status);
   });
-  on_cancel_ = cancellation().OnCancel([this] { exchange_->Cancel(cancellation().status()); });
-  const absl::Status refusal = RunOnWorker(host_.calls, memory_bytes, payer_, slot_,
-                                           [self = shared_from_this()] { self->Run(); });
-  if (refusal.ok()) return;
+  // By a weak pointer: what waits for the body may be the last owner.
+  on_cancel_ = cancellation().OnCancel([weak] {
+    if (const auto call = weak.lock()) call->exchange_->Cancel(call->cancellation().status());
+  });
+}
+
+void RestCall::Admit(int64_t memory_bytes) {
+  const absl::Status refusal = RunOnWorker(
+      host_.calls, memory_bytes, payer_, slot_, [self = shared_from_this()] { self->Run(); },
+      [weak = weak_from_this()](const absl::Status& reason) {
+        if (const auto call = weak.lock()) call->GiveUp(reason);
+      });
+  if (!refusal.ok()) Refuse(refusal);
+}
+
+void RestCall::Refuse(const absl::Status& refusal) {
   Conclude(refusal);
   Fail(refusal);
 }

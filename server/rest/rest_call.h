@@ -18,7 +18,7 @@
 
 namespace upscaled::server {
 
-// Takes a slot as soon as its header is there. Ends its work when the client goes. Owned by its
+// Ends its work when the client goes. Owned by its
 // worker: it ends with it.
 class RestCall : public std::enable_shared_from_this<RestCall> {
  public:
@@ -29,6 +29,12 @@ class RestCall : public std::enable_shared_from_this<RestCall> {
   // Goes on on a worker, or answers why not; on the server's thread. `memory_bytes` are what it
   // holds beside what the transport does.
   void Start(int64_t memory_bytes);
+  // The same for a call that works on its body, and takes a slot when that is worth it: an upload
+  // that is slower than the server waits without a slot and without a thread. A call that would get
+  // no slot now is refused at once.
+  void StartWithBody(int64_t memory_bytes);
+  // The same for a short question, which needs no slot.
+  void StartWithoutSlot();
   // Ends its work with `reason`. Thread safe.
   void GiveUp(const absl::Status& reason) { cancellation().Cancel(reason); }
 
@@ -36,6 +42,10 @@ class RestCall : public std::enable_shared_from_this<RestCall> {
   // `method` as records have it.
   RestCall(RestHost& host, std::unique_ptr<HttpExchange> exchange, std::string method);
 
+  // Refuses a request whose body need not be waited for; on the server's thread.
+  virtual absl::Status CheckHeader() { return absl::OkStatus(); }
+  // After CheckHeader: whether its work begins with its body; else it begins at once.
+  virtual bool AwaitsBody() const { return true; }
   // On the worker; ends with Conclude and an answer.
   virtual void Run() = 0;
   // Closes the record and frees the slot: the client may call again as soon as it has its answer.
@@ -57,9 +67,16 @@ class RestCall : public std::enable_shared_from_this<RestCall> {
   // When it ends at the latest.
   absl::Time deadline() const { return deadline_; }
   RequestRecord& record() { return record_; }
+  AdmissionController::CallSlot& slot() { return slot_; }
   AnswerSink& sink() { return sink_; }
 
  private:
+  // Ends its work when the client goes, or its time is over.
+  void WatchClient();
+  // Goes on on a worker, with a slot.
+  void Admit(int64_t memory_bytes);
+  void Refuse(const absl::Status& refusal);
+
   RestHost& host_;
   CallRegistry::Entry entry_;
   const std::unique_ptr<HttpExchange> exchange_;

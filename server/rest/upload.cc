@@ -51,18 +51,19 @@ bool IsImage(const MultipartPart& part) { return part.name == "image" || part.na
 // The body as it comes.
 class Upload::BodySource final : public ByteSource {
  public:
-  BodySource(HttpExchange& exchange, std::function<void()> on_first_bytes)
-      : exchange_(exchange), on_first_bytes_(std::move(on_first_bytes)) {}
+  BodySource(HttpExchange& exchange, AdmissionController::CallSlot& slot)
+      : exchange_(exchange), slot_(slot) {}
 
   absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override {
+    slot_.BeginWait();
     const absl::StatusOr<size_t> count = exchange_.Read(dst);
-    if (on_first_bytes_ != nullptr) std::exchange(on_first_bytes_, nullptr)();
+    slot_.EndWait(static_cast<int64_t>(count.value_or(0)));
     return count;
   }
 
  private:
   HttpExchange& exchange_;
-  std::function<void()> on_first_bytes_;
+  AdmissionController::CallSlot& slot_;
 };
 
 // The part of a form's image that is on the disk.
@@ -96,43 +97,53 @@ class Upload::CountedSource final : public ByteSource {
   Upload& upload_;
 };
 
-Upload::Upload(HttpExchange& exchange, AdmissionController& admission, const Payer& payer,
-               RequestRecord& record, std::function<void()> on_first_bytes)
+Upload::Upload(HttpExchange& exchange, AdmissionController& admission,
+               AdmissionController::CallSlot& slot, const Payer& payer, RequestRecord& record,
+               UpscaleParameters& parameters)
     : exchange_(exchange),
       admission_(admission),
       payer_(payer),
       record_(record),
-      body_(std::make_unique<BodySource>(exchange, std::move(on_first_bytes))) {}
+      parameters_(parameters),
+      reader_(parameters),
+      body_(std::make_unique<BodySource>(exchange, slot)) {}
 
-absl::Status Upload::Open(UpscaleParameters& parameters) {
+absl::Status Upload::CheckHeader() {
   const HttpRequest& request = exchange_.request();
   RETURN_IF_ERROR(CheckEncoding(request));
-  ParameterReader reader(parameters);
   ASSIGN_OR_RETURN(const std::vector<FormField> query, ParseQuery(request.query));
-  for (const FormField& field : query) RETURN_IF_ERROR(reader.Read(field));
-  if (parameters.request_id.empty()) {
-    parameters.request_id = std::string(request.Field("X-Request-Id"));
+  for (const FormField& field : query) RETURN_IF_ERROR(reader_.Read(field));
+  if (parameters_.request_id.empty()) {
+    parameters_.request_id = std::string(request.Field("X-Request-Id"));
   }
   const std::string_view type = request.Field("Content-Type");
   if (IsMultipart(type)) {
     ASSIGN_OR_RETURN(const std::string boundary, MultipartBoundary(type));
     multipart_.emplace(*body_, boundary);
-    RETURN_IF_ERROR(ReadForm(reader));
-  } else if (IsJson(type)) {
-    is_json_ = true;
-    RETURN_IF_ERROR(ReadJson(reader));
   }
-  if (!parameters.url.empty()) RETURN_IF_ERROR(CheckNoImage());
-  if (IsDataUrl(parameters.url)) {
-    ASSIGN_OR_RETURN(const std::string bytes, DecodeDataUrl(parameters.url));
-    parameters.url.clear();
-    RETURN_IF_ERROR(HoldDecoded(bytes));
-  }
-  return parameters.url.empty() ? OpenImage() : absl::OkStatus();
+  is_json_ = !multipart_.has_value() && IsJson(type);
+  if (!InBody()) return absl::OkStatus();
+  constexpr auto kMax = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  image_bytes_ = static_cast<int64_t>(std::min(request.content_length.value_or(0), kMax));
+  return CheckSourceBytes(admission_.limits(), image_bytes_);
 }
 
+absl::Status Upload::Open() {
+  if (multipart_.has_value()) RETURN_IF_ERROR(ReadForm());
+  if (is_json_) RETURN_IF_ERROR(ReadJson());
+  if (!parameters_.url.empty()) RETURN_IF_ERROR(CheckNoImage());
+  if (IsDataUrl(parameters_.url)) {
+    ASSIGN_OR_RETURN(const std::string bytes, DecodeDataUrl(parameters_.url));
+    parameters_.url.clear();
+    RETURN_IF_ERROR(HoldDecoded(bytes));
+  }
+  return parameters_.url.empty() ? OpenImage() : absl::OkStatus();
+}
+
+bool Upload::InBody() const { return !multipart_.has_value() && !is_json_ && !has_image_; }
+
 absl::Status Upload::OpenImage() {
-  const bool in_body = !multipart_.has_value() && !is_json_ && !has_image_;
+  const bool in_body = InBody();
   if (!in_body) {
     if (!has_image_) {
       return InvalidForm(is_json_ ? "the JSON has no image: no \"image\" in base64, and no \"url\""
@@ -140,11 +151,6 @@ absl::Status Upload::OpenImage() {
                                     "and no url");
     }
     kept_ = std::make_unique<ReplaySource>(std::move(held_), *spooled_);
-  } else {
-    constexpr auto kMax = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-    const uint64_t told = exchange_.request().content_length.value_or(0);
-    image_bytes_ = static_cast<int64_t>(std::min(told, kMax));
-    RETURN_IF_ERROR(CheckSourceBytes(admission_.limits(), image_bytes_));
   }
   image_ = std::make_unique<CountedSource>(in_body ? *body_ : *kept_, *this);
   return absl::OkStatus();
@@ -175,7 +181,7 @@ absl::Status Upload::Fetch(const std::string& text, const Fetcher& fetcher,
   return absl::OkStatus();
 }
 
-absl::Status Upload::ReadForm(ParameterReader& reader) {
+absl::Status Upload::ReadForm() {
   size_t fields = 0;
   while (true) {
     ASSIGN_OR_RETURN(const std::optional<MultipartPart> part, multipart_->Next());
@@ -186,7 +192,7 @@ absl::Status Upload::ReadForm(ParameterReader& reader) {
     if (!IsImage(*part)) {
       if (part->file_name.has_value()) return FileInOtherField(part->name);
       ASSIGN_OR_RETURN(std::string value, ReadValue(*part));
-      RETURN_IF_ERROR(reader.Read({part->name, std::move(value)}));
+      RETURN_IF_ERROR(reader_.Read({part->name, std::move(value)}));
       continue;
     }
     if (has_image_) return InvalidForm("the form has two images; there can be one");
@@ -197,7 +203,7 @@ absl::Status Upload::ReadForm(ParameterReader& reader) {
   }
 }
 
-absl::Status Upload::ReadJson(ParameterReader& reader) {
+absl::Status Upload::ReadJson() {
   RETURN_IF_ERROR(ReserveText());
   std::string text;
   std::vector<uint8_t> piece(kReadBytes);
@@ -208,7 +214,7 @@ absl::Status Upload::ReadJson(ParameterReader& reader) {
     if (text.size() > kMaxTextBytes) return TextTooLong("the JSON");
   }
   ASSIGN_OR_RETURN(const JsonBody json, ParseJsonBody(text));
-  for (const FormField& field : json.fields) RETURN_IF_ERROR(reader.Read(field));
+  for (const FormField& field : json.fields) RETURN_IF_ERROR(reader_.Read(field));
   return json.image.has_value() ? HoldDecoded(*json.image) : absl::OkStatus();
 }
 

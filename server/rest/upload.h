@@ -35,16 +35,21 @@ class Upload {
   // Bytes of a body of JSON, and of a data: URL.
   static constexpr size_t kMaxTextBytes = size_t{16} << 20;
 
-  // `on_first_bytes` is called once, when the first bytes of the body, or its end, are there. All
-  // must outlive it.
-  Upload(HttpExchange& exchange, AdmissionController& admission, const Payer& payer,
-         RequestRecord& record, std::function<void()> on_first_bytes);
+  // `slot` is that of the call, which waits for its client in the reading of the body. All must
+  // outlive it.
+  Upload(HttpExchange& exchange, AdmissionController& admission,
+         AdmissionController::CallSlot& slot, const Payer& payer, RequestRecord& record,
+         UpscaleParameters& parameters);
 
-  // Reads the query and the whole form, or the JSON. UNIMPLEMENTED (kUnsupported) for a body with a
-  // Content-Encoding. INVALID_ARGUMENT (kInvalidOption) for what ParameterReader
+  // First, and before the body has come: reads the header and the query. UNIMPLEMENTED
+  // (kUnsupported) for a body with a Content-Encoding. INVALID_ARGUMENT (kInvalidOption) for
+  // options that ParameterReader refuses, (kLimitExceeded) for an image whose length says that it
+  // is too large.
+  absl::Status CheckHeader();
+  // Reads the whole form, or the JSON. INVALID_ARGUMENT (kInvalidOption) for what ParameterReader
   // and MultipartReader refuse, and for no or a second image; (kLimitExceeded) for an image that is
   // too large; as Reserve and BodySpool where it cannot be kept; as HttpExchange::Read.
-  absl::Status Open(UpscaleParameters& parameters);
+  absl::Status Open();
 
   // After Open, where the fields name a URL (but no data: URL, which Open reads), which image()
   // then reads. `fetcher` and `cancellation` must outlive this. As Fetcher and Reserve; as Open for
@@ -73,8 +78,10 @@ class Upload {
   class SpooledSource;
   class CountedSource;
 
-  absl::Status ReadForm(ParameterReader& reader);
-  absl::Status ReadJson(ParameterReader& reader);
+  absl::Status ReadForm();
+  absl::Status ReadJson();
+  // Whether the image is the body itself.
+  bool InBody() const;
   // Memory for a text that holds an image, once.
   absl::Status ReserveText();
   // Makes `bytes`, decoded from text, the form's image.
@@ -90,6 +97,8 @@ class Upload {
   AdmissionController& admission_;
   const Payer& payer_;
   RequestRecord& record_;
+  UpscaleParameters& parameters_;
+  ParameterReader reader_;
   const std::unique_ptr<ByteSource> body_;
   std::optional<MultipartReader> multipart_;
   AdmissionController::Reservation held_memory_, text_memory_, fetch_memory_;

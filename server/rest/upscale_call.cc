@@ -85,13 +85,15 @@ std::string VerdictJson(const ImageVerdict& verdict) {
 void UpscaleCall::Begin(RestHost& host, std::unique_ptr<HttpExchange> exchange) {
   const auto call = std::make_shared<UpscaleCall>(host, std::move(exchange));
   call->WatchStart();
-  call->Start(kCallBytes);
+  call->StartWithBody(kCallBytes);
 }
 
 void UpscaleCall::WatchStart() {
   const absl::Duration timeout = host().calls.start_timeout;
   watch_ = host().watchdog.Watch(timeout, [weak = weak_from_this(), timeout] {
-    if (const auto call = weak.lock()) call->GiveUp(Late(timeout));
+    const auto call = weak.lock();
+    if (call == nullptr) return;
+    if (!static_cast<UpscaleCall&>(*call).exchange().BodyBegun()) call->GiveUp(Late(timeout));
   });
 }
 
@@ -106,29 +108,26 @@ void UpscaleCall::Run() {
 }
 
 absl::Status UpscaleCall::Answer() {
-  upload_.emplace(exchange(), host().calls.admission, payer(), record(),
-                  [this] { host().watchdog.Drop(watch_); });
-  RETURN_IF_ERROR(upload_->Open(parameters_));
+  RETURN_IF_ERROR(upload_.Open());
   ASSIGN_OR_RETURN(record().request_id, ChooseRequestId(parameters_.request_id));
   if (std::isfinite(parameters_.timeout_s)) SetTimeout(absl::Seconds(parameters_.timeout_s));
   const bool wants_job = WantsJob();
   if (!wants_job) {
     progress_ = host().board.Enter({payer().tenant, record().request_id}, BodyBytes(request()));
-    upload_->OnReceived([this](int64_t bytes) { progress_->Receive(bytes); });
+    upload_.OnReceived([this](int64_t bytes) { progress_->Receive(bytes); });
   }
   ASSIGN_OR_RETURN(RequestOptions options, FromProto(parameters_.options));
   if (!options.format.has_value()) options.format = PreferredFormat(request().Field("Accept"));
   if (!parameters_.url.empty()) {
-    RETURN_IF_ERROR(upload_->Fetch(parameters_.url, host().fetcher, cancellation()));
+    RETURN_IF_ERROR(upload_.Fetch(parameters_.url, host().fetcher, cancellation()));
   }
-  if (parameters_.dry_run || request().method == "HEAD") return Judge(options);
+  if (IsVerdict()) return Judge(options);
   return wants_job ? SubmitJob(options) : Upscale(std::move(options));
 }
 
 bool UpscaleCall::WantsJob() const {
   // These are about the answer to this request alone.
-  const bool now = parameters_.dry_run || parameters_.original_on_error ||
-                   !parameters_.download.empty() || request().method == "HEAD";
+  const bool now = IsVerdict() || parameters_.original_on_error || !parameters_.download.empty();
   return host().jobs != nullptr && !now && PrefersAsync(request().fields);
 }
 
@@ -142,7 +141,7 @@ absl::Status UpscaleCall::SubmitJob(const RequestOptions& options) {
   if (options.format.has_value()) canonical.set_format(ToProto(*options.format));
   canonical.set_precision(ToProto(options.precision.value_or(models.default_precision())));
   ASSIGN_OR_RETURN(const AsyncJob job,
-                   host().jobs->Submit(payer().tenant, canonical, upload_->image()));
+                   host().jobs->Submit(payer().tenant, canonical, upload_.image()));
   HttpResponse response = JsonResponse(JobJson(job));
   response.status = 202;
   for (HttpField& field : std::vector<HttpField>{{"Location", JobPath(job.id)},
@@ -157,7 +156,7 @@ absl::Status UpscaleCall::SubmitJob(const RequestOptions& options) {
 
 absl::Status UpscaleCall::Judge(const RequestOptions& options) {
   ASSIGN_OR_RETURN(const ImageVerdict verdict,
-                   JudgeImage(host().handlers, MakeContext(), options, upload_->image()));
+                   JudgeImage(host().handlers, MakeContext(), options, upload_.image()));
   HttpResponse response = JsonResponse(VerdictJson(verdict));
   response.fields.push_back({"X-Request-Id", record().request_id});
   const std::string body = std::exchange(response.body, "");
@@ -166,7 +165,7 @@ absl::Status UpscaleCall::Judge(const RequestOptions& options) {
 }
 
 absl::Status UpscaleCall::Upscale(RequestOptions options) {
-  ByteSource* source = &upload_->image();
+  ByteSource* source = &upload_.image();
   if (parameters_.original_on_error) {
     constexpr auto kKeptBytes = static_cast<int64_t>(2 * Upload::kMaxHeldBytes);  // it doubles
     ASSIGN_OR_RETURN(kept_memory_, host().calls.admission.Reserve(
@@ -176,8 +175,8 @@ absl::Status UpscaleCall::Upscale(RequestOptions options) {
   const ImageJob job{.options = std::move(options),
                      .input = *source,
                      .output = sink(),
-                     .input_bytes = upload_->image_bytes(),
-                     .source_digest = upload_->digest(),
+                     .input_bytes = upload_.image_bytes(),
+                     .source_digest = upload_.digest(),
                      .known_results = ParseTags(request().Field("If-None-Match")),
                      .on_header =
                          [this](const pb::UpscaleImageHeader& header) {
@@ -194,7 +193,7 @@ absl::Status UpscaleCall::Upscale(RequestOptions options) {
 
 void UpscaleCall::Announce(const pb::UpscaleImageHeader& header) {
   progress_->Start(header.tiles());
-  sink().Open(WithCors(ImageResponse(header, parameters_, upload_->file_name(), Elapsed())),
+  sink().Open(WithCors(ImageResponse(header, parameters_, upload_.file_name(), Elapsed())),
               SummaryFieldNames(header));
 }
 

@@ -25,12 +25,17 @@ class UpscaleCall final : public RestCall {
   static void Begin(RestHost& host, std::unique_ptr<HttpExchange> exchange);
 
   UpscaleCall(RestHost& host, std::unique_ptr<HttpExchange> exchange)
-      : RestCall(host, std::move(exchange), "Upscale") {}
+      : RestCall(host, std::move(exchange), "Upscale"),
+        upload_(this->exchange(), host.calls.admission, slot(), payer(), record(), parameters_) {}
 
  private:
+  absl::Status CheckHeader() override { return upload_.CheckHeader(); }
+  bool AwaitsBody() const override { return !IsVerdict(); }
   void Run() override;
   void Conclude(const absl::Status& status) override;
 
+  // Whether the client asks for a verdict, for which the first bytes of the image are enough.
+  bool IsVerdict() const { return parameters_.dry_run || request().method == "HEAD"; }
   // For the first bytes of the body to come.
   void WatchStart();
   // Leaves the answer, or its end, to be sent.
@@ -50,7 +55,7 @@ class UpscaleCall final : public RestCall {
   AdmissionController::Reservation reservation_, kept_memory_;
   Watchdog::Id watch_;
   UpscaleParameters parameters_;
-  std::optional<Upload> upload_;
+  Upload upload_;
   std::optional<KeptSource> kept_;
   ProgressBoard::Entry progress_;
   std::vector<HttpField> last_fields_;

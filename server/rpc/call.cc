@@ -20,9 +20,6 @@ namespace {
 // started with the call's arrival, says the same.
 constexpr absl::Duration kDeadlineSlack = absl::Milliseconds(100);
 
-// Bytes that a client must send or take in every --stall-timeout in which the server waits for it.
-constexpr int64_t kMinProgressBytes = int64_t{16} << 10;
-
 // As the label of metrics: clients choose the names of methods that there are not.
 constexpr char kUnknownMethod[] = "unknown";
 constexpr size_t kMaxPathBytes = 100;  // in an error
@@ -51,8 +48,8 @@ Call::Call(CallHost& host, grpc::ServerCompletionQueue& queue)
     : host_(host),
       queue_(queue),
       entry_(host.environment.registry),
-      input_stall_(host.environment.stall_timeout, kMinProgressBytes),
-      output_stall_(host.environment.stall_timeout, kMinProgressBytes) {}
+      input_stall_(host.environment.stall_timeout, host.environment.min_progress_bytes),
+      output_stall_(host.environment.stall_timeout, host.environment.min_progress_bytes) {}
 
 void Call::OnStarted(bool ok) {
   if (!ok) {
@@ -219,7 +216,10 @@ void Call::RunStream() {
 absl::Status Call::RunOnWorker(int64_t memory_bytes, std::function<void()> handler) {
   return server::RunOnWorker(
       host_.environment, memory_bytes, payer_, slot_,
-      [self = shared_from_this(), handler = std::move(handler)] { handler(); });
+      [self = shared_from_this(), handler = std::move(handler)] { handler(); },
+      [weak = weak_from_this()](const absl::Status& reason) {
+        if (const std::shared_ptr<Call> call = weak.lock()) call->cancellation().Cancel(reason);
+      });
 }
 
 CallContext Call::MakeCallContext() {
@@ -309,11 +309,12 @@ void Call::CancelWith(const grpc::Status& status) {
 }
 
 absl::Status Call::Stalled(std::string_view what) const {
-  return MakeError(absl::StatusCode::kAborted, ErrorReason::kStalled,
-                   absl::StrCat("the client ", ToAbsl(what), " for ",
-                                absl::FormatDuration(host_.environment.stall_timeout),
-                                ", or less than ", kMinProgressBytes, " bytes (stall-timeout)"),
-                   {{"limit", "stall-timeout"}});
+  return MakeError(
+      absl::StatusCode::kAborted, ErrorReason::kStalled,
+      absl::StrCat("the client ", ToAbsl(what), " for ",
+                   absl::FormatDuration(host_.environment.stall_timeout), ", or less than ",
+                   host_.environment.min_progress_bytes, " bytes (stall-timeout, min-client-rate)"),
+      {{"limit", "stall-timeout"}});
 }
 
 }  // namespace upscaled::server

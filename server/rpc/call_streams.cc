@@ -76,6 +76,7 @@ absl::Status Call::AwaitInput() {
     return cancelled_ || input_ended_ || !input_.empty();
   };
   if (ready()) return absl::OkStatus();
+  slot_.BeginWait();
   input_stall_.BeginWait(Now());
   bool there = false;
   absl::Duration patience;
@@ -84,6 +85,7 @@ absl::Status Call::AwaitInput() {
     patience = input_stall_.Patience(Now());
   } while (!there && patience > absl::ZeroDuration());
   input_stall_.EndWait(Now());
+  slot_.EndWait(input_.empty() ? 0 : static_cast<int64_t>(input_.front()->ByteSizeLong()));
   if (there) return absl::OkStatus();
   input_stall_.Restart(Now());  // for a handler that asks again
   return Stalled(kSentNothing);
@@ -172,13 +174,17 @@ absl::Status Call::Flush() {
 absl::Status Call::AwaitOutput(const std::function<bool()>& condition) {
   const auto over = [this, &condition]()
                         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return cancelled_ || condition(); };
+  if (over()) return cancelled_ ? cancellation().status() : absl::OkStatus();
+  slot_.BeginWait();
+  const size_t waiting_bytes = output_bytes_;
+  bool is_over = false;
   do {  // time without a write is not the client's
-    if (changed_.Await(mutex_, output_stall_.Patience(Now()), over)) {
-      return cancelled_ ? cancellation().status() : absl::OkStatus();
-    }
-    if (!writing_) output_stall_.Restart(Now());
-  } while (output_stall_.Patience(Now()) > absl::ZeroDuration());
-  return Stalled(kTookNothing);
+    is_over = changed_.Await(mutex_, output_stall_.Patience(Now()), over);
+    if (!is_over && !writing_) output_stall_.Restart(Now());
+  } while (!is_over && output_stall_.Patience(Now()) > absl::ZeroDuration());
+  slot_.EndWait(static_cast<int64_t>(waiting_bytes - output_bytes_));
+  if (!is_over) return Stalled(kTookNothing);
+  return cancelled_ ? cancellation().status() : absl::OkStatus();
 }
 
 void Call::Send(MessagePtr message, size_t reserved_bytes, std::shared_ptr<const void> held) {

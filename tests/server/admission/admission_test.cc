@@ -35,6 +35,55 @@ class AdmissionTest : public ::testing::Test {
   AdmissionController admission_{SmallLimits(), kMemory, clock_};
 };
 
+TEST_F(AdmissionTest, ACallThatWaitsForASlowClientLosesItsSlotToAnother) {
+  const Payer slow{.address = "10.0.0.1"}, other{.address = "10.0.0.2"};
+  absl::Status told;
+  const auto give_way = [&](const absl::Status& status) { told = status; };
+  auto waiting = admission_.AdmitCall(100, slow, give_way);
+  auto unending = admission_.AdmitCall(0, slow);  // nothing could end it
+  auto working = admission_.AdmitCall(0, slow, give_way);
+  ASSERT_TRUE(waiting.ok() && unending.ok() && working.ok());
+  waiting->BeginWait();
+  unending->BeginWait();
+  clock_.Advance(kSlotPatience / 2);
+  waiting->EndWait(/*bytes=*/kSlotBytes - 1);
+  waiting->BeginWait();
+  EXPECT_FALSE(admission_.CheckCall(other).ok());
+  EXPECT_FALSE(admission_.AdmitCall(0, other).ok()) << "the client has some time left";
+  clock_.Advance(kSlotPatience / 2);
+  EXPECT_TRUE(admission_.CheckCall(other).ok());
+  EXPECT_TRUE(told.ok()) << "asking takes nothing";
+
+  EXPECT_FALSE(admission_.AdmitCall(kMemory, other).ok());
+  EXPECT_TRUE(told.ok()) << "the other call gets no memory, and would have its slot for nothing";
+  const auto next = admission_.AdmitCall(0, other);
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_EQ(ReasonOf(told), ErrorReason::kOverloaded);
+  EXPECT_TRUE(RetryDelayOf(told).has_value());
+  EXPECT_THAT(std::string(told.message()), HasSubstr("less than 65536 bytes"));
+  EXPECT_EQ(admission_.state().requests, 3);
+  EXPECT_EQ(admission_.state().memory_bytes, 100) << "until it has ended";
+  EXPECT_FALSE(admission_.AdmitCall(0, other).ok()) << "once";
+  waiting->Release();
+  EXPECT_EQ(admission_.state().requests, 3);
+  EXPECT_EQ(admission_.state().memory_bytes, 0);
+}
+
+TEST_F(AdmissionTest, AClientThatMovesKeepsItsSlot) {
+  bool told = false;
+  auto slot = admission_.AdmitCall(0, {}, [&](const absl::Status&) { told = true; });
+  const auto second = admission_.AdmitCall(), third = admission_.AdmitCall();
+  for (int i = 0; i < 10; ++i) {
+    slot->BeginWait();
+    clock_.Advance(kSlotPatience * 0.9);
+    EXPECT_FALSE(admission_.AdmitCall().ok());
+    slot->EndWait(kSlotBytes);
+  }
+  clock_.Advance(absl::Hours(1));
+  EXPECT_FALSE(admission_.AdmitCall().ok()) << "it does not wait for its client";
+  EXPECT_FALSE(told);
+}
+
 TEST_F(AdmissionTest, SlotsAreBoundedAndComeBack) {
   std::vector<AdmissionController::CallSlot> slots;
   for (int i = 0; i < 3; ++i) {

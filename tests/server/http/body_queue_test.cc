@@ -82,6 +82,40 @@ class BodyQueueTest : public ::testing::Test {
   std::shared_ptr<BodyQueue> queue_;
 };
 
+TEST_F(BodyQueueTest, ASlowBodyIsReadyWhenItIsWhole) {
+  Open(/*memory_blocks_per_body=*/20, /*memory_blocks=*/40, /*disk_blocks=*/100);
+  int ready = 0;
+  EXPECT_FALSE(queue_->begun());
+  queue_->OnReady([&] { ++ready; });
+  EXPECT_TRUE(queue_->awaited());
+  const std::vector<uint8_t> noise = Noise(kStreamBytes - 1);  // too few to tell a fast client
+  ASSERT_EQ(Fill(noise), noise.size());
+  EXPECT_TRUE(queue_->begun());
+  EXPECT_EQ(ready, 0);
+  queue_->End();
+  EXPECT_EQ(ready, 1);
+  EXPECT_FALSE(queue_->awaited());
+  EXPECT_EQ(ReadAll(*queue_), noise);
+  queue_->OnReady([&] { ++ready; });
+  EXPECT_EQ(ready, 2) << "at once";
+}
+
+TEST_F(BodyQueueTest, ABodyThatFailsOrCannotBeKeptIsReady) {
+  for (const size_t disk_blocks : {0, 2}) {
+    Open(/*memory_blocks_per_body=*/2, /*memory_blocks=*/2, disk_blocks);
+    bool ready = false;
+    queue_->OnReady([&] { ready = true; });
+    const std::vector<uint8_t> noise = Noise(10 * kBodyBlockBytes);
+    EXPECT_LT(Fill(noise), noise.size());
+    EXPECT_TRUE(ready) << disk_blocks;
+  }
+  bool ready = false;
+  queue_ = NewQueue();
+  queue_->OnReady([&] { ready = true; });
+  queue_->Fail(absl::AbortedError("the client has stalled"));
+  EXPECT_TRUE(ready);
+}
+
 TEST_F(BodyQueueTest, MemoryThenDiskThenMemoryKeepTheOrder) {
   Open(/*memory_blocks_per_body=*/3, /*memory_blocks=*/10, /*disk_blocks=*/100);
   const std::vector<uint8_t> noise = Noise(20 * kBodyBlockBytes + 777);

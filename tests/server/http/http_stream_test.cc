@@ -431,7 +431,8 @@ TEST_F(HttpStreamTest, ForHttp10EveryCutIsAReset) {
           over.WaitForNotification();
         }
       },
-      {.stall_timeout = absl::Milliseconds(300), .min_progress_bytes = 100'000});
+      {.stall_timeout = absl::Milliseconds(300), .min_progress_bytes = 100'000},
+      /*spool_bytes=*/0);
   const auto ask = [this](const std::string& query) {
     Client client(port());
     client.Send("GET /stream?" + query + " HTTP/1.0\r\n\r\n");
@@ -456,7 +457,7 @@ TEST_F(HttpStreamTest, OverUnixSocketsHttp10GetsStreamsOfToldLengthAlone) {
   const std::string path = folder_.path() / "http.sock";
   address_ = "unix:" + path;
   absl::Status unframed;
-  Serve([&](HttpExchange& exchange) {
+  const auto work = [&](HttpExchange& exchange) {
     const HttpRequest& request = exchange.request();
     const std::vector<uint8_t> bytes(5, 'x');
     HttpResponse response;
@@ -470,7 +471,8 @@ TEST_F(HttpStreamTest, OverUnixSocketsHttp10GetsStreamsOfToldLengthAlone) {
       EXPECT_TRUE(status.ok()) << status;
     }
     exchange.Finish({});
-  });
+  };
+  Serve(work, {}, /*spool_bytes=*/0);
   const auto ask = [&path](const std::string& request) {
     Client client(path);
     client.Send(request + "\r\nHost: a\r\nConnection: close\r\n\r\n");
@@ -605,19 +607,84 @@ TEST_F(HttpStreamTest, ASlowReaderStalls) {
   End();
 }
 
+TEST_F(HttpStreamTest, TheDiskHoldsTheAnswerOfAClientThatReadsLater) {
+  const std::string text = NoiseText((size_t{24} << 20) + 12'345);  // more than sockets hold
+  Serve([&](HttpExchange& exchange) {
+    ASSERT_TRUE(exchange.Begin({}, {}).ok());
+    for (size_t begin = 0; begin < text.size(); begin += 60'000) {
+      const std::string piece = text.substr(begin, 60'000);
+      ASSERT_TRUE(
+          exchange.Write({reinterpret_cast<const uint8_t*>(piece.data()), piece.size()}).ok());
+    }
+    ASSERT_TRUE(exchange.Settle().ok());
+    exchange.Finish({});
+  });
+  Client client(port());
+  client.Send("GET /stream HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  Await([&] { return ended_ == 1; });  // the handler, before the client reads
+  EXPECT_GT(server_->spool_bytes_in_use(), 0);
+  EXPECT_EQ(Unchunk(BodyOf(client.ReadAll())), text + "|\r\n");
+  Await([&] { return server_->spool_bytes_in_use() == 0; });
+}
+
+TEST_F(HttpStreamTest, AFullDiskHasTheHandlerWaitForItsClient) {
+  const std::string text = NoiseText(size_t{24} << 20);
+  Serve(
+      [&](HttpExchange& exchange) {
+        ASSERT_TRUE(exchange.Begin({}, {}).ok());
+        for (size_t begin = 0; begin < text.size(); begin += 1 << 18) {
+          const std::string piece = text.substr(begin, 1 << 18);
+          ASSERT_TRUE(
+              exchange.Write({reinterpret_cast<const uint8_t*>(piece.data()), piece.size()}).ok());
+        }
+        exchange.Finish({});
+      },
+      {}, /*spool_bytes=*/size_t{1} << 20);
+  Client client(port());
+  client.Send("GET /stream HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  Await([&] { return server_->spool_bytes_in_use() == 1 << 20; });
+  EXPECT_EQ(ended_, 0);
+  EXPECT_EQ(Unchunk(BodyOf(client.ReadAll())), text + "|\r\n");
+}
+
+TEST_F(HttpStreamTest, AHandlerIsToldWhenASlowBodyIsThere) {
+  std::atomic<bool> told = false;
+  Serve([&](HttpExchange& exchange) {
+    absl::Notification whole;
+    exchange.OnBody([&] { whole.Notify(); });
+    whole.WaitForNotification();
+    told = true;
+    std::vector<uint8_t> bytes(16);
+    const absl::StatusOr<size_t> count = exchange.Read(bytes);
+    exchange.Send(TextResponse(200, absl::StrCat(count.value_or(0), " bytes\n")));
+  });
+  Client client(port());
+  client.Send(
+      "POST /stream HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\nExpect: 100-continue\r\n"
+      "Connection: close\r\n\r\n");
+  EXPECT_THAT(client.ReadUntil("\r\n\r\n"), StartsWith("HTTP/1.1 100"));
+  client.Send("123456789");
+  absl::SleepFor(absl::Milliseconds(50));
+  EXPECT_FALSE(told);
+  client.Send("0");
+  EXPECT_THAT(client.ReadAll(), HasSubstr("10 bytes"));
+}
+
 TEST_F(HttpStreamTest, SettleWaitsUntilTheSystemHasTakenAll) {
   constexpr size_t kBytes = size_t{32} << 20;  // more than sockets hold
   const std::vector<uint8_t> bytes(kBytes, 'x');
   std::vector<absl::Status> settled;
   std::atomic<int> written = 0;
-  Serve([&](HttpExchange& exchange) {
-    ASSERT_TRUE(exchange.Begin({}, {}).ok());
-    ASSERT_TRUE(exchange.Settle().ok()) << "nothing was written yet";
-    ASSERT_TRUE(exchange.Write(bytes).ok());
-    ++written;
-    settled.push_back(exchange.Settle());
-    exchange.Finish({});
-  });
+  Serve(
+      [&](HttpExchange& exchange) {
+        ASSERT_TRUE(exchange.Begin({}, {}).ok());
+        ASSERT_TRUE(exchange.Settle().ok()) << "nothing was written yet";
+        ASSERT_TRUE(exchange.Write(bytes).ok());
+        ++written;
+        settled.push_back(exchange.Settle());
+        exchange.Finish({});
+      },
+      {}, /*spool_bytes=*/0);
   const std::string request = "GET /stream HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
   {
     Client reader(port());

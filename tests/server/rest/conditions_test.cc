@@ -79,7 +79,9 @@ TEST(UploadTest, ReadsTheDigestThatTheClientTells) {
     AdmissionController admission({}, 1 << 20, Clock::Real());
     RequestRecord record;
     const Payer payer;
-    return Upload(exchange, admission, payer, record, nullptr).digest();
+    AdmissionController::CallSlot slot;
+    UpscaleParameters parameters;
+    return Upload(exchange, admission, slot, payer, record, parameters).digest();
   };
   const auto digest =
       digest_of("md5=:AA==:, sha-256=:n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg=:");

@@ -24,9 +24,24 @@ class FakeClient {
  public:
   // Bytes of the body that are there; `whole`: no more will come.
   void Send(const std::string& bytes, bool whole = true) ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
-    input_ += bytes;
-    input_whole_ = whole;
+    std::function<void()> on_body;
+    {
+      absl::MutexLock lock(&mutex_);
+      input_ += bytes;
+      input_whole_ = whole;
+      if (whole) std::swap(on_body, on_body_);
+    }
+    if (on_body != nullptr) on_body();
+  }
+  // Sends the first bytes of a body that comes fast, and so is read while it comes.
+  void Stream(const std::string& bytes) ABSL_LOCKS_EXCLUDED(mutex_) {
+    Send(bytes, /*whole=*/false);
+    std::function<void()> on_body;
+    {
+      absl::MutexLock lock(&mutex_);
+      std::swap(on_body, on_body_);
+    }
+    if (on_body != nullptr) on_body();
   }
   // Closes the connection.
   void Leave() ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -79,6 +94,7 @@ class FakeClient {
   bool input_whole_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status cancelled_ ABSL_GUARDED_BY(mutex_);
   std::function<void()> on_gone_ ABSL_GUARDED_BY(mutex_);
+  std::function<void()> on_body_ ABSL_GUARDED_BY(mutex_);
   size_t max_output_ ABSL_GUARDED_BY(mutex_) = size_t{1} << 40;
   HttpResponse response_ ABSL_GUARDED_BY(mutex_);  // with the body so far
   std::vector<std::string> trailer_names_ ABSL_GUARDED_BY(mutex_);
@@ -112,6 +128,21 @@ class FakeExchange final : public HttpExchange {
     std::copy_n(c.input_.begin(), count, dst.begin());
     c.input_.erase(0, count);
     return count;
+  }
+
+  void OnBody(std::function<void()> ready) override {
+    {
+      absl::MutexLock lock(&client_->mutex_);
+      if (!client_->input_whole_ && client_->cancelled_.ok()) {
+        client_->on_body_ = std::move(ready);
+        return;
+      }
+    }
+    ready();
+  }
+  bool BodyBegun() const override {
+    absl::MutexLock lock(&client_->mutex_);
+    return !client_->input_.empty() || client_->input_whole_;
   }
 
   std::unique_ptr<BodySpool> MakeSpool() override {
@@ -159,8 +190,13 @@ class FakeExchange final : public HttpExchange {
     c.finished_ = true;
   }
   void Cancel(absl::Status reason) override {
-    absl::MutexLock lock(&client_->mutex_);
-    if (client_->cancelled_.ok()) client_->cancelled_ = std::move(reason);
+    std::function<void()> on_body;
+    {
+      absl::MutexLock lock(&client_->mutex_);
+      if (client_->cancelled_.ok()) client_->cancelled_ = std::move(reason);
+      std::swap(on_body, client_->on_body_);
+    }
+    if (on_body != nullptr) on_body();
   }
   void OnGone(std::function<void()> callback) override {
     absl::MutexLock lock(&client_->mutex_);

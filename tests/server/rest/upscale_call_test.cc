@@ -300,7 +300,7 @@ TEST_F(UpscaleCallTest, GivesTheSourceWhereThatIsAskedFor) {
 TEST_F(UpscaleCallTest, StopsWhenTheClientGoes) {
   const std::string image = PngOf(300, 300);
   const auto client = env_.Call("POST", {.path = "/v1/upscale", .content_length = image.size()});
-  client->Send(image.substr(0, image.size() / 2), /*whole=*/false);
+  client->Stream(image.substr(0, image.size() / 2));
   test::Await([&] { return env_.admission().state().queue_cost != 0; });
   client->Leave();
   client->AwaitEnd();
@@ -350,15 +350,19 @@ TEST_F(UpscaleCallTest, RefusesWhileDraining) {
 
 TEST(UpscaleCallLimitsTest, HeedsThoseOfAddressAndFile) {
   RestEnvironment env({.max_source_bytes = 1000, .max_concurrent_requests = 2});
-  const auto waiting = env.Call("POST", {.path = "/v1/upscale", .content_length = 100});
-  const auto other = env.Call("POST", {.path = "/v1/upscale", .content_length = 100});
-  const auto refused = env.Post("", "x");
-  EXPECT_EQ(refused->status(), 429);
-  EXPECT_EQ(refused->Field("Retry-After"), "1");
-  for (const auto& client : {waiting, other}) {
-    client->Leave();
-    client->AwaitEnd();
+  const auto slow = env.Call("POST", {.path = "/v1/upscale", .content_length = 100});
+  slow->Send("x", /*whole=*/false);
+  EXPECT_EQ(env.admission().state().requests, 0) << "an upload that still comes takes no slot";
+  {
+    const Payer other{.address = "10.0.0.2"};
+    const auto first = env.admission().AdmitCall(0, other), second = env.admission().AdmitCall();
+    const auto refused = env.Call("POST", {.path = "/v1/upscale", .content_length = 100});
+    refused->AwaitEnd();
+    EXPECT_EQ(refused->status(), 429) << "before its body comes";
+    EXPECT_EQ(refused->Field("Retry-After"), "1");
   }
+  slow->Leave();
+  slow->AwaitEnd();
   const auto told = env.Call("POST", {.path = "/v1/upscale", .content_length = 1001});
   told->AwaitEnd();
   EXPECT_EQ(told->status(), 413) << "before a byte is read";
