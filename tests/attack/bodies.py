@@ -1,5 +1,6 @@
 """Attacks by requests over HTTP/1.1: headers, bodies, chunks, forms, and answers that nobody reads."""
 import socket
+import struct
 import time
 
 import messages
@@ -84,6 +85,80 @@ def unread_answers(target):
         if target.left_s() < 0:
             break
     time.sleep(max(0, target.left_s()))
+
+
+def _served(target, calls=20, source="127.0.0.9", patience_s=20):
+    """Complains unless that many calls of a third address in a row are answered, as soon as the attack stands."""
+    image, row, last = messages.png(32, 32), 0, ""
+    end = time.monotonic() + patience_s
+    while row < calls and time.monotonic() < end:
+        with _connect(target, source) as connection:
+            connection.settimeout(10)
+            try:
+                connection.sendall(_post(_length(len(image)) + b"Connection: close\r\n") + image)
+                status = connection.recv(4096).split(b" ")[1]
+            except (OSError, IndexError) as broken:
+                status = str(broken).encode()
+        row = row + 1 if status == b"200" else 0
+        last = last if status == b"200" else status.decode()
+        target.count(f"answered {status.decode()}")
+        time.sleep(0.02)
+    if row < calls:
+        target.complain(f"a third address was not served: {last}")
+
+
+def slow_uploads(target):
+    """400 uploads of a megabyte from two addresses, 300 bytes a second each: an upload has no slot before it is
+    there."""
+    uploads = []
+    for i in range(400):
+        try:
+            uploads.append(_connect(target, source=f"127.0.0.{3 + i % 2}"))
+            uploads[-1].sendall(_post(_length(1 << 20)) + messages.png(16, 16)[:300])
+        except OSError:
+            target.count("refused")
+    _served(target)
+    for _ in target.paced(1):
+        for connection in uploads:
+            try:
+                connection.send(b"x" * 300)
+            except OSError:
+                target.count("ended")
+
+
+def slow_readers(target):
+    """12 readers of results of 4 MB from two addresses, 3 KB a second each: a result that nobody takes has no slot."""
+    image = messages.png(600, 600)
+    readers, tries = [], 0
+    while len(readers) < 12 and tries < 100:
+        mine = messages.distinct(image)
+        reader = _connect(target, source=f"127.0.0.{3 + tries % 2}", receive_bytes=4096)
+        reader.settimeout(30)
+        reader.sendall(_post(_length(len(mine))) + mine)
+        if reader.recv(12)[9:] == b"200":  # it had a slot and is being computed
+            readers.append(reader)
+        tries += 1
+    _served(target)
+    for _ in target.paced(1):
+        for reader in readers:
+            target.count("read", len(reader.recv(3000)))
+
+
+def large_promises(target):
+    """From two addresses, the headers of 12 WebP files that say to have 250 MB and of 30 interlaced PNGs of 100
+    megapixels, whose pixels never come: nothing is reserved for an image that is not there."""
+    vp8 = b"\x10\0\0\x9d\x01\x2a" + struct.pack("<HH", 4000, 4000)
+    webp = b"RIFF" + struct.pack("<I", 250_000_000) + b"WEBPVP8 " + struct.pack("<I", 249_999_988) + vp8 + bytes(30)
+    png = messages.png(10_000, 10_000, b"", interlaced=True)[:45]
+    for i, image in enumerate([webp] * 12 + [png] * 30):
+        connection = _connect(target, source=f"127.0.0.{3 + i % 2}")
+        connection.sendall(_post(_length(250_000_008)) + image)
+    time.sleep(0.5)
+    reserved = target.server.metrics()["upscaled_memory_reserved_bytes"]
+    target.count("MiB reserved", int(reserved) >> 20)
+    if reserved > 64 << 20:
+        target.complain(f"{int(reserved) >> 20} MiB are reserved for {len(webp) * 12 + len(png) * 30} bytes")
+    _served(target)
 
 
 def huge_headers(target):

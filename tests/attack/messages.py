@@ -32,12 +32,12 @@ def _chunk(kind, data):
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
-def png(width_px, height_px, rows=None):
+def png(width_px, height_px, rows=None, interlaced=False):
     """8-bit RGB of random pixels, or of `rows` as they are, filter bytes and all, compressed."""
     if rows is None:
         row_bytes = 3 * width_px
         rows = zlib.compress(b"".join(b"\0" + random.randbytes(row_bytes) for _ in range(height_px)))
-    header = struct.pack(">IIBBBBB", width_px, height_px, 8, 2, 0, 0, 0)
+    header = struct.pack(">IIBBBBB", width_px, height_px, 8, 2, 0, 0, interlaced)
     return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + _chunk(b"IDAT", rows) + _chunk(b"IEND", b"")
 
 

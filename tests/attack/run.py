@@ -24,6 +24,8 @@ IMPATIENT = {"flags": ["--memory-budget=512MiB", "--stall-timeout=2s"]}
 SMALL = {"flags": ["--memory-budget=256MiB"]}  # where what is reserved is also used
 ROOMY = {"flags": ["--memory-budget=4GiB"]}  # so that slots run out first
 
+FEW_SLOTS = {"flags": ["--memory-budget=4GiB", "--max-concurrent-requests=8"]}
+
 ATTACKS = [
     Attack(tiles.quadratic_cancel),
     Attack(tiles.unread_tiles, seconds=4),
@@ -62,6 +64,9 @@ ATTACKS = [
     Attack(streams.unread_results, streams.connections_ended, seconds=8, server=IMPATIENT),
     Attack(streams.hanging_drain),
     Attack(bodies.slow_bodies, victim=HttpImageCall, server=ROOMY),
+    Attack(bodies.slow_uploads, victim=HttpImageCall, server=FEW_SLOTS),
+    Attack(bodies.slow_readers, victim=HttpImageCall, server=FEW_SLOTS),
+    Attack(bodies.large_promises, victim=HttpImageCall, server=ROOMY),
     Attack(bodies.unread_answers, victim=HttpImageCall, server=SMALL),
     Attack(bodies.huge_headers, victim=HttpImageCall),
     Attack(bodies.many_connections, victim=HttpImageCall),
