@@ -145,7 +145,7 @@ class AdmissionController {
   // First step, at the start of a call of `payer` whose messages take up to
   // `memory_bytes`. UNAVAILABLE (kDraining) while draining; RESOURCE_EXHAUSTED (kOverloaded, with a
   // retry delay) when all slots, or those of the address or of the tenant, are taken, or while the
-  // tenant has sent too many bytes; else as Reserve. `give_way`, where the call can be ended, is
+  // tenant has sent too many bytes; else as Reserve. `give_way`, for a call that can be ended, is
   // called at most once, by another call's AdmitCall and with no lock held; perhaps a little after
   // the slot's end.
   absl::StatusOr<CallSlot> AdmitCall(int64_t memory_bytes = 0, Payer payer = {},

@@ -18,7 +18,7 @@ inline constexpr int64_t kQueuePixelCost = 143'000;
 inline constexpr absl::Duration kUnknownRetryDelay = absl::Seconds(1);
 inline constexpr absl::Duration kMinRetryDelay = absl::Milliseconds(200);
 
-// A call whose client moves fewer bytes in so much waiting for it may lose its slot to another
+// A call that has waited this long for a client that moved fewer bytes may lose its slot to another
 // call.
 inline constexpr absl::Duration kSlotPatience = absl::Seconds(5);
 inline constexpr int64_t kSlotBytes = int64_t{64} << 10;

@@ -44,7 +44,7 @@ class RestCall : public std::enable_shared_from_this<RestCall> {
 
   // Refuses a request whose body need not be waited for; on the server's thread.
   virtual absl::Status CheckHeader() { return absl::OkStatus(); }
-  // After CheckHeader: whether its work begins with its body; else it begins at once.
+  // After CheckHeader: whether its work begins with its body. Otherwise it begins at once.
   virtual bool AwaitsBody() const { return true; }
   // On the worker; ends with Conclude and an answer.
   virtual void Run() = 0;
