@@ -12,9 +12,11 @@ namespace {
 bool Takes(const KernelSet& kernels, const KernelInfo& kernel, const FusedLayers& layers) {
   const bool shuffles = layers.shuffle == nullptr || (kernel.fuses & kFuseShuffle) != 0;
   const bool reads_image = (kernel.fuses & kFuseImage) != 0;
-  // Halves are too coarse for the squares' means, from which those of the values' are taken.
+  // Halves are too coarse for the squares' means, from which those of the values' are taken, and
+  // for scores, which the softmax magnifies.
   const bool too_coarse =
-      kernels.precision() == Precision::kFast && layers.main->op == Op::kGroupNorm;
+      kernels.precision() == Precision::kFast &&
+      (layers.main->op == Op::kGroupNorm || layers.main->op == Op::kWindowAttention);
   return !too_coarse && shuffles && reads_image == layers.reads_image &&
          kernels.Supports(kernel, layers);
 }

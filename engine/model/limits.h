@@ -26,10 +26,11 @@ inline constexpr int kMaxActivationsPerPixel = 500'000;  // floats per source pi
 inline constexpr int kMaxChannels = 8192;
 inline constexpr size_t kMaxConcatInputs = 64;
 inline constexpr int kMaxKernelPx = 31;
-inline constexpr int kMaxFactor = 16;   // strides and resize factors
-inline constexpr int kMaxScale = 16;    // the network's, and that of any layer inside it
-inline constexpr int kMaxPadPx = 1024;  // replicated border, crops
-inline constexpr int kMinCellPx = 128;  // a card's cell_px
+inline constexpr int kMaxWindowPx = 32;  // of attention
+inline constexpr int kMaxFactor = 16;    // strides and resize factors
+inline constexpr int kMaxScale = 16;     // the network's, and that of any layer inside it
+inline constexpr int kMaxPadPx = 1024;   // replicated border, crops
+inline constexpr int kMinCellPx = 128;   // a card's cell_px
 inline constexpr int kMaxCellPx = 1024;
 inline constexpr int kMaxPeriodPx = 64;  // product of align_px and the strides
 

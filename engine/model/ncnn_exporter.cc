@@ -164,6 +164,7 @@ class NcnnWriter {
       case Op::kSlice:
       case Op::kPixelNorm:
       case Op::kGroupNorm:
+      case Op::kWindowAttention:
         return;  // refused before
     }
   }
@@ -218,10 +219,9 @@ class NcnnWriter {
 absl::StatusOr<NcnnFilePair> ExportNcnn(const Network& network) {
   for (const Layer& layer : network.layers) {
     const bool aligns = layer.op == Op::kPad && layer.factor > 1;
-    if (layer.op != Op::kSlice && layer.op != Op::kPixelNorm && layer.op != Op::kGroupNorm &&
-        !aligns) {
-      continue;
-    }
+    const bool refused = layer.op == Op::kSlice || layer.op == Op::kPixelNorm ||
+                         layer.op == Op::kGroupNorm || layer.op == Op::kWindowAttention;
+    if (!refused && !aligns) continue;
     return absl::UnimplementedError(
         absl::StrCat("layer ", Quote(layer.name), " is a ", ToAbsl(OpName(layer.op)),
                      aligns ? " to multiples" : "", ", which is not exported to ncnn"));

@@ -36,6 +36,13 @@ enum class Op : uint8_t {
   // and a mean square of 1; then as kAffine. The second input has the means over the image, of each
   // channel's values and then of their squares: [2 * channels] of 1x1.
   kGroupNorm,
+  // Attention in windows (Liu et al., "Swin Transformer", 2021). The input's channels are queries,
+  // keys and values, a third each; Layer::groups heads share each third, in order. Windows of
+  // window_px x window_px lie on a lattice of the layer that begins at -shift_px on both axes. A
+  // pixel p gets the sum over its window's pixels t of softmax_t(query_p . key_t + bias) * value_t;
+  // t outside the layer does not count. weights [head][p][t] is the bias, in the window's row
+  // order. Networks that roll the image and mask its seam are the same. Loaders scale the queries.
+  kWindowAttention,
   kGlobalAveragePool,
   kFullyConnected,  // on [channels] of 1x1; weights [out][in]
   kActivation,      // Layer::activation alone, where it could not be fused
@@ -70,7 +77,8 @@ struct Layer {
 
   int kernel_px = 1;
   int stride_px = 1;
-  int groups = 1;  // kGroupedConv, kGroupNorm
+  int groups = 1;                   // kGroupedConv, kGroupNorm; heads of kWindowAttention
+  int window_px = 1, shift_px = 0;  // kWindowAttention
   // kConv, kGroupedConv: zero border added on every side. kConvTranspose: cut off every side of the
   // result. kPad: added on every side.
   int padding_px = 0;

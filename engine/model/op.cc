@@ -103,6 +103,21 @@ absl::Status CheckPad(const Layer& layer) {
   return absl::InvalidArgumentError(absl::StrCat("is filled with ", layer.pad_value));
 }
 
+absl::Status CheckWindows(const Layer& layer) {
+  RETURN_IF_ERROR(CheckRange("groups", layer.groups, 1, kMaxChannels));
+  RETURN_IF_ERROR(CheckRange("window_px", layer.window_px, 1, kMaxWindowPx));
+  return CheckRange("shift_px", layer.shift_px, 0, layer.window_px - 1);
+}
+
+absl::Status CheckAttendedChannels(const Layer& layer) {
+  if (layer.in_channels % (3 * layer.groups) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("cannot share ", layer.in_channels,
+                                                 " channels among the queries, keys and values of ",
+                                                 layer.groups, " heads"));
+}
+
+int64_t WindowArea(const Layer& layer) { return int64_t{layer.window_px} * layer.window_px; }
+
 int64_t ConvSide(const Layer& layer, int side) {
   return FloorDiv(side + 2 * layer.padding_px - layer.kernel_px, layer.stride_px) + 1;
 }
@@ -137,6 +152,14 @@ PixelRange PaddedRange(const Layer& layer, PixelRange out, int in_side) {
     in = {std::min(in.first, 2 * last - in.last), std::max(in.last, -in.first)};
   }
   return {std::clamp(in.first, 0, last), std::clamp(in.last, 0, last)};
+}
+
+// Whole windows.
+PixelRange WindowRange(const Layer& layer, PixelRange out, int) {
+  const auto begin = [&layer](int at) {
+    return FloorDiv(at + layer.shift_px, layer.window_px) * layer.window_px - layer.shift_px;
+  };
+  return {begin(out.first), begin(out.last) + layer.window_px - 1};
 }
 
 int64_t OnePixel(const Layer&, int) { return 1; }
@@ -252,6 +275,18 @@ constexpr Operation kGroupNorm{.name = "group norm",
                                .check_channels = CheckGroupedChannels,
                                .weights = OnePerOutput,
                                .biases = OnePerOutput};
+constexpr Operation kWindowAttention{
+    .name = "window attention",
+    .check = CheckWindows,
+    .check_channels = CheckAttendedChannels,
+    .channels = [](const Layer& layer, int) { return layer.in_channels / 3; },
+    .weights =
+        [](const Layer& layer) { return layer.groups * WindowArea(layer) * WindowArea(layer); },
+    .input_range = WindowRange,
+    .multiply_adds =  // each channel of a pixel meets the window's keys, and then its values
+    [](const Layer& layer, double pixels) {
+      return 2.0 * layer.out_channels * static_cast<double>(WindowArea(layer)) * pixels;
+    }};
 constexpr Operation kGlobalAveragePool{.name = "global average pool",
                                        .output_side = OnePixel,
                                        .density = [](const Layer&) { return 0.0; }};
@@ -303,6 +338,8 @@ const Operation& OperationOf(Op op) {
       return kPad;
     case Op::kAffine:
       return kAffine;
+    case Op::kWindowAttention:
+      return kWindowAttention;
     case Op::kGlobalAveragePool:
       return kGlobalAveragePool;
     case Op::kFullyConnected:

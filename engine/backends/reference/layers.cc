@@ -5,6 +5,7 @@
 #include <numbers>
 #include <vector>
 
+#include "engine/backends/reference/attention.h"
 #include "engine/backends/reference/convolution.h"
 #include "engine/base/int_math.h"
 #include "engine/graph/tile_geometry.h"
@@ -239,6 +240,9 @@ void ComputeLayer(const Layer& layer, Inputs inputs, Tensor& dst) {
       break;
     case Op::kGroupNorm:
       NormaliseGroups(layer, inputs, dst);
+      break;
+    case Op::kWindowAttention:
+      AttendWindows(layer, *inputs[0], dst);
       break;
     case Op::kCrop:
       Crop(layer, inputs, dst);

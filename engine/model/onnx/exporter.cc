@@ -271,8 +271,9 @@ class Writer {
   // The layer without its activation.
   std::string Compute(const Layer& layer, const std::string& name) {
     switch (layer.op) {
-      case Op::kInput:      // the first one is the image
-      case Op::kGroupNorm:  // refused before
+      case Op::kInput:            // the first one is the image
+      case Op::kGroupNorm:        // refused before
+      case Op::kWindowAttention:  // refused before
         return name;
       case Op::kConv:
       case Op::kGroupedConv:
@@ -354,7 +355,8 @@ class Writer {
 absl::StatusOr<std::string> ExportOnnx(const Network& network) {
   for (const Layer& layer : network.layers) {
     const bool aligns = layer.op == Op::kPad && layer.factor > 1;
-    if (layer.op != Op::kGroupNorm && !aligns) continue;
+    const bool refused = layer.op == Op::kGroupNorm || layer.op == Op::kWindowAttention;
+    if (!refused && !aligns) continue;
     return absl::UnimplementedError(
         absl::StrCat("layer ", Quote(layer.name), " is a ", ToAbsl(OpName(layer.op)),
                      aligns ? " to multiples" : "", ", which is not exported to ONNX"));

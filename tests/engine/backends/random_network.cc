@@ -90,6 +90,18 @@ class Builder {
     Fill(layer.bias, layer.out_channels, 0.1f);
     Append(std::move(layer));
   }
+  // Queries, keys and values of the last layer, and their attention.
+  void WindowAttention(int heads, int window_px, int shift_px) {
+    const int channels = network_.layers.back().out_channels;
+    Conv(3 * channels, 1, 1, 0, false);
+    Layer layer{.op = Op::kWindowAttention,
+                .out_channels = channels,
+                .groups = heads,
+                .window_px = window_px,
+                .shift_px = shift_px};
+    Fill(layer.weights, size_t{1} * heads * window_px * window_px * window_px * window_px, 1.0f);
+    Append(std::move(layer));
+  }
   // The last layer normalised over the image.
   void GroupNorm() {
     const int x = last(), channels = ChannelsOf(x);
@@ -298,6 +310,21 @@ void AppendDense(Builder& b, std::mt19937& random) {
   }
 }
 
+// A block of Swin, of LayerNorm or without: attention and two convolutions of 1x1, each with a
+// skip.
+void AppendAttention(Builder& b, std::mt19937& random, int window_px, int shift_px) {
+  const int skip = b.last(), channels = b.network().layers.back().out_channels;
+  if (Chance(random, 70)) b.PixelNorm();
+  b.WindowAttention(channels % 6 == 0 ? Pick(random, {1, 2, 6}) : 1, window_px, shift_px);
+  b.Conv(channels, 1, 1, 0, false);
+  b.Join(Op::kAdd, b.last(), skip);
+  const int attended = b.last();
+  if (Chance(random, 70)) b.PixelNorm();
+  b.Conv(2 * channels, 1, 1, 0, true);
+  b.Conv(channels, 1, 1, 0, false);
+  b.Join(Op::kAdd, b.last(), attended);
+}
+
 // A sum times a gate of one of its parts, either way around.
 void AppendGate(Builder& b, std::mt19937& random) {
   b.RandomConv(b.RandomWidth());
@@ -361,6 +388,20 @@ void AppendEnd(Builder& b, std::mt19937& random) {
   }
 }
 
+Network TryRandomAttentionNetwork(std::mt19937& random) {
+  Builder b(random);
+  b.RandomConv(Pick(random, {5, 12, 30, 48}), false);
+  const bool down = Chance(random, 30);
+  if (down) b.Conv(Pick(random, {6, 32}), 2, 2, 0, true);
+  const int window_px = RandomInt(random, 1, 8);
+  for (int blocks = RandomInt(random, 1, 2); blocks > 0; --blocks) {
+    AppendAttention(b, random, window_px, RandomInt(random, 0, window_px - 1));
+  }
+  if (down) b.ConvTranspose(16, 2, 2, 0, true);
+  AppendEnd(b, random);
+  return std::move(b.network());
+}
+
 Network TryRandomNetwork(std::mt19937& random) {
   Builder b(random);
   if (Chance(random, 20)) b.Resize(Op::kResizeNearest, 2);
@@ -395,6 +436,13 @@ Network TryRandomNetwork(std::mt19937& random) {
 Network RandomNetwork(std::mt19937& random) {
   for (;;) {  // some cut off a border that cannot be split evenly
     Network network = TryRandomNetwork(random);
+    if (InferBorder(network).ok() && network.MacsPerOutputPixel() < 200'000) return network;
+  }
+}
+
+Network RandomAttentionNetwork(std::mt19937& random) {
+  for (;;) {
+    Network network = TryRandomAttentionNetwork(random);
     if (InferBorder(network).ok() && network.MacsPerOutputPixel() < 200'000) return network;
   }
 }

@@ -15,6 +15,8 @@ namespace upscaled::test {
 // image added, and squeeze-and-excite, whose factors are made by any operation.
 // Passes Validate.
 Network RandomNetwork(std::mt19937& random);
+// One of Swin's blocks: windows of 1 to 8 pixels, shifted or not, at full or half size.
+Network RandomAttentionNetwork(std::mt19937& random);
 // One without group norms, which kFast does not have.
 Network RandomFastNetwork(std::mt19937& random);
 // One with global poolings, of fewer multiply-adds for each source pixel. Small ones are rare.

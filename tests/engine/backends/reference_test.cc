@@ -259,6 +259,66 @@ TEST(ReferenceLayersTest, GroupNormTakesTheMomentsOfItsChannels) {
               Pointwise(FloatEq(), {0.0f, 10.0f, -1 / 3.0f + 0.5f, 4 / 3.0f}));
 }
 
+// Rolls the image left and up by `shift` pixels and masks those that meet across the seam, as
+// Swin's code does.
+std::vector<double> RollAndMask(const Layer& layer, int shift, const Tensor& src) {
+  const int side = layer.window_px, channels = layer.out_channels;
+  const int width = src.region.width, height = src.region.height, depth = channels / layer.groups;
+  const auto part = [&](int at, int size) {  // of the rolled image
+    return at < size - side ? 0 : at < size - shift ? 1 : 2;
+  };
+  std::vector<double> result(src.values.size() / 3);
+  for (int head = 0; head < layer.groups; ++head) {
+    for (int y = 0; y < height; ++y) {
+      for (int x = 0; x < width; ++x) {
+        double sum = 0;
+        std::vector<double> values(depth);
+        const int query = y % side * side + x % side;
+        for (int key = 0; key < side * side; ++key) {
+          const int ty = y - y % side + key / side, tx = x - x % side + key % side;
+          const bool masked = shift > 0 && (part(y, height) != part(ty, height) ||
+                                            part(x, width) != part(tx, width));
+          const auto at = [&](int c, int px, int py) {
+            return double{src.at(c, (px + shift) % width, (py + shift) % height)};
+          };
+          double score = layer.weights[(head * side * side + query) * side * side + key];
+          for (int c = head * depth; c < (head + 1) * depth; ++c) {
+            score += at(c, x, y) * at(channels + c, tx, ty);
+          }
+          const double weight = std::exp(score - (masked ? 100 : 0));
+          sum += weight;
+          for (int c = 0; c < depth; ++c) {
+            values[c] += weight * at(2 * channels + head * depth + c, tx, ty);
+          }
+        }
+        for (int c = 0; c < depth; ++c) {
+          const int to_x = (x + shift) % width, to_y = (y + shift) % height;
+          result[((head * depth + c) * height + to_y) * width + to_x] = values[c] / sum;
+        }
+      }
+    }
+  }
+  return result;
+}
+
+TEST(ReferenceLayersTest, WindowsCutOffAtTheEdgeAreARolledAndMaskedImage) {
+  std::mt19937 random = test::FreshRandom();
+  std::normal_distribution<float> normal;
+  for (const int rolled_px : {0, 1, 2, 3}) {
+    Layer layer = MakeLayer(Op::kWindowAttention, 18, 6);
+    layer.groups = 2;
+    layer.window_px = 4;
+    layer.shift_px = (4 - rolled_px) % 4;
+    layer.weights.resize(2 * 16 * 16);
+    for (float& bias : layer.weights) bias = normal(random);
+    Tensor src({0, 0, 12, 8}, 18);
+    for (float& value : src.values) value = normal(random);
+    const std::vector<float> result = Compute(layer, {src}, src.region);
+    const std::vector<double> expected = RollAndMask(layer, rolled_px, src);
+    for (size_t i = 0; i < result.size(); ++i) ASSERT_NEAR(result[i], expected[i], 1e-5) << i;
+  }
+}
+
 TEST(ReferenceLayersTest, FullyConnected) {
   Layer layer = MakeLayer(Op::kFullyConnected, 2, 2);
   layer.weights = {1, 2, 10, 20};

@@ -55,6 +55,18 @@ Layer MakeScaling(Op op, int channels, std::mt19937& random) {
   return layer;
 }
 
+Layer MakeWindowAttention(int heads, int depth, int window_px, int shift_px, std::mt19937& random) {
+  const int channels = heads * depth;
+  Layer layer = MakePlain(Op::kWindowAttention, 3 * channels, channels, 1, 0, {0});
+  layer.groups = heads;
+  layer.window_px = window_px;
+  layer.shift_px = shift_px;
+  std::normal_distribution<float> normal;
+  layer.weights.resize(size_t{1} * heads * window_px * window_px * window_px * window_px);
+  for (float& bias : layer.weights) bias = normal(random);
+  return layer;
+}
+
 }  // namespace
 
 Layer MakeConv(Op op, int in, int out, int kernel, int stride, int padding, std::mt19937& random) {
@@ -169,6 +181,16 @@ std::vector<Layer> TestedLayers(std::mt19937& random) {
     layers.push_back(MakePlain(Op::kAdd, channels, channels, 1, 0, {0, 1}));
     layers.push_back(MakePlain(Op::kMul, channels, channels, 1, 0, {0, 1}));
     layers.push_back(MakePlain(Op::kConcat, channels, channels * 3, 1, 0, {0, 1, 2}));
+  }
+  for (const auto& [heads, depth, window_px, shift_px] : {std::array{6, 16, 6, 3},
+                                                          {2, 32, 8, 0},
+                                                          {3, 30, 8, 4},
+                                                          {1, 1, 1, 0},
+                                                          {1, 2, 3, 1},
+                                                          {2, 5, 7, 6},
+                                                          {4, 1, 5, 2},
+                                                          {1, 70, 2, 1}}) {
+    layers.push_back(MakeWindowAttention(heads, depth, window_px, shift_px, random));
   }
   for (const auto& [in, first, out] : {std::array{64, 0, 16},
                                        {64, 16, 48},

@@ -111,6 +111,14 @@ TEST(TilePlanTest, UpconvReadsTheStampsThatReachTheTile) {
   EXPECT_EQ(regions[0], (Rect{0, 0, 3, 3}));
 }
 
+TEST(TilePlanTest, AttentionReadsWholeWindowsOfItsLattice) {
+  const Layer layer{.op = Op::kWindowAttention, .window_px = 6, .shift_px = 2};
+  const Size size{20, 18};
+  EXPECT_EQ(InputRegion(layer, {4, 9, 1, 2}, size, 0), (Rect{4, 4, 6, 12}));
+  EXPECT_EQ(InputRegion(layer, {0, 3, 5, 1}, size, 0), (Rect{0, 0, 10, 4}));
+  EXPECT_EQ(InputRegion(layer, {19, 17, 1, 1}, size, 0), (Rect{16, 16, 4, 2}));
+}
+
 TEST(TilePlanTest, BlocksRoundOutwardFromTheOrigin) {
   const Network network = OneLayer(MakeConv(Op::kConv, 3, 1, 0), 1, 1);
   const int blocks[] = {1, 6};
@@ -173,8 +181,9 @@ void ExpectPartOf(const Tensor& part, const Tensor& whole) {
 
 TEST(TilePlanTest, RegionsSufficeForRandomNetworksTilesAndBlocks) {
   std::mt19937 random = FreshRandom();
-  for (int i = 0; i < 60; ++i) {
-    const Network network = test::RandomNetwork(random);
+  for (int i = 0; i < 80; ++i) {
+    const Network network =
+        i % 4 == 3 ? test::RandomAttentionNetwork(random) : test::RandomNetwork(random);
     SCOPED_TRACE(Describe(network));
     const Size image{RandomInt(random, 1, 24), RandomInt(random, 1, 24)};
     std::vector<Rect> whole;

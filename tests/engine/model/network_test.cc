@@ -119,6 +119,26 @@ const Defect kDefects[] = {
        n.layers[2].first_channel = -1;
      },
      "first_channel is -1, outside 0..8191"},
+    {"Window",
+     [](Network& n) {
+       n.layers[2].op = Op::kWindowAttention;
+       n.layers[2].window_px = 33;
+     },
+     "layer 2 'shuffle' (window attention): window_px is 33, outside 1..32"},
+    {"Shift",
+     [](Network& n) {
+       n.layers[2].op = Op::kWindowAttention;
+       n.layers[2].window_px = 4;
+       n.layers[2].shift_px = 4;
+     },
+     "shift_px is 4, outside 0..3"},
+    {"Heads",
+     [](Network& n) {
+       n.layers[2].op = Op::kWindowAttention;
+       n.layers[2].groups = 5;
+       n.layers[2].out_channels = 4;
+     },
+     "cannot share 12 channels among the queries, keys and values of 5 heads"},
     {"Epsilon",
      [](Network& n) {
        n.layers[2].op = Op::kPixelNorm;
