@@ -4,7 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cpu/kernel_candidate.h"
+#include "engine/backends/cpu/kernels/args.h"
 #include "engine/backends/cpu/kernels/depthwise.h"
+#include "engine/backends/cpu/kernels/window_attention.h"
 #include "engine/base/cpu_info.h"
 #include "engine/base/int_math.h"
 #include "engine/base/string_view.h"
@@ -55,6 +57,10 @@ size_t CpuKernelSet::PackedBytesBound(const Layer& layer) const {
   if (DepthwiseSupports(layer)) {
     return (layer.weights.size() + size_t{1} * kPlaneChannels * layer.kernel_px * layer.kernel_px) *
            sizeof(float);
+  }
+  if (WindowAttentionSupports(layer)) {
+    const int tokens = layer.window_px * layer.window_px;
+    return layer.weights.size() / tokens * RoundUp(tokens, kPlaneChannels) * sizeof(float);
   }
   constexpr int kMaxOutGroup = 48;
   const int phases = layer.op == Op::kConvTranspose ? layer.stride_px : 1;

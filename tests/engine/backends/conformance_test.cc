@@ -29,6 +29,7 @@ namespace {
 using test::CreateTestedBackend;
 using test::Describe;
 using test::FreshRandom;
+using test::RandomAttentionNetwork;
 using test::RandomImage;
 using test::RandomInt;
 using test::RandomNetwork;
@@ -138,8 +139,10 @@ class ConformanceTest : public ::testing::TestWithParam<std::string> {
 
   // A random network that the backend takes, compiled; fails the test if it takes too few.
   std::shared_ptr<const Executable> RandomExecutable() {
+    const int first = RandomInt(random_, 0, 3);
     for (int attempt = 0; attempt < 20; ++attempt) {
-      network_ = RandomNetwork(random_);
+      network_ =
+          attempt % 4 == first % 4 ? RandomAttentionNetwork(random_) : RandomNetwork(random_);
       auto executable = backend_->Compile(network_, Precision::kExact);
       if (executable.ok()) return *executable;
       EXPECT_EQ(executable.status().code(), absl::StatusCode::kUnimplemented)

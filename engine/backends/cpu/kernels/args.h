@@ -170,6 +170,25 @@ struct PixelNormArgs {
   bool centred;
 };
 
+// Some queries of one window of attention, all heads. A token is a pixel of the window: queries,
+// keys and values, zero outside the layer.
+struct WindowAttentionArgs {
+  const float* tokens;  // [window_px * window_px][token_stride]; 32 more values can be read of each
+  int token_stride;
+  int window_px;
+  int heads;
+  int depth;  // channels of a head
+  // The queries' columns and rows in the window.
+  int first_x, end_x, first_y, end_y;
+  const float* bias;    // [head][query][key_stride]; very negative behind the keys
+  const float* absent;  // [key_stride]: added to the scores, very negative outside the layer
+  int key_stride;       // a multiple of 16
+  float* keys;          // scratch: [depth][key_stride]
+  float* scores;        // scratch: [4][key_stride]
+  float* dst;           // [query][dst_stride], where 32 values behind the channels are overwritten
+  int dst_stride;
+};
+
 struct DepthwiseVariants {
   void (*plain)(const DepthwiseArgs& args);  // stride 1
   void (*strided)(const DepthwiseArgs& args);

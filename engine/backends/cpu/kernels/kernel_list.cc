@@ -11,6 +11,7 @@
 #include "engine/backends/cpu/kernels/pixel_norm.h"
 #include "engine/backends/cpu/kernels/shift_add.h"
 #include "engine/backends/cpu/kernels/transposed.h"
+#include "engine/backends/cpu/kernels/window_attention.h"
 #include "engine/backends/cpu/kernels/winograd.h"
 #include "engine/backends/cpu/kernels/winograd_int16.h"
 #ifdef UPSCALED_KN2ROW
@@ -68,6 +69,7 @@ constexpr KernelEntry kKernels[] = {
     {{"transposed", kFuseSum}, &TransposedSupports, &MakeTransposed},
     {{"depthwise"}, &DepthwiseSupports, &MakeDepthwise},
     {{"pixel_norm"}, &PixelNormSupports, &MakePixelNorm},
+    {{"window_attention"}, &WindowAttentionSupports, &MakeWindowAttention},
     {{"grouped", kFuseSum}, &GroupedSupports, &MakeGrouped},
 #ifdef UPSCALED_VNNI
     {{"multiply_half"},

@@ -90,6 +90,8 @@ class RowStreamBytesTest : public ::testing::TestWithParam<Precision> {
     }
   }
   Network RandomNetwork(std::mt19937& random) const {
+    const bool attends = GetParam() == Precision::kExact && RandomInt(random, 0, 3) == 0;
+    if (attends) return test::RandomAttentionNetwork(random);
     return GetParam() == Precision::kFast ? test::RandomFastNetwork(random)
                                           : test::RandomNetwork(random);
   }

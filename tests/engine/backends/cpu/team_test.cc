@@ -205,8 +205,10 @@ TEST_P(SharedTileTest, HasTheBytesOfOneThread) {
   std::mt19937 random = FreshRandom();
   HelperPool pool(std::vector<int>(3, kAnyCpu));
   HugeBuffer workspace = HugeBuffer::Poisoned();
-  for (int i = 0; i < 10; ++i) {
-    const Network network = fast ? test::RandomFastNetwork(random) : test::RandomNetwork(random);
+  for (int i = 0; i < 12; ++i) {
+    const Network network = fast         ? test::RandomFastNetwork(random)
+                            : i % 4 == 3 ? test::RandomAttentionNetwork(random)
+                                         : test::RandomNetwork(random);
     SCOPED_TRACE(Describe(network));
     const auto backend =
         CreateCpuBackend({.threads = 1, .always_stages = i % 2 == 0, .poisons_memory = true});
