@@ -1,6 +1,7 @@
 #include "engine/model/border.h"
 
 #include <cmath>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/int_math.h"
@@ -17,7 +18,11 @@ constexpr int kProbePx = 64 * kMaxPeriodPx;
 // Sets pad_px to what the layers cut off images whose sides are multiples of align_px.
 absl::Status InferPadding(Network& network) {
   network.pad_px = 0;
-  const int probe_px = RoundUp(kProbePx, network.align_px);
+  int period_px = network.align_px;  // of what is rounded up to multiples
+  for (const Layer& layer : network.layers) {
+    if (layer.op == Op::kPad) period_px = std::lcm(period_px, layer.factor);
+  }
+  const int probe_px = RoundUp(kProbePx, period_px);
   const int side = LayerSizes(network, {probe_px, probe_px}).back().width;
   const int lost = network.scale * probe_px - side;
   if (lost < 0 || lost % (2 * network.scale) != 0) {
