@@ -20,6 +20,7 @@
 #include "engine/model/architectures/span.h"
 #include "engine/model/architectures/srresnet.h"
 #include "engine/model/architectures/swift_srgan.h"
+#include "engine/model/architectures/swinir.h"
 #include "engine/model/quote.h"
 
 namespace upscaled {
@@ -46,6 +47,7 @@ constexpr Architecture kArchitectures[] = {
     {"edsr", RecogniseEdsr, EdsrScale, BuildEdsr},
     {"rcan", RecogniseRcan, EdsrScale, BuildRcan},
     {"swift-srgan", RecogniseSwiftSrgan, SwiftSrganScale, BuildSwiftSrgan},
+    {"swinir", RecogniseSwinIr, SwinIrScale, BuildSwinIr},
     {"vgg_7", RecogniseVgg7, Vgg7Scale, BuildVgg7},
     {"upconv_7", RecogniseUpconv7, Upconv7Scale, BuildUpconv7},
 };
@@ -79,7 +81,6 @@ constexpr Missing kMissing[] = {
     {"CRAFT", "layers.0.residual_group.hf_blocks.0.attn.temperature", kAttention},
     {"SRFormer", "layers.0.residual_group.blocks.0.attn.kv.weight", kAttention},
     {"Swin2SR", "layers.0.residual_group.blocks.0.attn.logit_scale", kAttention},
-    {"SwinIR", "layers.0.residual_group.blocks.0.norm1.weight", kAttention},
     {"DAT", "layers.0.blocks.0.attn.dwconv.0.weight", kAttention},
     {"RGT", "layers.0.blocks.0.gamma", kAttention},
     {"DRCT", "layers.0.swin1.attn.qkv.weight", kAttention},

@@ -132,6 +132,34 @@ int NetworkBuilder::ConvTranspose(int input, Layer conv) {
   return AppendOwn(input, std::move(conv), Op::kConvTranspose);
 }
 
+Layer NetworkBuilder::ReadLinear(std::string_view name, int channels) {
+  Layer layer{.op = Op::kConv, .name = std::string(name)};
+  const std::string weight = Named(name, "weight");
+  const int64_t out = Shape(weight, 2)[0];
+  if (ok() && (out < 1 || out > kMaxChannels)) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("tensor ", Quote(weight), " gives ", out,
+                                                 " channels, outside 1..", kMaxChannels)));
+  }
+  if (!ok()) return layer;
+  layer.weights = Read(weight, {out, channels});
+  layer.bias = ReadBias(name, static_cast<int>(out));
+  return layer;
+}
+
+int NetworkBuilder::Linear(int input, std::string_view name, Activation activation) {
+  if (!ok()) return 0;
+  Layer layer = ReadLinear(name, Channels(input));
+  layer.activation = activation;
+  return Conv(input, std::move(layer));
+}
+
+int NetworkBuilder::WindowAttention(int input, Layer attention) {
+  if (!ok()) return 0;
+  attention.inputs = {input};
+  attention.out_channels = Channels(input) / 3;
+  return Append(std::move(attention));
+}
+
 int NetworkBuilder::FullyConnected(int input, std::string_view name, Activation activation) {
   const std::string weight = Named(name, "weight");
   const TensorInfo* info = file_.Find(weight);

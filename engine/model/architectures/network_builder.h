@@ -43,6 +43,13 @@ class NetworkBuilder {
   // Convolutions whose weights are no tensor of the file as they are. Set channels and inputs.
   int Conv(int input, Layer conv);
   int ConvTranspose(int input, Layer conv);
+  // On each pixel's channels: NAME.weight [out][in] and, if it is there, NAME.bias.
+  int Linear(int input, std::string_view name, Activation activation = Activation::kNone);
+  // The same, for `channels` channels, as a convolution to be changed before Conv. Without weights
+  // after an error.
+  Layer ReadLinear(std::string_view name, int channels);
+  // With its parameters and weights; queries, keys and values are `input`'s channels.
+  int WindowAttention(int input, Layer attention);
   // On one value per channel; NAME.weight [out][in] or [out][in][1][1].
   int FullyConnected(int input, std::string_view name, Activation activation);
   // NAME.weight, one slope or one for each channel. Nothing else may read `input`.

@@ -445,6 +445,136 @@ class Edsr(nn.Module):
         return self.add_mean(self.tail(x + self.body(x))) / 255
 
 
+class WindowAttention(nn.Module):
+    """The windows of a batch, as Swin's code has it."""
+
+    def __init__(self, width, window, heads):
+        super().__init__()
+        self.heads, self.window = heads, window
+        self.relative_position_bias_table = nn.Parameter(torch.randn((2 * window - 1) ** 2, heads))
+        at = torch.stack(torch.meshgrid(torch.arange(window), torch.arange(window), indexing="ij")).flatten(1)
+        distance = (at[:, :, None] - at[:, None, :]).permute(1, 2, 0) + window - 1
+        self.register_buffer("relative_position_index", distance[:, :, 0] * (2 * window - 1) + distance[:, :, 1])
+        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x, mask):
+        windows, tokens, width = x.shape
+        q, k, v = self.qkv(x).reshape(windows, tokens, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        scores = q * (width // self.heads) ** -0.5 @ k.transpose(-2, -1)
+        bias = self.relative_position_bias_table[self.relative_position_index.view(-1)]
+        scores = scores + bias.view(tokens, tokens, -1).permute(2, 0, 1)
+        if mask is not None:
+            scores = (scores.view(-1, len(mask), self.heads, tokens, tokens) + mask[:, None]).view(scores.shape)
+        x = scores.softmax(-1) @ v
+        return self.proj(x.transpose(1, 2).reshape(windows, tokens, width))
+
+
+def windows_of(x, window):
+    """[N][H][W][C] as [N * windows][window^2][C]."""
+    n, height, width, channels = x.shape
+    x = x.view(n, height // window, window, width // window, window, channels)
+    return x.permute(0, 1, 3, 2, 4, 5).reshape(-1, window * window, channels)
+
+
+def image_of(windows, window, height, width):
+    x = windows.view(-1, height // window, width // window, window, window, windows.shape[-1])
+    return x.permute(0, 1, 3, 2, 4, 5).reshape(-1, height, width, windows.shape[-1])
+
+
+def seam_mask(height, width, window, shift):
+    parts = torch.zeros(1, height, width, 1)
+    slices = (slice(0, -window), slice(-window, -shift), slice(-shift, None))
+    for i, rows in enumerate(slices):
+        for j, columns in enumerate(slices):
+            parts[:, rows, columns] = 3 * i + j
+    parts = windows_of(parts, window).squeeze(-1)
+    return (parts[:, None, :] != parts[:, :, None]) * -100.0
+
+
+class SwinBlock(nn.Module):
+    """Over [N][H][W][C], with a cyclic shift and a mask."""
+
+    def __init__(self, width, window, shift, heads, ratio):
+        super().__init__()
+        self.window, self.shift = window, shift
+        self.norm1, self.attn = nn.LayerNorm(width), WindowAttention(width, window, heads)
+        self.norm2 = nn.LayerNorm(width)
+        self.mlp = nn.ModuleDict({"fc1": nn.Linear(width, ratio * width), "fc2": nn.Linear(ratio * width, width)})
+        if shift:
+            self.register_buffer("attn_mask", seam_mask(window * 4, window * 4, window, shift))
+
+    def forward(self, x):
+        height, width = x.shape[1:3]
+        y = torch.roll(self.norm1(x), (-self.shift, -self.shift), (1, 2))
+        mask = seam_mask(height, width, self.window, self.shift) if self.shift else None
+        y = image_of(self.attn(windows_of(y, self.window), mask), self.window, height, width)
+        x = x + torch.roll(y, (self.shift, self.shift), (1, 2))
+        return x + self.mlp["fc2"](F.gelu(self.mlp["fc1"](self.norm2(x))))
+
+
+class SwinIr(nn.Module):
+    """SwinIR; `ending`: its upsampler, or "" for restoration."""
+
+    def __init__(self, scale, width, groups, blocks, heads, window=8, ending="pixelshuffle", convs=1, planes=3):
+        super().__init__()
+        def conv(inputs=width, outputs=width, kernel=3):
+            return nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2)
+        self.scale, self.window, self.ending = scale, window, ending
+        self.range = 255 if window == 7 else 1
+        self.mean = torch.tensor([0.4488, 0.4371, 0.4040] if planes == 3 else [0.0] * planes).view(1, -1, 1, 1)
+        self.conv_first, self.conv_after_body = conv(planes), conv()
+        self.patch_embed = nn.ModuleDict({"norm": nn.LayerNorm(width)})
+        self.norm, self.layers = nn.LayerNorm(width), nn.ModuleList()
+        for _ in range(groups):
+            body = nn.ModuleList([SwinBlock(width, window, i % 2 * (window // 2), heads, 2) for i in range(blocks)])
+            leaky, narrow = nn.LeakyReLU(0.2, inplace=True), width // 4
+            last = nn.Sequential(conv(width, narrow), leaky, conv(narrow, narrow, 1), leaky, conv(narrow, width))
+            self.layers.append(nn.ModuleDict({"residual_group": nn.ModuleDict({"blocks": body}),
+                                              "conv": conv() if convs == 1 else last}))
+        if ending in ("pixelshuffle", "nearest+conv"):
+            self.conv_before_upsample = nn.Sequential(conv(width, 64), nn.LeakyReLU(inplace=True))
+            self.conv_last = conv(64, planes)
+        if ending == "pixelshuffle":
+            self.upsample = upsampler(scale, 64)
+        elif ending == "pixelshuffledirect":
+            self.upsample = nn.Sequential(conv(width, planes * scale**2), nn.PixelShuffle(scale))
+        elif ending == "nearest+conv":
+            self.conv_up1, self.conv_hr = conv(64, 64), conv(64, 64)
+            if scale == 4:
+                self.conv_up2 = conv(64, 64)
+        else:
+            self.conv_last = conv(width, planes)
+
+    def features(self, x):
+        x = self.patch_embed["norm"](x.permute(0, 2, 3, 1))
+        for layer in self.layers:
+            y = x
+            for block in layer["residual_group"]["blocks"]:
+                y = block(y)
+            x = x + layer["conv"](y.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
+        return self.norm(x).permute(0, 3, 1, 2)
+
+    def enlarge(self, x, image):
+        if self.ending == "":
+            return image + self.conv_last(x)
+        if self.ending == "pixelshuffledirect":
+            return self.upsample(x)
+        x = self.conv_before_upsample(x)
+        if self.ending == "pixelshuffle":
+            return self.conv_last(self.upsample(x))
+        for i in range(1, 3 if self.scale == 4 else 2):
+            x = F.leaky_relu(getattr(self, f"conv_up{i}")(F.interpolate(x, scale_factor=2, mode="nearest")), 0.2)
+        return self.conv_last(F.leaky_relu(self.conv_hr(x), 0.2))
+
+    def forward(self, x):
+        height, width = x.shape[2:]
+        x = F.pad(x, (0, -width % self.window, 0, -height % self.window), mode="reflect")
+        image = (x - self.mean) * self.range
+        first = self.conv_first(image)
+        y = self.enlarge(self.conv_after_body(self.features(first)) + first, image)
+        return (y / self.range + self.mean)[:, :, :height * self.scale, :width * self.scale]
+
+
 class SrResNet(nn.Module):
     """BasicSR's MSRResNet."""
 
@@ -801,6 +931,11 @@ NETWORKS = {
     "edsr-x3-basicsr": (lambda: Edsr(3, 3, 24, basicsr=True), (9, 13), ONE_KIND),
     "rcan-x2": (lambda: Edsr(2, 2, 16, groups=2), (12, 15), ONE_KIND),
     "rcan-x4-basicsr": (lambda: Edsr(4, 2, 16, groups=2, basicsr=True), (9, 7), ONE_KIND),
+    "swinir-x2": (lambda: SwinIr(2, 60, 2, 2, 6), (13, 18), ONE_KIND),
+    "swinir-x3-direct": (lambda: SwinIr(3, 24, 1, 3, 4, ending="pixelshuffledirect"), (9, 23), ONE_KIND),
+    "swinir-x4-real": (lambda: SwinIr(4, 36, 1, 2, 6, ending="nearest+conv", convs=3), (17, 12), ONE_KIND),
+    "swinir-x1-jpeg": (lambda: SwinIr(1, 30, 1, 2, 3, window=7, ending=""), (20, 15), ONE_KIND),
+    "swinir-luma-x1": (lambda: Luma(SwinIr(1, 24, 1, 2, 3, ending="", planes=1), 1), (15, 17), ONE_KIND),
     "srresnet-x4": (lambda: SrResNet(4, 3, 32), (9, 11), ONE_KIND),
     "srresnet-x1": (lambda: SrResNet(1, 2, 16), (13, 10), ONE_KIND),
     "srresnet-x3": (lambda: SrResNet(3, 2, 16), (8, 11), ONE_KIND),

@@ -206,6 +206,14 @@ INSTANTIATE_TEST_SUITE_P(
         kDevices),
     NameOf);
 
+// GPUs refuse attention.
+INSTANTIATE_TEST_SUITE_P(Attention, PublishedTest,
+                         ::testing::Combine(::testing::Values("swinir-x2", "swinir-x3-direct",
+                                                              "swinir-x4-real", "swinir-x1-jpeg",
+                                                              "swinir-luma-x1"),
+                                            ::testing::Values("reference", "cpu")),
+                         NameOf);
+
 INSTANTIATE_TEST_SUITE_P(Networks, WrittenTest,
                          ::testing::Combine(::testing::Values("compact-x4", "esrgan-x8", "span-x4",
                                                               "artcnn-x2", "dis-x4", "cugan-x2"),
