@@ -150,7 +150,7 @@ class AdmissionController {
   // the slot's end.
   absl::StatusOr<CallSlot> AdmitCall(int64_t memory_bytes = 0, Payer payer = {},
                                      GiveWay give_way = nullptr) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether AdmitCall would find a slot now; takes none. Errors as AdmitCall's for slots.
+  // Whether AdmitCall would find a slot now, which stays free. Errors as AdmitCall's for slots.
   absl::Status CheckCall(const Payer& payer) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Whether calls are admitted: UNAVAILABLE (kDraining) while draining.
