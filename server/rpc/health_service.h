@@ -29,7 +29,8 @@ class HealthService {
 
   // From now on, unless Stop came first.
   void SetServing() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether the server finds itself able to take calls (see server/lifecycle/readiness.h); at first it does.
+  // Whether the server finds itself able to take calls (see server/lifecycle/readiness.h); at first
+  // it does.
   void SetReady(bool ready) ABSL_LOCKS_EXCLUDED(mutex_);
   // Tells clients that watch when `able` has changed its mind.
   void Refresh() ABSL_LOCKS_EXCLUDED(mutex_);

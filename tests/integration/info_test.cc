@@ -193,7 +193,8 @@ TEST(HealthTest, IsNotServingBeforeWarmUpHasEnded) {
   };
   const int port = server.server().http_port();
   EXPECT_EQ(check(), HealthCheckResponse::NOT_SERVING);
-  EXPECT_THAT(HttpGet(port, "/v2/health/ready"), AllOf(StartsWith("HTTP/1.1 503"), HasSubstr("\nstarting: ")));
+  EXPECT_THAT(HttpGet(port, "/v2/health/ready"),
+              AllOf(StartsWith("HTTP/1.1 503"), HasSubstr("\nstarting: ")));
   grpc::ClientContext context;
   const auto watch = stub->Watch(&context, HealthCheckRequest());
   HealthCheckResponse response;
@@ -293,7 +294,8 @@ TEST(HttpTest, HealthFollowsTheServer) {
   std::thread drain([&] { server.server().Drain(absl::InfiniteDuration()); });
   test::Await([&] { return server.server().admission_state().draining; });
   EXPECT_THAT(HttpGet(port, "/v2/health/live"), StartsWith("HTTP/1.1 200"));
-  EXPECT_THAT(HttpGet(port, "/v2/health/ready"), AllOf(StartsWith("HTTP/1.1 503"), HasSubstr("\ndraining: ")));
+  EXPECT_THAT(HttpGet(port, "/v2/health/ready"),
+              AllOf(StartsWith("HTTP/1.1 503"), HasSubstr("\ndraining: ")));
   context.TryCancel();
   drain.join();
 }

@@ -1,8 +1,8 @@
 // A window at a time. Its pixels are gathered with their channels side by side; then, head by head,
 // its keys are transposed, so that a vector holds the scores of adjacent keys. Up to four queries
 // share what is loaded: scores are 4 x 2 vectors in registers over the head's channels, results 4 x
-// 2 over the keys. A query's sums run in one order, by its window alone, so that no tile, thread or
-// group of queries changes them.
+// 2 over the keys. A query's sums run in one order that only its window decides, so that no tile,
+// thread or group of queries changes them.
 #include "engine/backends/cpu/kernels/window_attention.h"
 
 #undef HWY_TARGET_INCLUDE
