@@ -50,6 +50,7 @@ Blame BlameAtResults(const absl::Status& status) {
 // The blame for a failed call of the server.
 Blame BlameOfCall(const absl::Status& status) {
   const ErrorDetails details = DetailsOf(status);
+  if (details.reason == "UNKNOWN_MODEL") return Blame::kPassing;  // another replica may have it
   switch (status.code()) {
     case absl::StatusCode::kCancelled:
     case absl::StatusCode::kDataLoss:

@@ -192,6 +192,21 @@ TEST_F(WorkerTest, WhatMayPassIsTriedAgainAndNotForEver) {
   EXPECT_EQ(Results().size(), 1u);
 }
 
+TEST_F(WorkerTest, AModelThatOneReplicaLacksIsAskedOfAnother) {
+  std::atomic<int> tries = 0;
+  server_.OnImage([&](FakeImageCall& call) {
+    call.ReceiveAll();
+    if (++tries == 1) {
+      return ServerError(grpc::StatusCode::NOT_FOUND, "no model \"new-2x\"", "UNKNOWN_MODEL");
+    }
+    return FakeServer::Serve(call);
+  });
+  Submit("early", "early");
+  ASSERT_TRUE(Work().ok()) << log();
+  EXPECT_EQ(Info("early").state, JobState::kDone) << log();
+  EXPECT_EQ(Info("early").deliveries, 2);
+}
+
 TEST_F(WorkerTest, AJobThatKillsItsWorkersIsTakenOutOfTheQueue) {
   Submit("poison", "poison");
   for (int death = 0; death < options_.max_deliveries; ++death) {
