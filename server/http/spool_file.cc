@@ -40,7 +40,8 @@ void SpoolFile::ReturnSlot(size_t slot) {
   free_.clear();
   // Before whatever is written from now on, as the thread does one after the other.
   room_->RunOnDisk([self = shared_from_this(), slots = std::exchange(slots_, 0)] {
-    if (self->fd_.valid()) (void)ftruncate(self->fd_.get(), 0);
+    // A file that cannot be cut keeps its blocks until it is closed.
+    [[maybe_unused]] const int cut = self->fd_.valid() ? ftruncate(self->fd_.get(), 0) : 0;
     self->room_->ReturnDiskBlocks(slots);
   });
 }

@@ -155,7 +155,7 @@ class ReflectionGuards final : public grpc::experimental::ServerInterceptorFacto
 
 // Those of the other port are here for reflection alone: their methods answer UNIMPLEMENTED.
 struct AdminServer::Services {
-  AdminService admin;
+  std::unique_ptr<pb::AdminService::Service> admin;
   pb::UpscaleService::Service upscale;
   grpc::health::v1::Health::Service health;
 };
@@ -172,7 +172,7 @@ absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Start(
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
-  builder.RegisterService(&server->services_->admin);
+  builder.RegisterService(server->services_->admin.get());
   builder.RegisterService(&server->services_->upscale);
   builder.RegisterService(&server->services_->health);
   if (authenticator != nullptr) {
@@ -188,7 +188,8 @@ absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Start(
 
 AdminServer::AdminServer(const HandlerEnvironment& handlers, const CallEnvironment& calls,
                          const Authenticator* authenticator)
-    : services_(new Services{.admin = {handlers, calls, authenticator}}) {}
+    : services_(
+          new Services{.admin = std::make_unique<AdminService>(handlers, calls, authenticator)}) {}
 
 AdminServer::~AdminServer() { Shutdown(); }
 

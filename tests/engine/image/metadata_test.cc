@@ -233,7 +233,9 @@ TEST_P(MetadataTest, SurvivesOrIsNamed) {
       EXPECT_EQ(result.iptc, Only(block, from).iptc);
       break;
     case Block::kDensity:
-      if (to != ImageFormat::kWebp) EXPECT_EQ(result.density, Only(block, to).density);
+      if (to != ImageFormat::kWebp) {
+        EXPECT_EQ(result.density, Only(block, to).density);
+      }
       break;
     case Block::kText:
       EXPECT_EQ(result.texts, Only(block, from).texts);
@@ -286,7 +288,9 @@ TEST(MetadataPolicyTest, StripsWhatItSays) {
     const Carried no_place = carry(MetadataPolicy::kStripLocation);
     EXPECT_THAT(no_place.decoded.metadata.exif, HasSubstr("Maker"));
     EXPECT_THAT(no_place.file, Not(HasSubstr("a city")));
-    if (to == ImageFormat::kJpeg) EXPECT_THAT(no_place.file, HasSubstr("a caption"));
+    if (to == ImageFormat::kJpeg) {
+      EXPECT_THAT(no_place.file, HasSubstr("a caption"));
+    }
     EXPECT_THAT(no_place.decoded.metadata.xmp, HasSubstr("a film"));
     const std::string tags = Exiftool(no_place.file);
     EXPECT_THAT(tags, Not(HasSubstr("GPS")));
@@ -345,8 +349,9 @@ TEST(MetadataPolicyTest, BlocksBehindThePixelsAreKeptWhereTheyFit) {
     ASSERT_TRUE((*encoder)->Finish().ok());
     const auto again = test::Decode(sink.bytes());
     ASSERT_TRUE(again.ok()) << again.status();
-    if (to == ImageFormat::kPng)
+    if (to == ImageFormat::kPng) {
       EXPECT_EQ(again->late_metadata.texts, decoded->late_metadata.texts);
+    }
   }
 }
 

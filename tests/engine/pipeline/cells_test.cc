@@ -37,7 +37,9 @@ TEST(CellAxisTest, CellsAreAnchoredAndOverlap) {
       ASSERT_EQ(axis.ResultBegin(axis.count()), length);
       ASSERT_EQ(axis.Begin(axis.count() - 1) + axis.cell_length(), length);
       for (int i = 0; i + 1 < axis.count(); ++i) {
-        if (i + 2 < axis.count()) ASSERT_EQ(axis.Begin(i + 1), (i + 1) * (cell_px - 32));
+        if (i + 2 < axis.count()) {
+          ASSERT_EQ(axis.Begin(i + 1), (i + 1) * (cell_px - 32));
+        }
         const int shared = axis.Begin(i) + cell_px - axis.Begin(i + 1);
         ASSERT_GE(shared, CellAxis::kOverlapPx);
         // As many pixels are left out on one side of the blend as on the other.
@@ -48,7 +50,9 @@ TEST(CellAxisTest, CellsAreAnchoredAndOverlap) {
         ASSERT_GE(behind, before);
         ASSERT_LE(behind, before + 1);
         // No pixel is blended from three cells.
-        if (i > 0) ASSERT_GE(blend, axis.ResultBegin(i) + CellAxis::kBlendPx);
+        if (i > 0) {
+          ASSERT_GE(blend, axis.ResultBegin(i) + CellAxis::kBlendPx);
+        }
       }
     }
   }
