@@ -15,7 +15,8 @@ from sbom import describe, libraries_of, packages_of, run, sbom
 USER_ID = 65532  # of nobody on the host
 AUTHORITIES = pathlib.Path("/etc/ssl/certs/ca-certificates.crt")
 LICENCE_TEXTS = pathlib.Path("/usr/share/common-licenses")
-NOT_SERVED = ("usr/bin/upscale-bench", "usr/bin/upscale-train", "usr/share/upscaled/proto")
+NOT_SERVED = ("usr/bin/upscale-bench", "usr/bin/upscale-train", "usr/share/upscaled/proto", "usr/include", "usr/lib/**/libupscaled.so*",
+              "usr/lib/**/pkgconfig", "usr/lib/**/cmake")
 FILES = {
     "etc/passwd": f"upscaled:x:{USER_ID}:{USER_ID}::/:/nonexistent\n",
     "etc/group": f"upscaled:x:{USER_ID}:\n",
@@ -27,9 +28,8 @@ SBOM = "usr/share/doc/upscaled/sbom.spdx.json"
 
 def install(build, dest):
     run("cmake", "--install", build, "--prefix", "/usr", "--strip", env={**os.environ, "DESTDIR": str(dest)})
-    for name in NOT_SERVED:
-        path = dest / name
-        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    for path in [path for pattern in NOT_SERVED for path in dest.glob(pattern)]:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def copy(source, dest):

@@ -3,7 +3,7 @@ import pathlib
 import re
 import subprocess
 
-METRICS = pathlib.Path(__file__).resolve().parents[2] / "server" / "metrics"
+METRICS = pathlib.Path(__file__).resolve().parents[2] / "server" / "telemetry"
 HISTOGRAM = re.compile("_(bucket|sum|count)$")
 
 
@@ -34,7 +34,7 @@ def flag_of(variable):
 
 def metrics():
     """Names as its sources and the table for operators have them."""
-    told = set(re.findall(r"`((?:upscaled|process)_\w+)", (METRICS / "README.md").read_text()))
+    told = set(re.findall(r"`((?:upscaled|process)_\w+)", (METRICS / "metrics.md").read_text()))
     sources = "".join(path.read_text() for path in METRICS.glob("*.cc"))
     return {name for name in told if f'"{name}"' in sources}
 

@@ -218,12 +218,13 @@ class WindowAttentionKernel final : public LayerKernel {
   int TokenStride() const { return RoundUp(layer_.in_channels, kPlaneChannels) + kSpareFloats; }
   int DstStride() const { return RoundUp(layer_.out_channels, kPlaneChannels) + kSpareFloats; }
 
-  // [head][query][key_stride]; empty of a layer without weights.
+  // [head][query][key_stride]. Memory is planned by layers without weights: they have rows, too.
   static std::vector<float> PackBias(const Layer& layer) {
     const size_t tokens = size_t{1} * layer.window_px * layer.window_px;
     const size_t stride = RoundUp(static_cast<int>(tokens), kPlaneChannels);
-    const size_t rows = layer.weights.size() / tokens;
+    const size_t rows = layer.groups * tokens;
     std::vector<float> bias(rows * stride, kAbsent);
+    if (layer.weights.empty()) return bias;
     for (size_t row = 0; row < rows; ++row) {
       std::copy_n(layer.weights.begin() + static_cast<ptrdiff_t>(row * tokens), tokens,
                   bias.begin() + static_cast<ptrdiff_t>(row * stride));

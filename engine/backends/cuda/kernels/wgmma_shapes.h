@@ -1,6 +1,7 @@
 // Written by wgmma_shapes.py: m64nNk16 of halves with sums in fp32, operands from shared memory.
 #pragma once
 
+#ifdef __CUDACC__
 // clang-format off
 namespace upscaled::cuda {
 
@@ -68,3 +69,4 @@ UPSCALED_DEVICE void MultiplyGroup(float (&d)[128], uint64_t a, uint64_t b, bool
 
 }  // namespace upscaled::cuda
 // clang-format on
+#endif

@@ -9,6 +9,7 @@ COLUMNS = (128, 176, 184, 200, 216, 256)
 print("""// Written by wgmma_shapes.py: m64nNk16 of halves with sums in fp32, operands from shared memory.
 #pragma once
 
+#ifdef __CUDACC__
 // clang-format off
 namespace upscaled::cuda {
 
@@ -29,4 +30,5 @@ for columns in COLUMNS:
 }}""")
 print("""
 }  // namespace upscaled::cuda
-// clang-format on""")
+// clang-format on
+#endif""")

@@ -47,7 +47,8 @@ TEST_F(OpenClChoiceTest, EveryLayerHasAtMostSixteenChoicesAndMakersTheirOwnFirst
     device.vendor = vendor;
     for (const Layer& layer : layers) {
       const std::vector<KernelChoice> choices = rank(layer);
-      ASSERT_FALSE(choices.empty()) << test::Describe(layer);
+      // Window attention has no kernel here: its networks run on the CPU.
+      ASSERT_EQ(choices.empty(), layer.op == Op::kWindowAttention) << test::Describe(layer);
       EXPECT_LE(choices.size(), kMaxChoices) << test::Describe(layer);
       for (const KernelChoice& choice : choices) {
         EXPECT_TRUE(static_cast<const KernelEntry*>(choice.info)->supports(layer));
