@@ -28,6 +28,7 @@ using test::AppendConv;
 using test::Describe;
 using test::FreshRandom;
 using test::InputAlone;
+using test::RandomAttentionNetwork;
 using test::RandomImage;
 using test::RandomInt;
 using test::RandomNetwork;
@@ -50,14 +51,17 @@ bool SameBytes(const Image& a, const Image& b) {
 
 // One that the kernel takes part in ("" = any), and `adds`: that crops and adds.
 Network RandomNetworkFor(const std::string& kernel, bool adds, std::mt19937& random) {
+  const bool attends = kernel == "window_attention";  // other networks do not, nor do these crop
   for (;;) {
-    Network network = RandomNetwork(random);
+    Network network = attends ? RandomAttentionNetwork(random) : RandomNetwork(random);
     const auto adds_crop = [&](const Layer& layer) {
       return layer.op == Op::kAdd &&
              std::any_of(layer.inputs.begin(), layer.inputs.end(),
                          [&](int input) { return network.layers[input].op == Op::kCrop; });
     };
-    if (adds && std::none_of(network.layers.begin(), network.layers.end(), adds_crop)) continue;
+    if (adds && !attends && std::none_of(network.layers.begin(), network.layers.end(), adds_crop)) {
+      continue;
+    }
     if (kernel.empty() || std::any_of(network.layers.begin(), network.layers.end(),
                                       cpu::FindKernel(kernel)->supports)) {
       return network;
