@@ -149,7 +149,7 @@ class PackagesTest(unittest.TestCase):
 
     def test_completes_what_a_flag_takes(self):
         completion = self.tree("upscaled-client") / "usr/share/bash-completion/completions/upscale"
-        script = f'. {completion}; COMP_WORDS=(upscale image --format j); COMP_CWORD=3; _upscale; echo "${{COMPREPLY[@]}}"'
+        script = f'. {completion}; COMP_WORDS=(upscale image --format jp); COMP_CWORD=3; _upscale; echo "${{COMPREPLY[@]}}"'
         self.assertEqual(run("bash", "-c", script), b"jpeg\n")
 
     def test_equal_sources_give_equal_packages(self):
