@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/find_images.h"
 #include "client/cli/flags.h"
+#include "client/jobs/result_store.h"
 #include "client/jobs/url_file.h"
 #include "engine/base/status_macros.h"
 
@@ -19,23 +20,6 @@ namespace upscaled::client {
 namespace {
 
 namespace fs = std::filesystem;
-
-const char* ExtensionOf(v1::ImageFormat format) {
-  switch (format) {
-    case v1::IMAGE_FORMAT_JPEG:
-      return ".jpg";
-    case v1::IMAGE_FORMAT_WEBP:
-      return ".webp";
-    case v1::IMAGE_FORMAT_AVIF:
-      return ".avif";
-    case v1::IMAGE_FORMAT_JXL:
-      return ".jxl";
-    case v1::IMAGE_FORMAT_TIFF:
-      return ".tif";
-    default:
-      return ".png";
-  }
-}
 
 absl::Status SameError(absl::string_view path) {
   return absl::InvalidArgumentError(absl::StrCat("input and output are the same: ", path));

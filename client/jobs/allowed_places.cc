@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "client/http/http_target.h"
 #include "client/jobs/s3.h"
 #include "client/jobs/url_file.h"
 #include "engine/base/status_macros.h"
@@ -17,13 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct CurlUrlDeleter {
-  void operator()(CURLU* url) const { curl_url_cleanup(url); }
-};
-
 // Without user and password, which say nothing of the place.
 absl::StatusOr<server::SourceUrl> ParsePlace(const std::string& text) {
-  const std::unique_ptr<CURLU, CurlUrlDeleter> url(curl_url());
+  const std::unique_ptr<CURLU, CurlDeleter> url(curl_url());
   char* bare = nullptr;
   if (url == nullptr || curl_url_set(url.get(), CURLUPART_URL, text.c_str(), 0) != CURLUE_OK ||
       curl_url_set(url.get(), CURLUPART_USER, nullptr, 0) != CURLUE_OK ||
@@ -33,10 +30,6 @@ absl::StatusOr<server::SourceUrl> ParsePlace(const std::string& text) {
   }
   const std::unique_ptr<char, void (*)(void*)> owner(bare, curl_free);
   return server::ParseSourceUrl(bare);
-}
-
-bool Covers(const std::vector<server::UrlPrefix>& prefixes, const server::SourceUrl& url) {
-  return std::ranges::any_of(prefixes, [&](const auto& prefix) { return prefix.Covers(url); });
 }
 
 bool IsBelow(const fs::path& path, const fs::path& folder) {

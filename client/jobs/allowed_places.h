@@ -21,7 +21,7 @@ struct AllowedPlaces {
   std::optional<std::vector<std::string>> buckets;
   // Beginnings of http(s) URLs; nullopt: all.
   std::optional<std::vector<server::UrlPrefix>> urls;
-  // Those whose hosts may have private addresses, too. Other URLs reach public addresses alone.
+  // Those whose hosts may have private addresses, too. Other URLs reach only public addresses.
   std::vector<server::UrlPrefix> private_urls;
 
   // `path` without links, though its last parts may not exist yet.

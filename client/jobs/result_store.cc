@@ -21,6 +21,23 @@ absl::StatusOr<std::unique_ptr<ResultStore>> OpenResults(const std::string& plac
   return std::make_unique<ResultFolder>(std::move(folder));
 }
 
+const char* ExtensionOf(upscale::v1::ImageFormat format) {
+  switch (format) {
+    case upscale::v1::IMAGE_FORMAT_JPEG:
+      return ".jpg";
+    case upscale::v1::IMAGE_FORMAT_WEBP:
+      return ".webp";
+    case upscale::v1::IMAGE_FORMAT_AVIF:
+      return ".avif";
+    case upscale::v1::IMAGE_FORMAT_JXL:
+      return ".jxl";
+    case upscale::v1::IMAGE_FORMAT_TIFF:
+      return ".tif";
+    default:
+      return ".png";
+  }
+}
+
 std::string MediaTypeOf(const std::string& name) {
   if (absl::EndsWith(name, ".jpg")) return "image/jpeg";
   if (absl::EndsWith(name, ".tif")) return "image/tiff";

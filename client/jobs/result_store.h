@@ -11,6 +11,7 @@
 #include "client/image_io.h"
 #include "client/jobs/s3.h"
 #include "engine/base/unique_fd.h"
+#include "upscale/v1/upscale.pb.h"
 
 namespace upscaled::client {
 
@@ -42,7 +43,9 @@ class ResultStore {
 absl::StatusOr<std::unique_ptr<ResultStore>> OpenResults(const std::string& place,
                                                          const S3Access& access);
 
-// "image/png" and the like, by the extension.
+// ".png", ".jpg" and so on.
+const char* ExtensionOf(upscale::v1::ImageFormat format);
+// "image/png" and so on, by the extension.
 std::string MediaTypeOf(const std::string& name);
 
 }  // namespace upscaled::client

@@ -77,13 +77,7 @@ absl::StatusOr<std::unique_ptr<ImageSource>> ToSource(const std::string& name, U
 
 // The file of a result whose content address is `etag`; "": it has none, and gets the job's name.
 std::string FileNameOf(const std::string& etag, v1::ImageFormat format, const std::string& job) {
-  const char* const extension = format == v1::IMAGE_FORMAT_JPEG   ? ".jpg"
-                                : format == v1::IMAGE_FORMAT_WEBP ? ".webp"
-                                : format == v1::IMAGE_FORMAT_AVIF ? ".avif"
-                                : format == v1::IMAGE_FORMAT_JXL  ? ".jxl"
-                                : format == v1::IMAGE_FORMAT_TIFF ? ".tif"
-                                                                  : ".png";
-  return (etag.empty() ? "job-" + job : etag) + extension;
+  return (etag.empty() ? "job-" + job : etag) + ExtensionOf(format);
 }
 
 absl::Status Copy(ImageSource& source, const std::string& to, std::stop_token stop) {
@@ -133,7 +127,7 @@ absl::StatusOr<std::unique_ptr<ImageSource>> TaskRunner::OpenFile(const std::str
   if (fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is no file"));
   }
-  // Again, now that nobody can put a link in its place.
+  // Again, now that no other process can put a link in its place.
   RETURN_IF_ERROR(allowed_.Resolve(absl::StrCat("/proc/self/fd/", file.get())).status());
   return std::make_unique<FileSource>(path, std::move(file), info.st_size);
 }

@@ -1,8 +1,6 @@
 #include "client/jobs/url_file.h"
 
-#include <arpa/inet.h>
 #include <curl/curl.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -127,7 +125,8 @@ class Request {
                         absl::StrCat(message, why));
   }
 
-  // Where the answer sends the caller; "": nowhere. What goes to S3 would have to be signed anew.
+  // The place that the answer names instead; "": none. A request to S3 follows no redirection,
+  // since each one needs a signature of its own.
   std::string Redirection() const {
     char* location = nullptr;
     if (!IsS3Url(url_)) curl_easy_getinfo(easy_.get(), CURLINFO_REDIRECT_URL, &location);
@@ -142,20 +141,13 @@ class Request {
   }
 
   bool MayConnect(const sockaddr& address) {
-    if (reach_ == Reach::kAll) return true;
-    const bool is_ipv6 = address.sa_family == AF_INET6;
-    const auto* const bytes = reinterpret_cast<const uint8_t*>(
-        is_ipv6
-            ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr)
-            : &reinterpret_cast<const sockaddr_in&>(address).sin_addr);
-    const server::AddressKind kind = server::KindOfAddress({bytes, is_ipv6 ? size_t{16} : 4});
-    if (kind == server::AddressKind::kPublic ||
-        (kind == server::AddressKind::kPrivate && reach_ == Reach::kPrivate)) {
+    if (reach_ == Reach::kAll || server::MayConnectTo(address, reach_ == Reach::kPrivate)) {
       return true;
     }
-    std::array<char, INET6_ADDRSTRLEN> text = {};
-    inet_ntop(address.sa_family, bytes, text.data(), text.size());
-    refused_address_ = absl::StrCat(text.data(), " is ", ToAbsl(AddressKindName(kind)));
+    if (const auto bytes = server::IpBytes(address)) {
+      refused_address_ = absl::StrCat(server::AddressText(address), " is ",
+                                      ToAbsl(AddressKindName(server::KindOfAddress(*bytes))));
+    }
     return false;
   }
 
@@ -260,6 +252,11 @@ absl::StatusOr<UniqueFd> Download(const std::string& url, int64_t max_bytes, con
     if (status.ok()) return file.Finish();
     place = request.Redirection();
     if (place.empty()) return status;
+    if (!IsHttpUrl(place)) {  // in S3 it would be read with this machine's keys
+      return absl::InvalidArgumentError(absl::StrCat(WithoutSecrets(url), " redirects to ",
+                                                     WithoutSecrets(place),
+                                                     ", which is no http(s) URL"));
+    }
   }
   return absl::InvalidArgumentError(
       absl::StrCat(WithoutSecrets(url), " redirects more than ", kMaxRedirects, " times"));

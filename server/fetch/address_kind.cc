@@ -1,5 +1,8 @@
 #include "server/fetch/address_kind.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -79,6 +82,35 @@ AddressKind KindOfAddress(std::span<const uint8_t> address) {
   if (IsIn(kUniqueLocalIpv6, first_bits) || IsLoopbackIpv6(address)) return AddressKind::kPrivate;
   const bool is_public = IsIn(kGlobalUnicastIpv6, first_bits) && !IsIn(kSpecialIpv6, first_bits);
   return is_public ? AddressKind::kPublic : AddressKind::kSpecial;
+}
+
+std::optional<std::span<const uint8_t>> IpBytes(const sockaddr& address) {
+  const auto bytes = [](const auto& ip) {
+    return std::span(reinterpret_cast<const uint8_t*>(&ip), sizeof(ip));
+  };
+  if (address.sa_family == AF_INET) {
+    return bytes(reinterpret_cast<const sockaddr_in&>(address).sin_addr);
+  }
+  if (address.sa_family == AF_INET6) {
+    return bytes(reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
+  }
+  return std::nullopt;
+}
+
+std::string AddressText(const sockaddr& address) {
+  const auto bytes = IpBytes(address);
+  std::array<char, INET6_ADDRSTRLEN> text = {};
+  if (bytes.has_value()) {
+    inet_ntop(address.sa_family, bytes->data(), text.data(), text.size());
+  }
+  return text.data();
+}
+
+bool MayConnectTo(const sockaddr& address, bool may_be_private) {
+  const auto bytes = IpBytes(address);
+  if (!bytes.has_value()) return false;
+  const AddressKind kind = KindOfAddress(*bytes);
+  return kind == AddressKind::kPublic || (kind == AddressKind::kPrivate && may_be_private);
 }
 
 }  // namespace upscaled::server

@@ -21,10 +21,6 @@ bool IsRedirect(int status) {
   return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
-bool Covers(const std::vector<UrlPrefix>& prefixes, const SourceUrl& url) {
-  return std::ranges::any_of(prefixes, [&](const UrlPrefix& p) { return p.Covers(url); });
-}
-
 absl::Status Refused(const std::string& message) {
   return MakeError(absl::StatusCode::kPermissionDenied, ErrorReason::kSourceRefused, message,
                    {{"field", "url"}, {"limit", "fetch-allow"}});

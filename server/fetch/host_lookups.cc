@@ -1,10 +1,8 @@
 #include "server/fetch/host_lookups.h"
 
-#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
 
-#include <array>
 #include <exception>
 #include <map>
 #include <optional>
@@ -16,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/steady_wait.h"
+#include "server/fetch/address_kind.h"
 
 namespace upscaled::server {
 namespace {
@@ -23,17 +22,6 @@ namespace {
 struct AddressListDeleter {
   void operator()(addrinfo* list) const { freeaddrinfo(list); }
 };
-
-// "" for other families.
-std::string AddressText(const sockaddr& address) {
-  std::array<char, INET6_ADDRSTRLEN> text = {};
-  const void* const bytes =
-      address.sa_family == AF_INET6
-          ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr)
-          : &reinterpret_cast<const sockaddr_in&>(address).sin_addr;
-  inet_ntop(address.sa_family, bytes, text.data(), text.size());
-  return text.data();
-}
 
 }  // namespace
 

@@ -1,7 +1,6 @@
 #include "server/fetch/transfer.h"
 
 #include <arpa/inet.h>
-#include <netinet/in.h>
 #include <openssl/ssl.h>
 
 #include <algorithm>
@@ -45,23 +44,6 @@ absl::Status OutOfMemory() {
 bool IsAddress(const std::string& host) {
   in_addr ipv4;
   return host.find(':') != std::string::npos || inet_pton(AF_INET, host.c_str(), &ipv4) == 1;
-}
-
-std::span<const uint8_t> AsBytes(const void* address, size_t size) {
-  return {static_cast<const uint8_t*>(address), size};
-}
-
-// The bytes of an IP address; none for those of other families.
-std::optional<std::span<const uint8_t>> IpBytes(const sockaddr& address) {
-  if (address.sa_family == AF_INET) {
-    const auto& ipv4 = reinterpret_cast<const sockaddr_in&>(address);
-    return AsBytes(&ipv4.sin_addr, sizeof(ipv4.sin_addr));
-  }
-  if (address.sa_family == AF_INET6) {
-    const auto& ipv6 = reinterpret_cast<const sockaddr_in6&>(address);
-    return AsBytes(&ipv6.sin6_addr, sizeof(ipv6.sin6_addr));
-  }
-  return std::nullopt;
 }
 
 long Milliseconds(absl::Duration duration) {
@@ -345,14 +327,11 @@ curl_socket_t Transfer::OpenSocket(void* self, curlsocktype purpose, curl_sockad
 }
 
 bool Transfer::MayConnect(const sockaddr& address) {
-  const auto bytes = IpBytes(address);
-  if (!bytes.has_value()) return false;
-  const AddressKind kind = KindOfAddress(*bytes);
-  if (kind == AddressKind::kPublic) return true;
-  if (kind == AddressKind::kPrivate && may_be_private_) return true;
-  std::array<char, INET6_ADDRSTRLEN> text;
-  const char* const shown = inet_ntop(address.sa_family, bytes->data(), text.data(), text.size());
-  refused_address_ = absl::StrCat(shown, " (", std::string(AddressKindName(kind)), ")");
+  if (MayConnectTo(address, may_be_private_)) return true;
+  if (const auto bytes = IpBytes(address)) {
+    refused_address_ = absl::StrCat(AddressText(address), " (",
+                                    std::string(AddressKindName(KindOfAddress(*bytes))), ")");
+  }
   return false;
 }
 

@@ -1,5 +1,7 @@
 #include "server/fetch/url_prefix.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 
@@ -20,6 +22,10 @@ bool UrlPrefix::Covers(const SourceUrl& url) const {
   if (!url.path.starts_with(url_.path)) return false;
   return url_.path.ends_with('/') || url.path.size() == url_.path.size() ||
          url.path[url_.path.size()] == '/';
+}
+
+bool Covers(const std::vector<UrlPrefix>& prefixes, const SourceUrl& url) {
+  return std::ranges::any_of(prefixes, [&](const UrlPrefix& p) { return p.Covers(url); });
 }
 
 absl::StatusOr<std::vector<UrlPrefix>> ParseUrlPrefixes(const std::vector<std::string>& texts) {

@@ -27,6 +27,9 @@ class UrlPrefix {
   SourceUrl url_;
 };
 
+// Whether one of them covers the URL.
+bool Covers(const std::vector<UrlPrefix>& prefixes, const SourceUrl& url);
+
 // As Parse, naming the text.
 absl::StatusOr<std::vector<UrlPrefix>> ParseUrlPrefixes(const std::vector<std::string>& texts);
 

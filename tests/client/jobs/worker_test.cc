@@ -406,6 +406,19 @@ TEST_F(WorkerTest, PrivateAddressesAreRefusedUnlessTheOperatorNamesThem) {
   EXPECT_THAT(log(), HasSubstr("--allow-private-urls"));  // and the webhook stays unheard
 }
 
+TEST_F(WorkerTest, ARedirectionLeadsToNoBucket) {
+  FakeHttpServer outer([](const FakeHttpRequest&) {
+    return FakeAnswer("302 Found", "Location: s3://theirs/key\r\n", "");
+  });
+  AllowPrivate(outer);
+  options_.s3 = {.endpoint = outer.url(), .key_id = "id", .secret = "secret"};
+  SubmitTask("a", TaskToJson({.source = outer.url() + "/image"}));
+  ASSERT_TRUE(Work().ok()) << log();
+  EXPECT_EQ(Info("a").state, JobState::kFailed);
+  EXPECT_THAT(Info("a").report, HasSubstr("redirects to s3://theirs/key"));
+  EXPECT_EQ(outer.requests().size(), 1u);  // and none that is signed
+}
+
 TEST_F(WorkerTest, PlacesOutsideOfTheListsCostNoComputation) {
   options_.allowed.folders = {{folder_ / "in"}};
   options_.allowed.buckets.emplace();
