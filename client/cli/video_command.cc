@@ -129,11 +129,11 @@ absl::StatusOr<std::unique_ptr<ImageSource>> OpenInput(const std::string& path) 
   return std::make_unique<PipeSource>(STDIN_FILENO, /*max_replay_bytes=*/0);
 }
 
-absl::Status RunFilm(const VideoFlags& flags, ImageSource& source, ImageSink& sink) {
+absl::Status RunFilm(const VideoFlags& flags, ImageSource& source, ImageSink& sink,
+                     FilmProgress& progress) {
   Interrupt interrupt;
   ASSIGN_OR_RETURN(const Connection connection, flags.connection.Connect(interrupt.token()));
   FilmReport report(flags.quiet);
-  FilmProgress progress;
   const absl::Status status = UpscaleFilm(
       *connection.service, flags.ToOptions(), source, sink,
       [&report](const FilmProgress& so_far) { report.Tell(so_far); }, progress, interrupt.token());
@@ -149,14 +149,15 @@ absl::Status UpscaleVideo(const VideoFlags& flags) {
     return absl::InvalidArgumentError("-o - would write frames to the terminal");
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<ImageSource> source, OpenInput(flags.input));
+  FilmProgress progress;
   if (flags.output == "-") {
     PipeSink sink(STDOUT_FILENO);
-    return RunFilm(flags, *source, sink);
+    return RunFilm(flags, *source, sink, progress);
   }
   ASSIGN_OR_RETURN(FileSink sink, FileSink::Create(flags.output));
-  const absl::Status status = RunFilm(flags, *source, sink);
-  // A film that failed leaves whole frames, with which another run goes on.
-  RETURN_IF_ERROR(sink.Commit());
+  const absl::Status status = RunFilm(flags, *source, sink, progress);
+  // A film that failed leaves whole frames, with which another run goes on, or nothing.
+  if (progress.written > 0) RETURN_IF_ERROR(sink.Commit());
   return status;
 }
 

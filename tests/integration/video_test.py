@@ -73,6 +73,10 @@ def wrong_input_is_named(upscale: str, server, folder: pathlib.Path) -> None:
         done = subprocess.run([upscale, "video", "-i", "-", "-o", "-", "--server", address], input=stream, capture_output=True,
                               timeout=300)
         assert done.returncode != 0 and word in done.stderr, (stream[:20], done.returncode, done.stderr)
+    result = folder / "kept.y4m"
+    result.write_bytes(b"an earlier film")
+    done = subprocess.run([upscale, "video", "-i", "-", "-o", result, "--server", address], input=b"", capture_output=True, timeout=300)
+    assert done.returncode != 0 and result.read_bytes() == b"an earlier film", result.read_bytes()
 
 
 def ffmpeg_keeps_sound_and_length(upscale: str, server, folder: pathlib.Path) -> None:
