@@ -33,7 +33,7 @@ class FilmRun {
       : service_(service), options_(options), reader_(reader), end_(end), stop_(std::move(stop)) {
     request_.options = options.upscale;
     request_.options.set_format(v1::IMAGE_FORMAT_PNG);
-    // Only y4m and PPM have their results decoded here; whoever wants PNGs says how small.
+    // Results of y4m and PPM are decoded here; for PNG frames the options say how small.
     if (reader.format().kind != FrameKind::kPng) request_.options.set_png_compression(0);
   }
 
@@ -171,7 +171,7 @@ class FilmRun {
   Service& service_;
   const FilmOptions& options_;
   FrameReader& reader_;
-  std::stop_source& end_;  // of reading, and of calls whose frames nobody will write
+  std::stop_source& end_;  // of reading, and of calls in flight
   const std::stop_token stop_;
   ImageRequest request_;
   absl::Mutex mutex_;

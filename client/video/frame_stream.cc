@@ -50,7 +50,7 @@ class Bytes {
     waiting_.erase(0, count);
     return taken;
   }
-  // Up to and without the next newline; OUT_OF_RANGE where there is none.
+  // Up to and without the next newline; OUT_OF_RANGE if the line has no end.
   absl::StatusOr<std::string> Line() {
     size_t end;
     while ((end = waiting_.find('\n')) == std::string::npos) {
@@ -96,7 +96,7 @@ absl::Status ReadChroma(absl::string_view tag, YuvFormat& yuv) {
     yuv.siting = known.siting;
     yuv.depth = 8;
     if (depth.empty()) return absl::OkStatus();
-    // 420p10, mono10. FFmpeg's samples of more than 8 bits are beside the left column.
+    // 420p10, mono10. FFmpeg's samples of more than 8 bits lie on the left column.
     if (yuv.chroma != Chroma::kMono && !absl::ConsumePrefix(&depth, "p")) continue;
     if (absl::SimpleAtoi(depth, &yuv.depth) && yuv.depth > 8 && yuv.depth <= 16) {
       yuv.siting = Siting::kLeft;
@@ -127,7 +127,7 @@ absl::Status ReadTag(absl::string_view tag, FilmFormat& format) {
     case 'X':
       if (value == "COLORRANGE=FULL") format.yuv.full_range = true;
       if (absl::StartsWith(value, "COLORRANGE=") || absl::StartsWith(value, "YSCSS=")) {
-        return absl::OkStatus();  // said anew
+        return absl::OkStatus();  // FilmHeader says it
       }
       break;
     default:

@@ -18,7 +18,7 @@ enum class FrameKind : uint8_t { kY4m, kPng, kPpm };
 // All that is said of a film before its first frame.
 struct FilmFormat {
   FrameKind kind = FrameKind::kPng;
-  // For kY4m alone, as the next one.
+  // Only of kY4m, as the next one.
   YuvFormat yuv;
   std::string y4m_tags;  // those that stay as they are, such as " F24:1 A1:1"
 };
@@ -54,8 +54,8 @@ absl::StatusOr<std::string> FrameToPng(std::string frame, const FilmFormat& form
 // The bytes before the first frame of a film in `format`; "" unless it is kY4m.
 std::string FilmHeader(const FilmFormat& format);
 
-// A result's bytes in the stream. All frames of kY4m must have one size; that of a kPng is not
-// looked at.
+// A result's bytes in the stream. All frames of kY4m must have one size; `size` of a kPng is not
+// set.
 struct FrameResult {
   Size size;
   std::string bytes;

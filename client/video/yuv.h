@@ -1,7 +1,7 @@
 // Frames of luma and chroma planes, as films have them, and the way to RGB and back.
 //
 // A frame is its planes one after the other: Y, and unless it is mono Cb and Cr, row by row without
-// gaps, a byte a sample at 8 bits, else two in little-endian order.
+// gaps, one byte per sample at 8 bits, otherwise two in little-endian order.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 namespace upscaled::client {
 
 enum class Chroma : uint8_t { kMono, k420, k422, k444 };
-// The place of chroma samples among luma samples, for 4:2:0: beside the left column between two
+// The place of chroma samples among luma samples, for 4:2:0: on the left column between two
 // rows, in the middle of four, or on the top left one. 4:2:2 is always on the left column.
 enum class Siting : uint8_t { kLeft, kCenter, kTopLeft };
 enum class Matrix : uint8_t { kBt601, kBt709, kBt2020 };

@@ -1,4 +1,4 @@
-# Debian packages by CPack, a component each. deploy/release.sh calls it; README.md beside this lists the packages.
+# Debian packages by CPack, a component each. deploy/release.sh calls it; README.md in this folder lists the packages.
 
 set(folder ${CMAKE_CURRENT_LIST_DIR})
 

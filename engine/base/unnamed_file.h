@@ -8,8 +8,8 @@
 
 namespace upscaled {
 
-// For reading and writing, empty, readable by its user alone. Where a file system knows no files
-// without names (NFS, old overlays), it has one until this returns. An error has open(2)'s
+// For reading and writing, empty, readable only by its user. If a file system knows no files
+// without names (NFS, old overlays), the file has one until this returns. An error has open(2)'s
 // code and words, and the caller names the folder.
 absl::StatusOr<UniqueFd> OpenUnnamedFile(const std::string& folder);
 

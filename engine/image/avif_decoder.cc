@@ -1,4 +1,4 @@
-// AVIF by libavif (dav1d or libaom), on the caller's thread alone: the cage allows no others.
+// AVIF by libavif (dav1d or libaom), only on the caller's thread: the cage allows no others.
 #include <algorithm>
 #include <cstring>
 #include <memory>

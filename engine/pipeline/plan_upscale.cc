@@ -32,7 +32,7 @@ constexpr double kMaxTilesCost = 1.15;
 // The rows of a stream's bands, in source pixels.
 constexpr int kBandRows = 24;
 static_assert(kBandRows % RowStream::kBandMultiple == 0);
-// An image of less work than this is over before it is in anybody's way.
+// An image of less work than this ends before it delays another one.
 constexpr double kMinRowsCost = 1e9;
 
 absl::Status CheckInput(const ImageSpec& source, Size result, const UpscaleOptions& options) {

@@ -160,7 +160,7 @@ AttendFunction AttendFunctionFor(Isa isa) { UPSCALED_RETURN_ADDRESS_FOR(isa, Att
 
 constexpr int kSpareFloats = 2 * kPlaneChannels;  // read and written behind the last head
 constexpr int kQueriesAtOnce = 4;
-constexpr float kAbsent = -1e30f;  // of which the exponential is zero beside any score
+constexpr float kAbsent = -1e30f;  // its exponential is zero next to any score
 
 // A pixel's channels side by side, up to a whole plane.
 void LoadPixel(const Tensor& src, const float* pixel, float* dst) {

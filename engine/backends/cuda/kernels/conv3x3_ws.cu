@@ -1,4 +1,4 @@
-// Compiled for sm_90a alone.
+// Compiled only for sm_90a.
 #include <cuda_runtime.h>
 
 #include <array>
