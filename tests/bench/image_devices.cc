@@ -8,13 +8,13 @@
 #include "absl/strings/strip.h"
 #include "engine/base/cpu_info.h"
 #include "engine/base/status_macros.h"
-#include "engine/image_kernels/cpu/image_kernels.h"
-#include "engine/image_kernels/reference/image_kernels.h"
+#include "tests/bench/image_kernels/cpu/image_kernels.h"
+#include "tests/bench/image_kernels/reference/image_kernels.h"
 #ifdef UPSCALED_BENCH_OPENCL
-#include "engine/image_kernels/opencl/image_kernels.h"
+#include "tests/bench/image_kernels/opencl/image_kernels.h"
 #endif
 #ifdef UPSCALED_BENCH_CUDA
-#include "engine/image_kernels/cuda/image_kernels.h"
+#include "tests/bench/image_kernels/cuda/image_kernels.h"
 #endif
 
 namespace upscaled::bench {

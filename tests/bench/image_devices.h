@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/image_kernels/image_kernels.h"
+#include "tests/bench/image_kernels/image_kernels.h"
 
 namespace upscaled::bench {
 

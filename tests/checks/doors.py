@@ -20,7 +20,6 @@ WALK = re.compile(r"^```walk\n(.*?)^```$", re.M | re.S)
 
 BACKEND_INTERFACE = "engine/backends/backend.h"
 CHOICE_INTERFACE = "engine/graph/kernel_choice.h"
-IMAGE_KERNELS = "engine/image_kernels/image_kernels.h"
 PROFILE_INTERFACE = "engine/backends/layer_profile.h"
 # Instruction sets and the transforms of Winograd's algorithm, for kernels outside of the backend.
 ISA_CODE = [f"engine/backends/cpu/kernels/{name}.h" for name in ("isa", "isa_dispatch", "winograd_transform-inl", "winograd_weights")]
@@ -44,11 +43,6 @@ MAY_INCLUDE = {
     "engine/backends/cuda": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE,
                              PROFILE_INTERFACE, OVERFLOW, "engine/backends/plugin.h", "engine/backends/cuda/kernels"],
     "engine/backends/cuda/kernels": ["engine/base", "engine/model", "engine/graph"],
-    "engine/image_kernels": ["engine/base", "engine/image"],
-    "engine/image_kernels/cpu": ["engine/base", "engine/image", IMAGE_KERNELS],
-    "engine/image_kernels/cuda": ["engine/base", "engine/image", IMAGE_KERNELS, "engine/backends/cuda/kernels/portable.h"],
-    "engine/image_kernels/opencl": ["engine/base", "engine/image", IMAGE_KERNELS, "engine/backends/opencl"],
-    "engine/image_kernels/reference": ["engine/base", "engine/image", IMAGE_KERNELS],
     "engine/autotune": ["engine/base", "engine/model", CHOICE_INTERFACE, "engine/backends/reference/layers.h"],
     "engine/proof": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE, PROFILE_INTERFACE],
     "engine/pipeline": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE],

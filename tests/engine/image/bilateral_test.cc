@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <random>
 
-#include "engine/image_kernels/reference/image_kernels.h"
 #include "hwy/targets.h"
+#include "tests/bench/image_kernels/reference/image_kernels.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled {
