@@ -15,7 +15,7 @@ struct LossWeights {
   double colour_mean = 0;        // |mean of e|, of each channel: against shifts of colour
 };
 
-// The recipe of the bundled models (engine/model/bundled/train).
+// The recipe of the bundled models (engine/train/bundled).
 inline constexpr LossWeights kPsnrLoss = {.log_squared_error = 0.1, .colour_mean = 2};
 
 // "0.1 log squared error + 2 colour mean".

@@ -18,7 +18,7 @@ import evaluate
 
 DRAWING, PART = "flat/turkey_platter_01_with_fruit_and_vegitables_01.png", (28, 160, 160, 256)
 ZOOM, GAP_PX, QUALITY = 2, 4, 50
-BUNDLED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+BUNDLED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../model/bundled")
 
 
 def by_lanczos(small):
