@@ -28,11 +28,13 @@ class RealClock final : public RetryClock {
   }
 };
 
-absl::Duration NextWait(const absl::Status& error, absl::Duration backoff, RetryClock& clock) {
-  const absl::Duration wait = backoff * (0.5 + 0.5 * clock.Random());
-  const absl::Duration asked = DetailsOf(error).retry_delay.value_or(absl::ZeroDuration());
-  // Beyond what the server asked for, so that those it turned away do not return all at once.
-  return asked > absl::ZeroDuration() ? asked + wait / 2 : wait;
+// Beyond the moment that the server asked for, in proportion: others may have been given the same.
+constexpr double kJitter = 0.1;
+
+// The time until the moment that the server asked for; zero: it named none.
+absl::Duration AskedWait(const absl::Status& error) {
+  return std::max(DetailsOf(error).retry_delay.value_or(absl::ZeroDuration()),
+                  absl::ZeroDuration());
 }
 
 }  // namespace
@@ -59,19 +61,28 @@ absl::Status RunWithRetries(
     absl::FunctionRef<void(const absl::Status& error, absl::Duration wait)> on_wait) {
   absl::Duration backoff = policy.initial_backoff;
   absl::Duration waited;
+  int retries_left = policy.max_retries;
   for (int tries = 1;; ++tries) {
     const Attempt result = attempt(tries);
     if (result.status.ok() || !IsRetryable(result.status) || !result.repeatable ||
-        tries > policy.max_retries || stop.stop_requested()) {
+        stop.stop_requested()) {
       return result.status;
     }
-    const absl::Duration wait = NextWait(result.status, backoff, clock);
+    const absl::Duration asked = AskedWait(result.status);
+    const bool has_moment = asked > absl::ZeroDuration();
+    if ((has_moment ? policy.max_retries : retries_left--) <= 0) return result.status;
+    absl::Duration wait;
+    if (has_moment) {
+      wait = std::max(asked, policy.initial_backoff) * (1 + kJitter * clock.Random());
+    } else {
+      wait = backoff * (0.5 + 0.5 * clock.Random());
+      backoff = std::min(backoff * policy.multiplier, policy.max_backoff);
+    }
     waited += wait;
     if (waited > policy.max_total_wait || clock.Now() + wait >= deadline) return result.status;
     on_wait(result.status, wait);
     clock.Sleep(wait, stop);
     if (stop.stop_requested()) return absl::CancelledError("cancelled while waiting for a retry");
-    backoff = std::min(backoff * policy.multiplier, policy.max_backoff);
   }
 }
 

@@ -10,7 +10,8 @@
 namespace upscaled::client {
 
 struct RetryPolicy {
-  // Tries after the first one.
+  // Tries after the first one; 0: none. A refusal that says when to come back does not count: it
+  // costs the time until then.
   int max_retries = 5;
   absl::Duration initial_backoff = absl::Milliseconds(200);
   absl::Duration max_backoff = absl::Seconds(15);
@@ -45,8 +46,10 @@ bool IsRetryable(const absl::Status& status);
 
 // Calls `attempt` with 1, 2, ... until it succeeds, fails for good, a bound of `policy` is reached,
 // the wait would pass `deadline`, or `stop` is requested, and returns the last status (CANCELLED
-// when stopped while waiting). The wait doubles from try to try, half of it random, and is never
-// shorter than the server's RetryInfo. `on_wait` hears of each failure that is waited for.
+// when stopped while waiting). The wait doubles from try to try, half of it random. If the server's
+// RetryInfo says how long to wait, it is that long and up to a tenth longer, because the server
+// gives each refused caller a moment of its own. `on_wait` hears of each failure that is waited
+// for.
 absl::Status RunWithRetries(
     const RetryPolicy& policy, RetryClock& clock, absl::Time deadline, std::stop_token stop,
     absl::FunctionRef<Attempt(int)> attempt,

@@ -272,6 +272,7 @@ TEST_F(HttpClientTest, ThrowsNothingThroughLibcurl) {
 }
 
 TEST_F(HttpClientTest, ComesBackWhenAFullServerSays) {
+  clock_.random = 1;
   const FakeHttpServer server([](const FakeHttpRequest& request) {
     if (request.method == "POST" && request.number > 2) return Success("x");
     return FakeAnswer("429 Too Many Requests", "Retry-After: 3\r\n", kFull);

@@ -1,5 +1,8 @@
 #include "client/retry.h"
 
+#include <map>
+#include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -101,9 +104,66 @@ TEST_F(RetryTest, JitterReachesTheWholeBackoff) {
 }
 
 TEST_F(RetryTest, NeverComesBackBeforeTheServerAsked) {
-  policy_.max_retries = 1;
+  policy_.max_total_wait = absl::Seconds(10);
   EXPECT_EQ(TriesFor(FromServer(absl::StatusCode::kResourceExhausted, absl::Seconds(7))), 2);
-  EXPECT_THAT(clock_.sleeps(), ElementsAre(absl::Seconds(7) + absl::Milliseconds(25)));
+  EXPECT_THAT(clock_.sleeps(), ElementsAre(absl::Seconds(7)));
+}
+
+TEST_F(RetryTest, JitterIsInProportionToWhatTheServerAsked) {
+  clock_.random = 1;
+  policy_.max_total_wait = absl::Seconds(12);
+  EXPECT_EQ(TriesFor(FromServer(absl::StatusCode::kResourceExhausted, absl::Seconds(10))), 2);
+  EXPECT_THAT(clock_.sleeps(), ElementsAre(absl::Seconds(11)));
+}
+
+// A full server costs time: with five tries 4 of 32 callers of 4 slots failed.
+TEST_F(RetryTest, ARefusalWithAMomentIsNoTry) {
+  policy_.max_total_wait = absl::Minutes(1);
+  EXPECT_EQ(TriesFor(FromServer(absl::StatusCode::kResourceExhausted, absl::Seconds(1))), 61);
+  int tries = 0;
+  const absl::Status refusal = FromServer(absl::StatusCode::kUnavailable, absl::Seconds(1));
+  const absl::Status mixed = RunWithRetries(
+      policy_, clock_, deadline_, {},
+      [&](int) { return Attempt{++tries % 2 == 0 ? refusal : absl::UnavailableError("")}; },
+      IgnoreWait);
+  EXPECT_EQ(tries, 7) << "the first, and three tries that broke, each after a refusal";
+}
+
+// A server that asks for no wait worth the name is not asked all the time.
+TEST_F(RetryTest, AShortMomentIsNoHurry) {
+  policy_.max_total_wait = absl::Seconds(1);
+  EXPECT_EQ(TriesFor(FromServer(absl::StatusCode::kResourceExhausted, absl::Nanoseconds(1))), 11);
+}
+
+// Every reason of the contract is either final or tried again, with any code that it comes with.
+TEST_F(RetryTest, EveryReasonHasAClass) {
+  const std::set<std::string> again = {"OVERLOADED", "DRAINING", "DEVICE_FAILURE", "SOURCE_FAILED"};
+  const std::map<std::string, absl::StatusCode> codes = {
+      {"INVALID_OPTION", absl::StatusCode::kInvalidArgument},
+      {"INVALID_IMAGE", absl::StatusCode::kInvalidArgument},
+      {"UNSUPPORTED", absl::StatusCode::kUnimplemented},
+      {"LIMIT_EXCEEDED", absl::StatusCode::kInvalidArgument},
+      {"UNKNOWN_MODEL", absl::StatusCode::kNotFound},
+      {"OVERLOADED", absl::StatusCode::kResourceExhausted},
+      {"DRAINING", absl::StatusCode::kUnavailable},
+      {"CANCELLED", absl::StatusCode::kCancelled},
+      {"DEADLINE", absl::StatusCode::kDeadlineExceeded},
+      {"STALLED", absl::StatusCode::kAborted},
+      {"DEVICE_FAILURE", absl::StatusCode::kUnavailable},
+      {"RELOAD_FAILED", absl::StatusCode::kFailedPrecondition},
+      {"INTERNAL", absl::StatusCode::kInternal},
+      {"SOURCE_REFUSED", absl::StatusCode::kPermissionDenied},
+      {"SOURCE_FAILED", absl::StatusCode::kUnavailable},
+      {"UNAUTHENTICATED", absl::StatusCode::kUnauthenticated},
+      {"PERMISSION_DENIED", absl::StatusCode::kPermissionDenied},
+      {"DEADLINE_INFEASIBLE", absl::StatusCode::kResourceExhausted}};
+  const auto* const reasons = v1::ErrorReason_descriptor();
+  for (int i = 1; i < reasons->value_count(); ++i) {  // 0 is never sent
+    const std::string name = reasons->value(i)->name().substr(sizeof "ERROR_REASON_" - 1);
+    ASSERT_TRUE(codes.contains(name)) << name << " needs a class";
+    EXPECT_EQ(IsRetryable(FromServer(codes.at(name), absl::Seconds(1), name)), again.contains(name))
+        << name;
+  }
 }
 
 TEST_F(RetryTest, StopsWhenTheWaitsAddUp) {

@@ -88,7 +88,10 @@ class UpscaleClientTest : public ::testing::Test {
   UpscaleClient Client(absl::Duration timeout = absl::InfiniteDuration()) {
     return UpscaleClient(
         grpc::CreateChannel(server_.endpoint(), grpc::InsecureChannelCredentials()),
-        RetryPolicy{.max_retries = 3}, timeout, clock_);
+        // Time for three waits until the moment that a full server names.
+        RetryPolicy{.max_retries = 3,
+                    .max_total_wait = absl::Seconds(3.5 * FakeServer::kTileRetryDelaySeconds)},
+        timeout, clock_);
   }
   absl::StatusOr<ImageResult> Run(ImageSource& source, ImageSink& sink) {
     UpscaleClient client = Client();
@@ -338,7 +341,7 @@ TEST_F(UpscaleClientTest, SendsTilesAgainThatWereTurnedAway) {
   ASSERT_EQ(answers.size(), 3u);
   EXPECT_EQ(answers[10].tile().pixels(), "abc");
   EXPECT_EQ(answers[20].tile().pixels(), "def");
-  EXPECT_EQ(answers[30].error().message(), "full");  // After the last retry.
+  EXPECT_EQ(answers[30].error().message(), "full");  // After max_total_wait.
   EXPECT_THAT(server_.tile_ids(), ElementsAre(10, 20, 30, 20, 30, 30, 30));
   ASSERT_EQ(clock_.sleeps().size(), 3u);
   EXPECT_GE(clock_.sleeps()[0], absl::Seconds(FakeServer::kTileRetryDelaySeconds));
