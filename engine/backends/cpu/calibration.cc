@@ -256,7 +256,7 @@ absl::StatusOr<std::vector<Calibrated>> CalibratedLayers(const Network& network,
 // kernel keeps layers apart that are one here.
 int ReaderIn(const Program& program, const Calibrated& calibrated) {
   const int index = program.index_of[calibrated.main];
-  const bool prelude = index >= 0 && program.kernel_infos[index]->prelude != nullptr;
+  const bool prelude = index >= 0 && program.steps[index].kernel_entry->prelude != nullptr;
   return prelude ? program.network.layers[index].inputs[0] : index;
 }
 
@@ -329,13 +329,13 @@ absl::StatusOr<Calibration> Calibrate(const Network& network, Isa isa, const Ker
   for (const Calibrated& layer : layers) {
     const int reader = ReaderIn(program, layer);
     if (reader < 0) continue;
-    std::unique_ptr<LayerKernel>& kernel = program.kernels[reader];
+    std::unique_ptr<LayerKernel>& kernel = program.steps[reader].kernel;
     kernel = layer.kernel->observer(program.network.layers[reader], std::move(kernel),
                                     calibration[layer.last]);
   }
-  std::vector<float> peaks(program.kernels.size());
+  std::vector<float> peaks(program.steps.size());
   for (size_t i = 0; i < peaks.size(); ++i) {
-    std::unique_ptr<LayerKernel>& kernel = program.kernels[i];
+    std::unique_ptr<LayerKernel>& kernel = program.steps[i].kernel;
     if (kernel != nullptr) kernel = std::make_unique<PeakObserver>(std::move(kernel), peaks[i]);
   }
   HugeBuffer workspace;

@@ -63,7 +63,7 @@ Request WithoutBlocks(Request request) {
 }
 
 bool HasBlocks(const Program& program) {
-  return std::ranges::any_of(program.block_px, [](int px) { return px > 1; });
+  return std::ranges::any_of(program.steps, [](const Step& step) { return step.block_px > 1; });
 }
 
 absl::StatusOr<BuiltProgram> BuildBest(const Network& network, const Request& request) {

@@ -96,11 +96,11 @@ absl::StatusOr<std::vector<LayerProfile>> CpuStream::Profile(const Executable& e
   const Program& program = compiled.program();
   std::vector<LayerProfile> layers;
   for (size_t i = 0; i < program.network.layers.size(); ++i) {
-    const size_t value_bytes = program.half[i] ? sizeof(uint16_t) : sizeof(float);
+    const size_t value_bytes = program.steps[i].half ? sizeof(uint16_t) : sizeof(float);
     LayerProfile& layer =
         layers.emplace_back(DescribeLayer(program.network, i, task.plan->regions, value_bytes));
-    const KernelEntry* const kernel = program.kernel_infos[i];
-    layer.kernel = program.IsView(i) ? "view" : kernel == nullptr ? "load" : kernel->name;
+    const KernelEntry* const kernel = program.steps[i].kernel_entry;
+    layer.kernel = program.steps[i].IsView() ? "view" : kernel == nullptr ? "load" : kernel->name;
     // The multiplications of a prelude belong to it, not to the layer that adds them up.
     if (kernel != nullptr && kernel->prelude != nullptr) layer.operations = 0;
   }

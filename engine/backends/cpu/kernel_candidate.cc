@@ -28,7 +28,7 @@ Program OneLayerProgram(Layer layer, const KernelEntry& kernel, Isa isa) {
   UPSCALED_CHECK(program.ok());
   // Not an image, but what another layer made.
   const int channels = network.layers[0].out_channels;
-  program->pixel_stride[0] = channels <= kMaxInterleavedChannels ? channels : kPlaneChannels;
+  program->steps[0].pixel_stride = channels <= kMaxInterleavedChannels ? channels : kPlaneChannels;
   return *std::move(program);
 }
 
@@ -91,15 +91,15 @@ std::vector<float> KernelCandidate::Compute(std::span<const float> input) {
 }
 
 bool KernelCandidate::IsTried(int layer) const {
-  const KernelEntry* info = program_.kernel_infos[layer];
+  const KernelEntry* info = program_.steps[layer].kernel_entry;
   const bool conversion = info == &ConversionKernel(true) || info == &ConversionKernel(false);
   return layer > 0 && layer < static_cast<int>(schedule_.tensors.size()) - 1 && !conversion;
 }
 
 void KernelCandidate::RunStep(const RowSchedule::Step& step) {
   const Tensor& src = schedule_.tensors[program_.network.layers[step.layer].inputs[0]];
-  program_.kernels[step.layer]->Run({&src, 1}, schedule_.tensors[step.layer], step.rows,
-                                    workspace_.data());
+  program_.steps[step.layer].kernel->Run({&src, 1}, schedule_.tensors[step.layer], step.rows,
+                                         workspace_.data());
 }
 
 }  // namespace upscaled::cpu

@@ -23,13 +23,17 @@ int AppendLayer(Program& program, const Layer& layer, std::unique_ptr<LayerKerne
                 const KernelEntry* info, bool interleaved, bool half) {
   const bool thin = layer.out_channels <= kMaxInterleavedChannels;
   program.network.layers.push_back(WithoutWeights(layer));
-  program.block_px.push_back(kernel ? kernel->block_px() : 1);
   program.weight_bytes += kernel ? kernel->WeightBytes() : 0;
-  program.pixel_stride.push_back(thin || interleaved ? layer.out_channels : kPlaneChannels);
-  program.half.push_back(half && !thin && !interleaved);
-  program.kernels.push_back(std::move(kernel));
-  program.kernel_infos.push_back(info);
-  return static_cast<int>(program.network.layers.size()) - 1;
+  const int index = static_cast<int>(program.steps.size());
+  program.steps.push_back({
+      .kernel_entry = info,
+      .block_px = kernel ? kernel->block_px() : 1,
+      .pixel_stride = thin || interleaved ? layer.out_channels : kPlaneChannels,
+      .half = half && !thin && !interleaved,
+      .home = index,
+  });
+  program.steps.back().kernel = std::move(kernel);
+  return index;
 }
 
 bool IsRead(const Program& program, int layer) {
@@ -42,19 +46,20 @@ bool IsRead(const Program& program, int layer) {
 // The layer that holds what layer `source` does as halves or as floats.
 int Converted(Program& program, int source, bool half, Isa isa) {
   const std::vector<Layer>& layers = program.network.layers;
-  if (program.half[source] == half || layers[source].out_channels <= kMaxInterleavedChannels) {
+  if (program.steps[source].half == half ||
+      layers[source].out_channels <= kMaxInterleavedChannels) {
     return source;
   }
   // In one plane they take no more room. Who reads it as halves later converts.
   const bool one_plane = layers[source].out_channels <= kPlaneChannels;
-  if (!half && one_plane && program.kernel_infos[source]->stores_floats &&
+  if (!half && one_plane && program.steps[source].kernel_entry->stores_floats &&
       !IsRead(program, source)) {
-    program.half[source] = false;
+    program.steps[source].half = false;
     return source;
   }
   const KernelEntry* info = &ConversionKernel(half);
   for (size_t i = source + 1; i < layers.size(); ++i) {
-    if (program.kernel_infos[i] == info && layers[i].inputs[0] == source)
+    if (program.steps[i].kernel_entry == info && layers[i].inputs[0] == source)
       return static_cast<int>(i);
   }
   Layer layer;

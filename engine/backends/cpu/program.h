@@ -23,7 +23,38 @@ namespace upscaled::cpu {
 // The ranges that layers read, by the indices of the layers that nodes end at in a network.
 using Calibration = std::map<int, InputRanges>;
 
-// Immutable, thread safe. Vectors are indexed as network.layers, if nothing else is said.
+// A layer with its kernel and its place among the others. Layers are named by their indices.
+struct Step {
+  // Null for views, for the input and for global poolings, whose values are given.
+  std::unique_ptr<LayerKernel> kernel;
+  const KernelEntry* kernel_entry = nullptr;  // also of views that had a kernel
+  int block_px = 1;
+  BlockOrigin block_origin;
+  int pixel_stride = 0;  // of the layer's tensor, in floats
+  bool half = false;     // whether the tensor is blocked and of halves
+  Margin margin;         // around the tensor: consumers read it
+  std::vector<int> consumers;
+  // The layer in whose tensor this one's planes lie, and the first of them: parts of a
+  // concatenation that are whole planes are written where it has them. Most layers are their own
+  // home.
+  int home = 0;
+  int home_plane = 0;
+  // Whether it is a product with one factor a channel that nobody computes: its readers take the
+  // first input's tensor and the factors (Tensor::factors).
+  bool scaled_view = false;
+  // Whether it is a concatenation all of whose parts lie in place.
+  bool joined_view = false;
+  // Whether a later stage than the layer's own reads it.
+  bool crosses = false;
+  // Whether tiles keep it from one pass over an image with global poolings to the next: the pooled
+  // layers, those where the next pass goes on, and images on the way to them, which are small.
+  bool cached = false;
+
+  // Whether nobody computes the layer: its tensor is made of others.
+  bool IsView() const { return scaled_view || joined_view; }
+};
+
+// Immutable, thread safe.
 struct Program {
   Precision precision = Precision::kExact;
   // The nodes of the network's plan as layers ("conv+crop+sum"), without weights. A layer with a
@@ -31,33 +62,12 @@ struct Program {
   // where kernels of both kinds meet and the first does not store what the second reads, and fully
   // connected layers are 1x1 convolutions.
   Network network;
-  // Null for the input and global poolings, whose values are given.
-  std::vector<std::unique_ptr<LayerKernel>> kernels;
-  std::vector<const KernelEntry*> kernel_infos;
-  std::vector<int> block_px;
-  std::vector<BlockOrigin> block_origins;
-  std::vector<int> pixel_stride;  // the layer's tensor's, in floats
-  std::vector<bool> half;         // whether it is blocked and of halves
-  std::vector<Margin> margin;     // around the layer's tensor: what its consumers read
-  std::vector<std::vector<int>> consumers;
-  // Products with one factor a channel that nobody computes: their readers take the first input's
-  // tensor and the factors (Tensor::factors). Without a kernel.
-  std::vector<bool> scaled_view;
+  std::vector<Step> steps;  // one for each of network.layers
   // A deep network runs in stages, one after the other: each but the last ends with one of these
   // layers, and keeps whole what later ones read. So its weights stay in a cache from one row of
   // blocks to the next. One of many global poolings has a stage for each pass over the image, which
   // takes from an ActivationCache what the passes before kept.
   std::vector<int> cuts;
-  std::vector<bool> crosses;  // read by a later stage than the layer's own
-  // The layer in whose tensor a layer's planes lie, and the first of them: parts of a concatenation
-  // that are whole planes are written where it has them. Most layers are their own home.
-  std::vector<int> home;
-  std::vector<int> home_plane;
-  // Concatenations all of whose parts lie in place. Without a kernel.
-  std::vector<bool> joined_view;
-  // Layers that tiles keep from one pass over an image with global poolings to the next: the pooled
-  // ones, those where the next pass goes on, and images on the way to them, which are small.
-  std::vector<bool> cached;
   std::vector<int> poolings;  // ListPoolings
   // Each of the source's layers here, where a node ends at it or is for it; -1: none.
   std::vector<int> index_of;
@@ -73,18 +83,17 @@ struct Program {
   // The last stage that reads `layer`, through a view or not.
   size_t LastStageOf(int layer) const {
     size_t last = StageOf(layer);
-    for (const int consumer : consumers[layer]) {
-      last = std::max(last, scaled_view[consumer] ? LastStageOf(consumer) : StageOf(consumer));
+    for (const int consumer : steps[layer].consumers) {
+      last =
+          std::max(last, steps[consumer].scaled_view ? LastStageOf(consumer) : StageOf(consumer));
     }
     return last;
   }
   bool HasStageForEachPass() const { return !poolings.empty() && !cuts.empty(); }
-  // Whether nobody computes the layer: its tensor is made of others.
-  bool IsView(int layer) const { return scaled_view[layer] || joined_view[layer]; }
   // Whether those who read `consumer` read what `layer`, an input of it, has written.
   bool ReadsThrough(int layer, int consumer) const {
-    return scaled_view[consumer] ||
-           (home[consumer] == home[layer] && network.layers[consumer].op == Op::kConcat);
+    return steps[consumer].scaled_view || (steps[consumer].home == steps[layer].home &&
+                                           network.layers[consumer].op == Op::kConcat);
   }
 };
 

@@ -1,7 +1,6 @@
 #include "engine/backends/cpu/program_passes.h"
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -55,8 +54,8 @@ class GateFinder {
   const Layer& LayerAt(int index) const { return program_.network.layers[index]; }
   bool IsPlain(int index, Op op) const {
     return LayerAt(index).op == op && LayerAt(index).activation == Activation::kNone &&
-           LayerAt(index).out_channels > kMaxInterleavedChannels && !program_.half[index] &&
-           program_.kernels[index] != nullptr;
+           LayerAt(index).out_channels > kMaxInterleavedChannels && !program_.steps[index].half &&
+           program_.steps[index].kernel != nullptr;
   }
   bool IsInner(int index, Op op) const { return IsPlain(index, op) && readers_[index] == 1; }
 
@@ -92,8 +91,8 @@ std::vector<double> KeptValues(const Program& program) {
   const std::vector<double> densities = LayerDensities(program.network);
   std::vector<double> kept(layers.size());
   for (size_t i = 0; i < layers.size(); ++i) {
-    if (program.consumers[i].empty()) continue;
-    const int last = program.consumers[i].back();
+    if (program.steps[i].consumers.empty()) continue;
+    const int last = program.steps[i].consumers.back();
     for (int at = static_cast<int>(i); at < last; ++at) {
       kept[at] += layers[i].out_channels * densities[i];
     }
@@ -106,7 +105,7 @@ void CutWhereLittleIsKept(size_t min_weight_bytes, Program& program) {
   const std::vector<double> kept = KeptValues(program);
   size_t stage_bytes = 0;
   for (size_t i = 1; i + 1 < kept.size(); ++i) {
-    stage_bytes += program.kernels[i] ? program.kernels[i]->WeightBytes() : 0;
+    stage_bytes += program.steps[i].kernel ? program.steps[i].kernel->WeightBytes() : 0;
     if (stage_bytes < min_weight_bytes || kept[i] > kMaxKeptValues || kept[i] >= kept[i + 1]) {
       continue;
     }
@@ -130,14 +129,14 @@ void CutBehindPooled(Program& program) {
 bool CanBePlaced(const Program& program, int layer, int joined, int first) {
   const std::vector<Layer>& layers = program.network.layers;
   const auto has_planes = [&](int of) {
-    return program.pixel_stride[of] == kPlaneChannels && !program.half[of] && !program.cached[of] &&
-           !program.crosses[of];
+    return program.steps[of].pixel_stride == kPlaneChannels && !program.steps[of].half &&
+           !program.steps[of].cached && !program.steps[of].crosses;
   };
   const bool read_elsewhere =
-      program.consumers[layer].size() > 1 && layers[layer].op != Op::kConcat;
-  return program.kernels[layer] != nullptr && program.home[layer] == layer && !read_elsewhere &&
-         has_planes(layer) && has_planes(joined) && first % kPlaneChannels == 0 &&
-         layers[layer].out_channels % kPlaneChannels == 0;
+      program.steps[layer].consumers.size() > 1 && layers[layer].op != Op::kConcat;
+  return program.steps[layer].kernel != nullptr && program.steps[layer].home == layer &&
+         !read_elsewhere && has_planes(layer) && has_planes(joined) &&
+         first % kPlaneChannels == 0 && layers[layer].out_channels % kPlaneChannels == 0;
 }
 
 // Along x the blocks of zero-padded layers that follow each other alternate by half a block: what
@@ -147,18 +146,18 @@ void HalveColumns(Program& program) {
   std::vector<bool> read_around(layers.size());  // multiples of blocks, with a border
   const auto reads_around = [&](int consumer, size_t input) {
     const Layer& layer = layers[consumer];
-    const bool padded = input == 0 && program.block_px[consumer] > 1 && layer.padding_px > 0;
-    return padded ? program.block_origins[consumer].x_px == 0
+    const bool padded = input == 0 && program.steps[consumer].block_px > 1 && layer.padding_px > 0;
+    return padded ? program.steps[consumer].block_origin.x_px == 0
                   : KeepsPositions(layer, input) && read_around[consumer];
   };
   for (size_t i = layers.size(); i-- > 1;) {
-    for (const int consumer : program.consumers[i]) {
+    for (const int consumer : program.steps[i].consumers) {
       const std::vector<int>& inputs = layers[consumer].inputs;
       for (size_t n = 0; n < inputs.size(); ++n) {
         if (inputs[n] == static_cast<int>(i) && reads_around(consumer, n)) read_around[i] = true;
       }
     }
-    if (read_around[i]) program.block_origins[i].x_px = program.block_px[i] / 2;
+    if (read_around[i]) program.steps[i].block_origin.x_px = program.steps[i].block_px / 2;
   }
 }
 
@@ -174,8 +173,8 @@ void LagRows(Program& program) {
   end.back() = pixel.rect.y * program.network.scale;
   for (size_t i = layers.size(); i-- > 1;) {
     const Layer& layer = layers[i];
-    const int block = program.block_px[i];
-    program.block_origins[i].y_px = end[i] - FloorDiv(end[i], block) * block;
+    const int block = program.steps[i].block_px;
+    program.steps[i].block_origin.y_px = end[i] - FloorDiv(end[i], block) * block;
     if (layer.op == Op::kGlobalAveragePool) continue;
     for (size_t n = 0; n < layer.inputs.size(); ++n) {
       const int input = layer.inputs[n];
@@ -196,53 +195,51 @@ void FuseGates(const Network& source, Isa isa, Program& program) {
     if (!gate.has_value()) continue;
     const auto affine = std::find(program.index_of.begin(), program.index_of.end(), gate->affine);
     layers[i].inputs = {gate->a, gate->b};
-    program.kernels[i] = MakeGate(source.layers[affine - program.index_of.begin()], isa);
-    program.kernel_infos[i] = &GateKernel();
-    for (const int part : {gate->sum, gate->affine, gate->sigmoid}) program.kernels[part].reset();
+    program.steps[i].kernel = MakeGate(source.layers[affine - program.index_of.begin()], isa);
+    program.steps[i].kernel_entry = &GateKernel();
+    for (const int part : {gate->sum, gate->affine, gate->sigmoid})
+      program.steps[part].kernel.reset();
   }
 }
 
 void Connect(Program& program) {
   const size_t count = program.network.layers.size();
-  program.margin.resize(count);
-  program.consumers.resize(count);
   for (size_t i = 1; i < count; ++i) {
-    if (program.kernels[i] == nullptr) continue;
-    const LayerKernel& kernel = *program.kernels[i];
+    if (program.steps[i].kernel == nullptr) continue;
+    const LayerKernel& kernel = *program.steps[i].kernel;
     program.scratch_floats = std::max(program.scratch_floats, kernel.ScratchFloats());
     const std::vector<int>& inputs = program.network.layers[i].inputs;
-    Widen(program.margin[inputs[0]], kernel.margin());
-    for (const int input : inputs) program.consumers[input].push_back(static_cast<int>(i));
+    Widen(program.steps[inputs[0]].margin, kernel.margin());
+    for (const int input : inputs) program.steps[input].consumers.push_back(static_cast<int>(i));
   }
 }
 
 void ChooseScaledViews(Program& program) {
   const std::vector<Layer>& layers = program.network.layers;
   const std::vector<bool> per_image = IsPerImage(program.network);
-  program.scaled_view.resize(layers.size());
   for (size_t i = 1; i < layers.size(); ++i) {
     const Layer& layer = layers[i];
     const bool scales = layer.op == Op::kMul && layer.activation == Activation::kNone &&
                         layer.out_channels > kMaxInterleavedChannels && per_image[layer.inputs[1]];
-    if (!scales || program.scaled_view[layer.inputs[0]] || program.consumers[i].empty()) continue;
+    if (!scales || program.steps[layer.inputs[0]].scaled_view || program.steps[i].consumers.empty())
+      continue;
     size_t scratch_floats = 0;
-    const bool all_can = std::ranges::all_of(program.consumers[i], [&](int consumer) {
-      const LayerKernel* kernel = program.kernels[consumer].get();
+    const bool all_can = std::ranges::all_of(program.steps[i].consumers, [&](int consumer) {
+      const LayerKernel* kernel = program.steps[consumer].kernel.get();
       const std::optional<size_t> floats =
           kernel == nullptr ? std::nullopt : kernel->FactorScratchFloats();
       scratch_floats = std::max(scratch_floats, floats.value_or(0));
       return floats.has_value();
     });
     if (!all_can) continue;
-    program.scaled_view[i] = true;
-    program.kernels[i].reset();
+    program.steps[i].scaled_view = true;
+    program.steps[i].kernel.reset();
     program.scratch_floats = std::max(program.scratch_floats, scratch_floats);
-    Widen(program.margin[layer.inputs[0]], program.margin[i]);
+    Widen(program.steps[layer.inputs[0]].margin, program.steps[i].margin);
   }
 }
 
 void StaggerBlocks(Program& program) {
-  program.block_origins.resize(program.network.layers.size());
   HalveColumns(program);
   LagRows(program);
 }
@@ -250,18 +247,17 @@ void StaggerBlocks(Program& program) {
 void ChooseCached(Program& program) {
   const std::vector<Layer>& layers = program.network.layers;
   program.poolings = ListPoolings(program.network);
-  program.cached.resize(layers.size());
   std::vector<bool> gathered(layers.size());  // computed in a pass before the last
   for (const int pooling : program.poolings) {
     const int pooled = layers[pooling].inputs[0];
-    program.cached[pooled] = gathered[pooled] = true;
+    program.steps[pooled].cached = gathered[pooled] = true;
   }
   for (size_t i = layers.size() - 1; i > 0; --i) {
     if (!gathered[i] || layers[i].op == Op::kGlobalAveragePool) continue;
-    if (layers[i].out_channels <= kMaxInterleavedChannels) program.cached[i] = true;
+    if (layers[i].out_channels <= kMaxInterleavedChannels) program.steps[i].cached = true;
     for (const int input : layers[i].inputs) gathered[input] = true;
   }
-  program.cached[0] = false;  // the source is there in every pass
+  program.steps[0].cached = false;  // the source is there in every pass
 }
 
 void ChooseCuts(bool always, Program& program) {
@@ -270,36 +266,34 @@ void ChooseCuts(bool always, Program& program) {
   } else if (always || program.weight_bytes > kStagedWeightBytes) {
     CutWhereLittleIsKept(always ? 1 : kMinStageWeightBytes, program);
   }
-  program.crosses.resize(program.network.layers.size());
-  for (int i = 0; i < static_cast<int>(program.crosses.size()); ++i) {
-    program.crosses[i] = !program.scaled_view[i] && program.LastStageOf(i) > program.StageOf(i);
+  for (int i = 0; i < static_cast<int>(program.steps.size()); ++i) {
+    program.steps[i].crosses =
+        !program.steps[i].scaled_view && program.LastStageOf(i) > program.StageOf(i);
   }
-  if (program.HasStageForEachPass()) program.cached = program.crosses;
+  if (program.HasStageForEachPass()) {
+    for (Step& step : program.steps) step.cached = step.crosses;
+  }
 }
 
 void PlaceParts(Program& program) {
   const std::vector<Layer>& layers = program.network.layers;
-  program.home.resize(layers.size());
-  std::iota(program.home.begin(), program.home.end(), 0);
-  program.home_plane.resize(layers.size());
-  program.joined_view.resize(layers.size());
   for (size_t i = layers.size() - 1; i > 0; --i) {
     if (layers[i].op != Op::kConcat || layers[i].activation != Activation::kNone) continue;
-    const int home = program.home[i];
-    bool all_placed = !program.consumers[i].empty();
+    const int home = program.steps[i].home;
+    bool all_placed = !program.steps[i].consumers.empty();
     int first = 0;  // channel
     for (const int part : layers[i].inputs) {
       const bool placed = CanBePlaced(program, part, static_cast<int>(i), first);
       if (placed) {
-        program.home[part] = home;
-        program.home_plane[part] = program.home_plane[i] + first / kPlaneChannels;
-        Widen(program.margin[home], program.margin[part]);
+        program.steps[part].home = home;
+        program.steps[part].home_plane = program.steps[i].home_plane + first / kPlaneChannels;
+        Widen(program.steps[home].margin, program.steps[part].margin);
       }
       all_placed = all_placed && placed;
       first += layers[part].out_channels;
     }
-    program.joined_view[i] = all_placed;
-    if (all_placed) program.kernels[i].reset();
+    program.steps[i].joined_view = all_placed;
+    if (all_placed) program.steps[i].kernel.reset();
   }
 }
 

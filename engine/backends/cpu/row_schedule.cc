@@ -55,7 +55,7 @@ class Scheduler {
   void RunStage(size_t stage, int target) {
     std::vector<int> targets = {target};
     for (int i = 0; i < static_cast<int>(runs_.size()); ++i) {
-      if (!program_.crosses[i] || program_.StageOf(i) > stage) continue;
+      if (!program_.steps[i].crosses || program_.StageOf(i) > stage) continue;
       if (program_.StageOf(i) == stage) targets.push_back(i);
       next_[i] = plan_.regions[i].bottom();
     }
@@ -72,9 +72,9 @@ class Scheduler {
     size_t row_bytes = 0;  // of the layer with the longest ones
     int most = std::numeric_limits<int>::max();
     for (int i = 1; i < static_cast<int>(runs_.size()); ++i) {
-      if (!runs_[i] || Finished(i) || program_.kernels[i] == nullptr) continue;
-      const int width = regions_[i].width, block = program_.block_px[i];
-      const size_t value_bytes = program_.half[i] ? sizeof(uint16_t) : sizeof(float);
+      if (!runs_[i] || Finished(i) || program_.steps[i].kernel == nullptr) continue;
+      const int width = regions_[i].width, block = program_.steps[i].block_px;
+      const size_t value_bytes = program_.steps[i].half ? sizeof(uint16_t) : sizeof(float);
       const size_t pixel_bytes = program_.network.layers[i].out_channels * value_bytes;
       row_bytes = std::max(row_bytes, width * pixel_bytes);
       if (block > 1) most = std::min(most, width / (block * kMinStripBlocks));
@@ -96,7 +96,7 @@ class Scheduler {
 
  private:
   bool Keeps(int layer) const {
-    return (staged_ && program_.crosses[layer]) || (keeps_ && program_.cached[layer]);
+    return (staged_ && program_.steps[layer].crosses) || (keeps_ && program_.steps[layer].cached);
   }
   bool Finished(int layer) const { return next_[layer] >= regions_[layer].bottom(); }
 
@@ -147,8 +147,9 @@ class Scheduler {
       region = Cover(region, {begin, whole.y, end - begin, whole.height});
     }
     if (region.empty()) return {};
-    return Intersect(RoundToBlocks(region, program_.block_px[layer], program_.block_origins[layer]),
-                     whole);
+    return Intersect(
+        RoundToBlocks(region, program_.steps[layer].block_px, program_.steps[layer].block_origin),
+        whole);
   }
 
   // Computes all that later stages read, but for the last stage's.
@@ -157,7 +158,7 @@ class Scheduler {
     for (const int cut : program_.cuts) {
       Compute(cut);
       for (int i = first; i < cut; ++i) {
-        if (program_.crosses[i]) Compute(i);
+        if (program_.steps[i].crosses) Compute(i);
       }
       first = cut + 1;
     }
@@ -178,7 +179,7 @@ class Scheduler {
         Need(inputs[n], Reads(layer, n, {rows.y, rows.bottom() - 1}).last + 1);
       }
       next_[layer] = rows.bottom();
-      if (program_.IsView(layer)) continue;
+      if (program_.steps[layer].IsView()) continue;
       const int first = std::max(rows.y, regions_[layer].y);
       ring_rows_[layer] =
           std::max(ring_rows_[layer], rows.bottom() - std::min(first, FirstRowInUse(layer)));
@@ -188,13 +189,13 @@ class Scheduler {
 
   Rect NextRows(int layer, int bottom) const {
     const Rect& region = regions_[layer];
-    const int block = program_.block_px[layer];
+    const int block = program_.steps[layer].block_px;
     if (block == 1) {
       const int y = next_[layer];
       return {region.x, y, region.width, std::min(bottom, y + kPlainRows) - y};
     }
     // One row of blocks, the first of which may begin before the layer.
-    const BlockOrigin origin = program_.block_origins[layer];
+    const BlockOrigin origin = program_.steps[layer].block_origin;
     const int x = BlockBegin(region.x, block, origin.x_px);
     const int y = BlockBegin(next_[layer], block, origin.y_px);
     return {x, y, region.right() - x, std::min(y + block, region.bottom()) - y};
@@ -209,7 +210,7 @@ class Scheduler {
   // The first row of `layer` that a consumer has yet to read.
   int FirstRowInUse(int layer) const {
     int first = next_[layer];
-    for (const int consumer : program_.consumers[layer]) {
+    for (const int consumer : program_.steps[layer].consumers) {
       if (!runs_[consumer]) continue;
       if (program_.ReadsThrough(layer, consumer)) {
         first = std::min(first, FirstRowInUse(consumer));
@@ -270,7 +271,13 @@ RowSchedule Schedule(const Program& program, const TilePlan& plan, size_t pass, 
 }  // namespace
 
 TilePlan PlanTile(const Program& program, Size image, const Rect& tile) {
-  return PlanTile(program.network, image, tile, program.block_px, program.block_origins);
+  std::vector<int> block_px;
+  std::vector<BlockOrigin> block_origins;
+  for (const Step& step : program.steps) {
+    block_px.push_back(step.block_px);
+    block_origins.push_back(step.block_origin);
+  }
+  return PlanTile(program.network, image, tile, block_px, block_origins);
 }
 
 RowSchedule ScheduleRows(const Program& program, const TilePlan& plan, size_t pass, bool keeps) {
@@ -297,9 +304,9 @@ std::vector<RowSchedule> ScheduleStrips(const Program& program, const TilePlan& 
   const int count = before.StripCount(target);
   for (int i = 1, begin = all.x; i <= count; ++i) {
     const int even = all.x + static_cast<int>(int64_t{all.width} * i / count);
-    const int end =
-        i == count ? even
-                   : BlockBegin(even, program.block_px[target], program.block_origins[target].x_px);
+    const int end = i == count ? even
+                               : BlockBegin(even, program.steps[target].block_px,
+                                            program.steps[target].block_origin.x_px);
     if (end <= begin && i < count) continue;
     Scheduler strip = before;
     strip.Run(target, {begin, end - 1});

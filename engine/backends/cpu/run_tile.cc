@@ -71,7 +71,7 @@ class TileRunner {
     for (const int input : program_.network.layers[step.layer].inputs) {
       src_.push_back(schedule_.tensors[input]);
     }
-    const int block_px = program_.block_px[step.layer];
+    const int block_px = program_.steps[step.layer].block_px;
     const int grid_px = block_px == 1 ? kPartGridPx : block_px * kPartGridBlocks;
     team_.Run(std::clamp(step.rows.width / grid_px, 1, most_parts_), scratch_,
               [&](int part, int parts, float* scratch) {
@@ -118,7 +118,7 @@ class TileRunner {
       LoadMeans(pass_.means[number - program_.poolings.begin()], dst);
       ApplyActivation(layer, program_.curve, dst, 0, 0, 1);
     } else {
-      program_.kernels[layer_index]->Run(src_, dst, rows, scratch);
+      program_.steps[layer_index].kernel->Run(src_, dst, rows, scratch);
     }
     if (layer_index == schedule_.target && !pass_.gathers()) {
       StorePixels(program_.sample_conversions, dst, rows, result_, task_.dst);

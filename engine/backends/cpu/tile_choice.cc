@@ -46,7 +46,7 @@ TileLimits LimitsOf(const Program& program) {
 }
 
 size_t ValueBytes(const Program& program, int layer) {
-  return program.half[layer] ? sizeof(uint16_t) : sizeof(float);
+  return program.steps[layer].half ? sizeof(uint16_t) : sizeof(float);
 }
 
 // The cost of one source pixel of such a tile, in multiply-adds.
@@ -57,8 +57,8 @@ double CostOf(const Program& program, Size size, size_t cache_bytes) {
   const bool weights_stay = program.weight_bytes <= cache_bytes / 2;
   double macs = 0, bytes = 0;
   for (size_t i = 1; i < layers.size(); ++i) {
-    if (program.kernels[i] == nullptr) continue;
-    const int rows = std::max(program.block_px[i], kPlainRows);
+    if (program.steps[i].kernel == nullptr) continue;
+    const int rows = std::max(program.steps[i].block_px, kPlainRows);
     double row_bytes = 0;
     const auto add_row = [&](int layer) {
       row_bytes += static_cast<double>(regions[layer].width) * layers[layer].out_channels *
@@ -68,9 +68,9 @@ double CostOf(const Program& program, Size size, size_t cache_bytes) {
     for (const int input : layers[i].inputs) add_row(input);
     const double steps = static_cast<double>(regions[i].height) / rows;
     if (row_bytes * rows > static_cast<double>(cache_bytes) / 2) bytes += row_bytes * rows * steps;
-    if (!weights_stay) bytes += static_cast<double>(program.kernels[i]->WeightBytes()) * steps;
+    if (!weights_stay) bytes += static_cast<double>(program.steps[i].kernel->WeightBytes()) * steps;
     // A layer behind a prelude is described as if it did the prelude's work as well.
-    const bool has_prelude = program.kernel_infos[i]->prelude != nullptr;
+    const bool has_prelude = program.steps[i].kernel_entry->prelude != nullptr;
     if (!has_prelude) macs += MultiplyAdds(layers[i], static_cast<double>(regions[i].Area()));
   }
   const bool fast = program.precision == Precision::kFast;

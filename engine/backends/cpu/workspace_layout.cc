@@ -29,7 +29,7 @@ std::vector<Frame> FramesOf(const Program& program, const std::vector<Rect>& reg
                             const std::vector<int>& ring_rows) {
   std::vector<Frame> frames(regions.size());
   for (size_t i = 0; i < frames.size(); ++i) {
-    Frame& frame = frames[program.home[i]];
+    Frame& frame = frames[program.steps[i].home];
     frame.region = Cover(frame.region, regions[i]);
     frame.ring_rows = std::max(frame.ring_rows, ring_rows[i]);
   }
@@ -37,15 +37,15 @@ std::vector<Frame> FramesOf(const Program& program, const std::vector<Rect>& reg
 }
 
 Tensor LayOut(const Program& program, int layer, const Frame& frame, Size size) {
-  const Margin& margin = program.margin[program.home[layer]];
+  const Margin& margin = program.steps[program.steps[layer].home].margin;
   Tensor tensor;
   tensor.left_px = frame.region.x;
   tensor.layer_width_px = size.width;
   tensor.layer_height_px = size.height;
   tensor.ring_rows = frame.ring_rows;
   tensor.channels = program.network.layers[layer].out_channels;
-  tensor.half = program.half[layer];
-  tensor.pixel_stride = program.pixel_stride[layer];
+  tensor.half = program.steps[layer].half;
+  tensor.pixel_stride = program.steps[layer].pixel_stride;
   tensor.row_stride =
       OddCacheLines(static_cast<size_t>(margin.left_px + frame.region.width + margin.right_px) *
                     tensor.pixel_stride);
@@ -56,11 +56,11 @@ Tensor LayOut(const Program& program, int layer, const Frame& frame, Size size) 
 size_t FloatsOf(const Tensor& tensor) { return tensor.planes() * tensor.plane_stride; }
 
 bool HasStorage(const Program& program, int layer) {
-  return program.home[layer] == layer && !program.scaled_view[layer];
+  return program.steps[layer].home == layer && !program.steps[layer].scaled_view;
 }
 
 bool Crosses(const Program& program, const RowSchedule& schedule, int layer) {
-  return schedule.staged && program.crosses[layer];
+  return schedule.staged && program.steps[layer].crosses;
 }
 
 // Places what is kept from stage to stage from `begin` on, of the workspace or of the cache;
@@ -112,7 +112,7 @@ void LayOutTensors(const Program& program, const TilePlan& plan, const std::vect
   const std::vector<Frame> frames = FramesOf(program, regions, ring_rows);
   const int count = static_cast<int>(frames.size());
   for (int i = 0; i < count; ++i) {
-    const Frame& frame = frames[program.home[i]];
+    const Frame& frame = frames[program.steps[i].home];
     schedule.tensors.push_back(LayOut(program, i, frame, plan.layer_sizes[i]));
     schedule.widths_px.push_back(frame.region.width);
   }
@@ -129,7 +129,7 @@ void LayOutTensors(const Program& program, const TilePlan& plan, const std::vect
     const size_t stage = schedule.StageOf(program, i);
     if (i > 0 && stage != schedule.StageOf(program, i - 1)) end = rings;
     if (!HasStorage(program, i) || Crosses(program, schedule, i)) continue;
-    size_t& place = keeps && program.cached[i] ? schedule.cached_floats : end;
+    size_t& place = keeps && program.steps[i].cached ? schedule.cached_floats : end;
     schedule.offsets[i] = place;
     place += FloatsOf(schedule.tensors[i]);
     schedule.workspace_floats = std::max(schedule.workspace_floats, end);
@@ -141,18 +141,20 @@ void BindWorkspace(const Program& program, float* workspace, float* cache, RowSc
   const int count = static_cast<int>(tensors.size());
   for (int i = 0; i < count; ++i) {
     if (!HasStorage(program, i)) continue;
-    float* const storage = schedule.cached_floats > 0 && program.cached[i] ? cache : workspace;
-    const size_t left = static_cast<size_t>(program.margin[i].left_px) * tensors[i].pixel_stride;
+    float* const storage =
+        schedule.cached_floats > 0 && program.steps[i].cached ? cache : workspace;
+    const size_t left =
+        static_cast<size_t>(program.steps[i].margin.left_px) * tensors[i].pixel_stride;
     tensors[i].data = storage + schedule.offsets[i] + left;
   }
   for (int i = 0; i < count; ++i) {
-    const Tensor& home = tensors[program.home[i]];
+    const Tensor& home = tensors[program.steps[i].home];
     if (&home != &tensors[i]) {
-      tensors[i].data = home.data + program.home_plane[i] * home.plane_stride;
+      tensors[i].data = home.data + program.steps[i].home_plane * home.plane_stride;
     }
   }
   for (int i = 0; i < count; ++i) {
-    if (!program.scaled_view[i]) continue;
+    if (!program.steps[i].scaled_view) continue;
     const std::vector<int>& inputs = program.network.layers[i].inputs;
     const Tensor& factors = tensors[inputs[1]];
     tensors[i] = tensors[inputs[0]];
@@ -166,7 +168,7 @@ void BindWorkspace(const Program& program, float* workspace, float* cache, RowSc
 void BeginStage(const Program& program, const RowSchedule& schedule, size_t stage) {
   for (int i = 0; i < static_cast<int>(schedule.tensors.size()); ++i) {
     if (!HasStorage(program, i) || schedule.StageOf(program, i) != stage) continue;
-    ZeroAround(schedule.tensors[i], program.margin[i], schedule.widths_px[i]);
+    ZeroAround(schedule.tensors[i], program.steps[i].margin, schedule.widths_px[i]);
   }
 }
 

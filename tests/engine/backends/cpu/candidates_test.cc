@@ -44,9 +44,8 @@ std::shared_ptr<const Executable> Compile(const Network& network, const BackendO
 
 std::vector<std::string> KernelsOf(const Executable& executable) {
   std::vector<std::string> names;
-  for (const cpu::KernelEntry* info :
-       static_cast<const cpu::CpuExecutable&>(executable).program().kernel_infos) {
-    if (info != nullptr) names.emplace_back(info->name);
+  for (const cpu::Step& step : static_cast<const cpu::CpuExecutable&>(executable).program().steps) {
+    if (step.kernel_entry != nullptr) names.emplace_back(step.kernel_entry->name);
   }
   return names;
 }

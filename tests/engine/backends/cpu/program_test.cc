@@ -54,6 +54,13 @@ Network SmallUnet(int channels) {
   return network;
 }
 
+template <typename T>
+std::vector<T> InSteps(const Program& program, T Step::*member) {
+  std::vector<T> values;
+  for (const Step& step : program.steps) values.push_back(step.*member);
+  return values;
+}
+
 std::vector<std::string> NamesIn(const Network& network, std::string_view forced = "") {
   const auto program =
       BuildProgram(network, ListIsas().front(), forced.empty() ? nullptr : FindKernel(forced));
@@ -107,7 +114,7 @@ TEST(ProgramTest, WhatFloatKernelsReadIsStoredAsFloats) {
   const auto program = BuildProgram(EnlargingNetwork(), ListIsas().front(),
                                     FindKernel("winograd_f4_int16"), Precision::kFast);
   ASSERT_TRUE(program.ok()) << program.status();
-  EXPECT_THAT(program->half, ElementsAre(false, true, false, false));
+  EXPECT_THAT(InSteps(*program, &Step::half), ElementsAre(false, true, false, false));
 }
 
 TEST(ProgramTest, ActivatedSumsStayApartFromTheirConvolution) {
@@ -146,7 +153,7 @@ bool IsScaledView(int kernel_px, Activation activation = Activation::kNone) {
   test::AppendConv(network, 3, 1);
   const auto program = BuildProgram(network, ListIsas().front(), nullptr);
   EXPECT_TRUE(program.ok()) << program.status();
-  return program.ok() && program->scaled_view[program->index_of[3]];
+  return program.ok() && program->steps[program->index_of[3]].scaled_view;
 }
 
 TEST(ProgramTest, ProductsWithMeansAreLeftToReadersThatCan) {
@@ -178,16 +185,18 @@ Program DenseBlock(int growth) {
 
 TEST(ProgramTest, PartsAreWrittenWhereConcatenationsHaveThem) {
   const Program program = DenseBlock(16);
-  EXPECT_THAT(program.home, ElementsAre(0, 1, 5, 5, 5, 5, 6)) << "others read the first, too";
-  EXPECT_THAT(program.home_plane, ElementsAre(0, 0, 2, 0, 3, 0, 0));
-  EXPECT_THAT(program.joined_view, ElementsAre(false, false, false, false, false, true, false));
+  EXPECT_THAT(InSteps(program, &Step::home), ElementsAre(0, 1, 5, 5, 5, 5, 6))
+      << "others read the first, too";
+  EXPECT_THAT(InSteps(program, &Step::home_plane), ElementsAre(0, 0, 2, 0, 3, 0, 0));
+  EXPECT_THAT(InSteps(program, &Step::joined_view),
+              ElementsAre(false, false, false, false, false, true, false));
   EXPECT_THAT(program.network.layers[5].inputs, ElementsAre(3, 4)) << "planes of the first";
 }
 
 TEST(ProgramTest, PartsOfBrokenPlanesAreCopied) {
   const Program program = DenseBlock(8);
-  EXPECT_THAT(program.home, ElementsAre(0, 1, 2, 3, 4, 5, 6));
-  EXPECT_THAT(program.joined_view, Each(false));
+  EXPECT_THAT(InSteps(program, &Step::home), ElementsAre(0, 1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(InSteps(program, &Step::joined_view), Each(false));
 }
 
 // (x + y) * (sigmoid(y) * 1 - 1/2); `read`: which of its layers another one reads, if any.
@@ -210,7 +219,7 @@ std::string KernelOfGate(int read = -1) {
   test::AppendConv(network, 3, 3);
   const auto program = BuildProgram(network, ListIsas().front(), nullptr);
   EXPECT_TRUE(program.ok()) << program.status();
-  return program.ok() ? std::string(program->kernel_infos[6]->name) : "";
+  return program.ok() ? std::string(program->steps[6].kernel_entry->name) : "";
 }
 
 TEST(ProgramTest, GatesAreOneLayer) {
@@ -231,7 +240,7 @@ TEST(ProgramTest, BlocksOfRowsEndWhereTheirReadersStop) {
   const TilePlan plan = PlanTile(*program, image, {0, 0, image.width, image.height});
   const RowSchedule schedule = ScheduleRows(*program, plan);
   for (int i = 2; i < kLayers; ++i) {
-    ASSERT_EQ(program->block_px[i], kBlockPx);
+    ASSERT_EQ(program->steps[i].block_px, kBlockPx);
     EXPECT_EQ(schedule.tensors[i].ring_rows, kBlockPx + 2) << "layer " << i;
   }
   const InnerTile tile(Size{64, 64});
@@ -255,9 +264,9 @@ TEST(ProgramTest, DeepNetworksRunInStages) {
   EXPECT_EQ(program.cuts.size(), 19u) << "of two blocks each";
   for (const int cut : program.cuts) {
     EXPECT_EQ(program.network.layers[cut].inputs.size(), 2u) << "not behind a skip";
-    EXPECT_TRUE(program.crosses[cut]);
+    EXPECT_TRUE(program.steps[cut].crosses);
   }
-  EXPECT_EQ(std::count(program.crosses.begin(), program.crosses.end(), true), 19);
+  EXPECT_EQ(std::ranges::count(program.steps, true, &Step::crosses), 19);
 }
 
 // The tensors kept between stages are two of their results at most, however many there are.
@@ -283,7 +292,7 @@ TEST(ProgramTest, ManyPoolingsAreStagesOfTheirOwn) {
   for (size_t i = 0; i < program.cuts.size(); ++i) {
     EXPECT_EQ(program.cuts[i], program.network.layers[program.poolings[i]].inputs[0]);
   }
-  EXPECT_EQ(program.cached, program.crosses);
+  EXPECT_EQ(InSteps(program, &Step::cached), InSteps(program, &Step::crosses));
 }
 
 // A tile keeps as much as a block leaves to the next, however many blocks there are; and each layer
@@ -319,7 +328,7 @@ TEST(ProgramTest, WithoutWeightsItIsPlannedAlike) {
       const auto whole = BuildProgram(network, isa, nullptr, precision);
       const auto planned = BuildProgram(WithoutWeights(network), isa, nullptr, precision);
       ASSERT_TRUE(whole.ok() && planned.ok()) << whole.status() << planned.status();
-      EXPECT_EQ(planned->kernel_infos, whole->kernel_infos);
+      EXPECT_EQ(InSteps(*planned, &Step::kernel_entry), InSteps(*whole, &Step::kernel_entry));
       EXPECT_EQ(planned->weight_bytes, whole->weight_bytes);
       const InnerTile tile(kSmallestTile);
       EXPECT_EQ(WorkspaceOf(*planned, tile), WorkspaceOf(*whole, tile));
