@@ -112,6 +112,17 @@ void PrintUsage(const v1::GetUsageResponse& response) {
   }
 }
 
+// "    kernel  conv3x3_ws: slow, 0.91 times as fast: the shipped kernels are faster"
+void PrintKernels(const v1::Device& device) {
+  for (const v1::KernelVerdict& kernel : device.kernels()) {
+    absl::PrintF("    kernel  %s: %s%s%s%s\n", kernel.kernel(), kernel.verdict(),
+                 kernel.times_as_fast() > 0
+                     ? absl::StrFormat(", %.2f times as fast", kernel.times_as_fast())
+                     : "",
+                 kernel.reason().empty() ? "" : ": ", kernel.reason());
+  }
+}
+
 void PrintInfo(const v1::GetServerInfoResponse& info) {
   const v1::Limits& limits = info.limits();
   absl::PrintF("upscaled %s\n", info.version());
@@ -119,6 +130,7 @@ void PrintInfo(const v1::GetServerInfoResponse& info) {
     absl::PrintF("device  %s: %s, %d streams%s\n", device.name(), device.description(),
                  device.streams(),
                  device.state() == v1::DEVICE_STATE_FAILED ? ", failed: " + device.error() : "");
+    PrintKernels(device);
   }
   absl::PrintF("reads   %s\nwrites  %s\n", FormatNames(info.input_formats()),
                FormatNames(info.output_formats()));

@@ -83,6 +83,15 @@ pb::Device ToProto(const DeviceState& state) {
   return device;
 }
 
+pb::KernelVerdict ToProto(const std::string& kernel, const KernelVerdict& verdict) {
+  pb::KernelVerdict proto;
+  proto.set_kernel(kernel);
+  proto.set_verdict(verdict.verdict);
+  proto.set_reason(verdict.reason);
+  proto.set_times_as_fast(verdict.speed);
+  return proto;
+}
+
 pb::Limits ToProto(const Limits& limits) {
   pb::Limits proto;
   proto.set_max_source_pixels(limits.max_source_pixels);

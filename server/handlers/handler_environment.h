@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 
 #include "engine/base/clock.h"
@@ -12,6 +13,7 @@
 #include "server/devices/device_quarantine.h"
 #include "server/devices/device_supervisor.h"
 #include "server/models/model_catalog.h"
+#include "server/proof/kernel_proofs.h"
 
 namespace upscaled::server {
 
@@ -30,6 +32,7 @@ struct HandlerEnvironment {
   ResultSharing* sharing = nullptr;         // null: every image is computed for itself, as it comes
   UsageLedger* usage = nullptr;             // null: none is kept
   std::filesystem::path model_folder = {};  // where AddModel puts files; empty: nowhere
+  std::shared_ptr<const KernelProofs> proofs = nullptr;  // null: no kernel proves itself
   const Clock& clock;
   std::string version;
 };

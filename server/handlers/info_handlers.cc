@@ -90,7 +90,12 @@ pb::GetServerInfoResponse GetServerInfo(const HandlerEnvironment& environment) {
   pb::GetServerInfoResponse response;
   response.set_version(environment.version);
   for (const DeviceState& state : environment.devices.states()) {
-    *response.add_devices() = ToProto(state);
+    pb::Device& device = *response.add_devices();
+    device = ToProto(state);
+    if (environment.proofs == nullptr) continue;
+    for (const auto& [kernel, verdict] : environment.proofs->VerdictsOn(state.name)) {
+      *device.add_kernels() = ToProto(kernel, verdict);
+    }
   }
   *response.mutable_limits() = ToProto(environment.admission.limits());
   for (const ImageFormat format : kImageFormats) {

@@ -67,6 +67,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   ASSIGN_OR_RETURN(ModelCatalog catalog, OpenModels(config, devices, logger));
   std::unique_ptr<Server> server(new Server(config, logger, std::move(catalog), devices,
                                             create_device, std::move(on_hopeless)));
+  server->handlers_.proofs = proofs;
   RETURN_IF_ERROR(server->OpenSandbox());
   if (config.model_repositories.size() > (config.bundled_models_last ? 1u : 0u)) {
     server->handlers_.model_folder = config.model_repositories.front();

@@ -13,6 +13,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kFormat = 1;
+constexpr char kUnproven[] = "unproven";
 constexpr size_t kMaxBytes = size_t{1} << 20;
 
 KernelVerdict VerdictOf(const Json& json) {
@@ -48,7 +49,7 @@ void KernelProofs::Load() {
     options_.file.clear();
     return;
   }
-  absl::MutexLock lock(&mutex_);
+  absl::MutexLock lock(&proving_);
   for (const auto& [key, kernels] : json["devices"].items()) {
     if (!kernels.is_object()) continue;
     for (const auto& [kernel, verdict] : kernels.items()) known_[key][kernel] = VerdictOf(verdict);
@@ -72,28 +73,41 @@ bool KernelProofs::Save() {
   return false;
 }
 
+KernelVerdict KernelProofs::Judge(const std::string& key, const std::string& device,
+                                  const std::string& kernel) {
+  const auto known = known_[key].find(kernel);
+  if (known != known_[key].end()) return known->second;
+  if (options_.file.empty()) return {kUnproven, "no record can be kept"};
+  if (!options_.prove) return {kUnproven, "the record lacks it, and --tune=load proves nothing"};
+  const KernelVerdict verdict = prove_(device, kernel);
+  known_[key][kernel] = verdict;
+  if (Save()) return verdict;
+  known_[key].erase(kernel);
+  return {kUnproven, "no record can be kept"};
+}
+
 std::vector<std::string> KernelProofs::ProvenOn(const std::string& device,
                                                 const std::string& description,
                                                 const std::vector<std::string>& kernels) {
-  if (options_.file.empty() || kernels.empty()) return {};
   const std::string key =
       absl::StrCat(description, ", driver ", NvidiaDriver(), ", build ", options_.build);
   std::vector<std::string> proven;
-  absl::MutexLock lock(&mutex_);
+  Verdicts verdicts;
+  absl::MutexLock one_at_a_time(&proving_);
   for (const std::string& kernel : kernels) {
-    auto known = known_[key].find(kernel);
-    if (known == known_[key].end()) {
-      if (!options_.prove) continue;
-      known = known_[key].emplace(kernel, prove_(device, kernel)).first;
-      if (!Save()) {
-        known_[key].erase(known);
-        continue;
-      }
-    }
-    Log(device, kernel, known->second);
-    if (known->second.proven()) proven.push_back(kernel);
+    const KernelVerdict& verdict = verdicts[kernel] = Judge(key, device, kernel);
+    Log(device, kernel, verdict);
+    if (verdict.proven()) proven.push_back(kernel);
   }
+  absl::MutexLock lock(&mutex_);
+  on_device_[device] = std::move(verdicts);
   return proven;
+}
+
+KernelProofs::Verdicts KernelProofs::VerdictsOn(const std::string& device) const {
+  absl::MutexLock lock(&mutex_);
+  const auto found = on_device_.find(device);
+  return found == on_device_.end() ? Verdicts() : found->second;
 }
 
 void KernelProofs::Log(const std::string& device, const std::string& kernel,
@@ -104,8 +118,12 @@ void KernelProofs::Log(const std::string& device, const std::string& kernel,
                              {"verdict", verdict.verdict},
                              {"times_as_fast", speed},
                              {"reason", verdict.reason}};
-  logger_.Log(verdict.proven() ? LogLevel::kInfo : LogLevel::kWarning,
-              verdict.proven() ? "a kernel has proven itself" : "a kernel is struck off", fields);
+  const bool unproven = verdict.verdict == kUnproven;
+  logger_.Log(verdict.proven() || unproven ? LogLevel::kInfo : LogLevel::kWarning,
+              verdict.proven() ? "a kernel has proven itself"
+              : unproven       ? "a kernel has not proven itself and does not serve"
+                               : "a kernel is struck off",
+              fields);
 }
 
 std::string NvidiaDriver() {

@@ -23,6 +23,8 @@ struct KernelProofOptions {
 // Thread safe. A verdict holds for a device's description, its driver and the build.
 class KernelProofs {
  public:
+  using Verdicts = std::map<std::string, KernelVerdict>;  // by kernel
+
   // Has a kernel prove itself on a device, by its name.
   using Prove = std::function<KernelVerdict(const std::string& device, const std::string& kernel)>;
 
@@ -34,20 +36,26 @@ class KernelProofs {
   // takes seconds. Verdicts are written to the file, and do not count if they cannot be written.
   std::vector<std::string> ProvenOn(const std::string& device, const std::string& description,
                                     const std::vector<std::string>& kernels)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+      ABSL_LOCKS_EXCLUDED(proving_, mutex_);
+
+  // Returns the verdicts that ProvenOn last found for a device. Waits for no proof.
+  Verdicts VerdictsOn(const std::string& device) const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  using Verdicts = std::map<std::string, KernelVerdict>;  // by kernel
-
   void Load();
-  bool Save() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns the kernel's verdict, after it has proven itself if need be.
+  KernelVerdict Judge(const std::string& key, const std::string& device, const std::string& kernel)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(proving_);
+  bool Save() ABSL_EXCLUSIVE_LOCKS_REQUIRED(proving_);
   void Log(const std::string& device, const std::string& kernel, const KernelVerdict& verdict);
 
   KernelProofOptions options_;
   const Prove prove_;
   Logger& logger_;
-  absl::Mutex mutex_;  // held while a kernel proves itself: one after the other
-  std::map<std::string, Verdicts> known_ ABSL_GUARDED_BY(mutex_);  // by device, driver and build
+  absl::Mutex proving_;  // held while a kernel proves itself: one after the other
+  std::map<std::string, Verdicts> known_ ABSL_GUARDED_BY(proving_);  // by device, driver and build
+  mutable absl::Mutex mutex_ ABSL_ACQUIRED_AFTER(proving_);
+  std::map<std::string, Verdicts> on_device_ ABSL_GUARDED_BY(mutex_);  // by its name
 };
 
 // The version of the machine's NVIDIA driver, as its kernel module tells it; "" without one.

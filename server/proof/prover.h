@@ -11,7 +11,7 @@ namespace upscaled::server {
 
 // Why a kernel may serve on a device, or not.
 struct KernelVerdict {
-  std::string verdict;  // "proven", "wrong", "slow", "crashed", "hung", "failed"
+  std::string verdict;  // "proven", "wrong", "slow", "crashed", "hung", "failed", "unproven"
   std::string reason;   // human-readable; "" when it is proven
   double speed = 0;     // times the shipped kernels', when it is right
 

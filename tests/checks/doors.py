@@ -64,7 +64,7 @@ MAY_INCLUDE = {
     "server/jobs": ["upscale/v1", "engine/base", "engine/image/byte_stream.h", "server/base", "client/jobs/job_queue.h", "client/jobs/open_queue.h",
                     "client/jobs/shallow_json.h", "client/jobs/task.h", "client/random_uuid.h", "client/retry.h"],
     "server/results": ["engine/base", "engine/image", "engine/model", "server/base"],
-    "server/handlers": ["server/base", "server/identity", "server/results", "server/telemetry/usage_ledger.h", "server/admission", "server/devices", "server/models", "server/batching", "engine/base",
+    "server/handlers": ["server/base", "server/identity", "server/results", "server/telemetry/usage_ledger.h", "server/admission", "server/devices", "server/models", "server/batching", "server/proof/kernel_proofs.h", "engine/base",
                         "engine/image", "engine/model", "engine/pipeline", "upscale/v1"],
     "server/rest": ["server/base", "server/identity", "server/jobs", "server/results", "server/admission", "server/fetch", "server/handlers", "server/http", "engine/base", "engine/image", "upscale/v1"],
     "server/rpc": ["server/base", "server/identity", "server/admission", "server/handlers", "engine/base", "upscale/v1", "google/rpc",

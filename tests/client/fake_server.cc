@@ -315,6 +315,11 @@ grpc::Status FakeServer::GetServerInfo(grpc::ServerContext* context,
   device.set_name("fake:0");
   device.set_description("no device");
   device.set_streams(1);
+  v1::KernelVerdict& kernel = *device.add_kernels();
+  kernel.set_kernel("conv3x3_ws");
+  kernel.set_verdict("slow");
+  kernel.set_reason("the shipped kernels are faster");
+  kernel.set_times_as_fast(0.5);
   response->mutable_limits()->set_max_source_pixels(123456789);
   response->add_input_formats(v1::IMAGE_FORMAT_PNG);
   response->add_output_formats(v1::IMAGE_FORMAT_PNG);

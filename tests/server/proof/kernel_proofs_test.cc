@@ -51,6 +51,22 @@ TEST_F(KernelProofsTest, OnlyProvenKernelsServeAndAreAskedOnce) {
   EXPECT_EQ(asked_.size(), kernels.size());
 }
 
+TEST_F(KernelProofsTest, TellsOfEveryKernelOfADevice) {
+  KernelProofs proofs = Open();
+  EXPECT_THAT(proofs.VerdictsOn("cuda:0"), IsEmpty());
+  proofs.ProvenOn("cuda:0", "a card", {"wrong", "good"});
+  const KernelProofs::Verdicts verdicts = proofs.VerdictsOn("cuda:0");
+  ASSERT_EQ(verdicts.size(), 2u);
+  EXPECT_TRUE(verdicts.at("good").proven());
+  EXPECT_EQ(verdicts.at("good").speed, 2);
+  EXPECT_EQ(verdicts.at("wrong").verdict, "wrong");
+  EXPECT_THAT(proofs.VerdictsOn("cuda:1"), IsEmpty());
+  KernelProofs loaded = Open(/*prove=*/false);
+  loaded.ProvenOn("cuda:0", "a card", {"wrong", "other"});
+  EXPECT_EQ(loaded.VerdictsOn("cuda:0").at("wrong").verdict, "wrong");
+  EXPECT_EQ(loaded.VerdictsOn("cuda:0").at("other").verdict, "unproven");
+}
+
 TEST_F(KernelProofsTest, AnotherDeviceDriverOrBuildIsAnotherMatter) {
   EXPECT_THAT(Open().ProvenOn("cuda:0", "a card (driver of CUDA 13.0)", {"good"}),
               ElementsAre("good"));
