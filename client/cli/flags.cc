@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -33,6 +34,24 @@ std::string TraceOfCommand() {
   const bool sendable = text.size() <= kMaxTraceparentBytes &&
                         std::all_of(text.begin(), text.end(), absl::ascii_isgraph);
   return sendable ? text : "";
+}
+
+// 0 for "all"; nullopt: no choice of frames.
+std::optional<int> FrameNumber(const std::string& frame) {
+  int number = 0;
+  if (frame == "all") return 0;
+  if (frame == "first") return 1;
+  return absl::SimpleAtoi(frame, &number) && number > 0 ? std::optional(number) : std::nullopt;
+}
+
+CLI::Validator FrameChoice() {
+  return CLI::Validator(
+      [](const std::string& frame) {
+        return FrameNumber(frame).has_value()
+                   ? std::string()
+                   : absl::StrCat("must be all, first or a number from 1 on, not ", frame);
+      },
+      "");
 }
 
 }  // namespace
@@ -288,9 +307,13 @@ void FormatFlags::AddTo(CLI::App& command) {
   add("--metadata", metadata, "keep|strip|strip-location|icc",
       "What the result carries on: all (default), nothing, all but the place, the colour profile")
       ->check(CLI::IsMember({"keep", "strip", "strip-location", "icc"}).description(""));
+  add("--frame", frame, "all|first|N",
+      "Of an animation: all frames (default), the first, or one counted from 1")
+      ->check(FrameChoice());
 }
 
 void FormatFlags::ApplyTo(v1::UpscaleOptions& options) const {
+  options.set_frame(FrameNumber(frame).value_or(0));
   options.set_quality(quality);
   if (png_compression.has_value()) options.set_png_compression(*png_compression);
   options.set_keep_16_bit(keep_16_bit);

@@ -99,6 +99,7 @@ struct FormatFlags {
   std::string depth;
   bool keep_16_bit = false;
   std::string metadata;
+  std::string frame;  // "all", "first" or a number from 1; empty: all
 
   void AddTo(CLI::App& command);
   // All but the format, which each image has its own of.

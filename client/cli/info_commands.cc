@@ -143,6 +143,7 @@ void PrintInfo(const v1::GetServerInfoResponse& info) {
                {"source bytes", limits.max_source_bytes()},
                {"metadata bytes", limits.max_metadata_bytes()},
                {"JPEG scans", limits.max_jpeg_scans()},
+               {"frames of an animation", limits.max_frames()},
                {"bytes of a unary call", limits.max_unary_bytes()},
                {"pixels of a raw tile", limits.max_tile_pixels()},
                {"requests at a time", limits.max_concurrent_requests()},

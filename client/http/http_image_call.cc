@@ -85,6 +85,7 @@ HttpParameters ToParameters(const v1::UpscaleOptions& options) {
   if (options.on_damage() != v1::DAMAGE_POLICY_UNSPECIFIED) {
     add("on_damage", ShortName(options.on_damage()));
   }
+  add_positive("frame", options.frame());
   if (options.precision() != v1::PRECISION_UNSPECIFIED) {
     add("precision", ShortName(options.precision()));
   }

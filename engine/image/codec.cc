@@ -102,6 +102,8 @@ ImageFormat ResultFormatOf(ImageFormat source) {
   return CanEncode(source) ? source : ImageFormat::kPng;
 }
 
+bool HoldsFrames(ImageFormat format) { return CodecFor(format).holds_frames; }
+
 bool HoldsCicp(ImageFormat format) { return CodecFor(format).holds_cicp; }
 
 std::optional<ImageFormat> RecognizeFormat(std::span<const uint8_t> prefix) {
@@ -154,6 +156,10 @@ absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenImageDecoder(ByteSource& sourc
                     cancellation);
 }
 
+absl::StatusOr<FrameDelay> ImageDecoder::NextFrame() {
+  return absl::FailedPreconditionError("no animation is read");
+}
+
 absl::Status CheckEncodable(ImageFormat format, const ImageSpec& spec) {
   const Codec& codec = CodecFor(format);
   if (!CanEncode(format))
@@ -203,6 +209,9 @@ absl::StatusOr<std::unique_ptr<ImageEncoder>> CreateImageEncoder(const EncodeOpt
   if (options.compression < 0 || options.compression > 9)
     return absl::InvalidArgumentError(
         absl::StrCat("compression is ", options.compression, "; it must be 0..9"));
+  if (options.animation.has_value() && !HoldsFrames(options.format))
+    return absl::InvalidArgumentError(
+        absl::StrCat(CodecFor(options.format).name, " holds no animations"));
   if (options.threads < 1)
     return absl::InvalidArgumentError(
         absl::StrCat("threads is ", options.threads, "; it must be at least 1"));

@@ -46,6 +46,19 @@ struct JpegCoding {
   bool subsampled = false;  // colours have fewer samples than luma
 };
 
+// How an image moves.
+struct Animation {
+  int frames = 1;
+  uint32_t plays = 0;  // times that they are shown; 0: without end
+  friend bool operator==(const Animation&, const Animation&) = default;
+};
+
+// How long a frame is shown, in seconds.
+struct FrameDelay {
+  uint32_t numerator = 0, denominator = 1;
+  friend bool operator==(const FrameDelay&, const FrameDelay&) = default;
+};
+
 // A file by its first bytes. `spec` is the image as the decoder gives it: upright (orientation
 // applied), palette expanded, at 8 bits (kU8) up to 8 bits stored, else 16 (kU16), CMYK as RGB.
 struct ImageHeader {
@@ -60,11 +73,13 @@ struct ImageHeader {
   size_t prefix_bytes = 0;         // bound on what ReadImageHeader holds; in decoder_bytes once
   size_t metadata_bytes = 0;       // bound on ImageDecoder::metadata() and late_metadata()
   std::optional<JpegCoding> jpeg;  // of JPEG files that have their tables before the first scan
+  // Set: the decoder gives all frames of the file (DecodeLimits::frame), each of `spec`.
+  std::optional<Animation> animation;
   // Sentences for the user about what the decoder changes or leaves out.
   std::vector<std::string> warnings;
 };
 
-enum class DecodeLimit : uint8_t { kPixels, kMetadataBytes, kJpegScans };
+enum class DecodeLimit : uint8_t { kPixels, kMetadataBytes, kJpegScans, kFrames };
 
 struct DecodeLimits {
   int64_t max_pixels = int64_t{100} * 1000 * 1000;
@@ -72,6 +87,10 @@ struct DecodeLimits {
   // All that precedes the pixels, and what its compressed parts (of PNG) inflate to.
   size_t max_metadata_bytes = size_t{4} << 20;
   int max_jpeg_scans = 100;
+  int max_frames = 10'000;  // of an animation, all of which count for max_pixels together
+  // Animations are read whole before their first frame, up to this size.
+  size_t max_animation_bytes = size_t{32} << 20;
+  int frame = 1;  // of an animation, the one that is read, from 1; 0: all of them
   // Pixels that a damaged file lacks become gray, or transparent, with a warning; else an error.
   bool fill_damage = false;
   // Makes the error for an image beyond one of these limits: of the value that it has at least,
@@ -87,6 +106,9 @@ bool CanEncode(ImageFormat format);
 
 // The format of a result when nobody asks for one: the source's own, PNG where that is not written.
 ImageFormat ResultFormatOf(ImageFormat source);
+
+// Whether files of `format` that are written can hold an animation.
+bool HoldsFrames(ImageFormat format);
 
 // Whether files of `format` can state the colours of cICP, those of PQ and HLG among them.
 bool HoldsCicp(ImageFormat format);
@@ -106,10 +128,15 @@ absl::StatusOr<std::optional<ImageHeader>> ParseImageHeader(std::span<const uint
 absl::StatusOr<ImageHeader> ReadImageHeader(ByteSource& source, const DecodeLimits& limits,
                                             std::vector<uint8_t>& prefix);
 
-// Gives the rows of one image in order; spec() is header().spec. Not thread safe.
+// Gives the rows of one image in order, or of each frame of an animation; spec() is
+// header().spec. Not thread safe.
 class ImageDecoder : public RowSource {
  public:
   explicit ImageDecoder(ImageHeader header) : header_(std::move(header)) {}
+
+  // Goes on to the next frame of an animation, once all rows of the one before were read, and
+  // returns how long it is shown. FAILED_PRECONDITION unless header().animation has more frames.
+  virtual absl::StatusOr<FrameDelay> NextFrame();
 
   const ImageSpec& spec() const final { return header_.spec; }
   const ImageHeader& header() const { return header_; }
@@ -146,12 +173,17 @@ struct EncodeOptions {
   int compression = 2;  // PNG deflate level, 0..9
   int threads = 1;      // that PNG may use at once; the bytes do not depend on it
   MetadataPolicy metadata = MetadataPolicy::kKeep;  // see MetadataForResult; callers apply it
+  std::optional<Animation> animation;  // set: the frames that will be written; see HoldsFrames
 };
 
-// Takes the rows of one image in order. Not thread safe.
+// Takes the rows of one image in order, or of each frame of an animation. Not thread safe.
 class ImageEncoder {
  public:
   virtual ~ImageEncoder() = default;
+  // Before the rows of each frame of EncodeOptions::animation.
+  virtual absl::Status BeginFrame(FrameDelay) {
+    return absl::FailedPreconditionError("no animation is written");
+  }
   virtual absl::Status WriteRows(ImageView rows) = 0;
   // Adds blocks that became known after the first row (see HoldsLateMetadata), before Finish.
   virtual void AddLateMetadata(ImageMetadata) {}

@@ -46,6 +46,7 @@ struct Codec {
   bool holds_alpha;
   bool holds_u16;
   bool holds_cicp;
+  bool holds_frames;
 
   // null: this build does not read, or not write, the format.
   ParseHeaderFn* parse_header;

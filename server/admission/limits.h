@@ -36,6 +36,7 @@ struct Limits {
   int64_t max_queue_pixels = 400'000'000;
   int64_t max_metadata_bytes = int64_t{4} << 20;  // before a source's pixels, and inflated
   int max_jpeg_scans = 100;
+  int max_frames = 10'000;  // of an animation; all of them count for the limits on pixels
   // That the networks of one request may take on idle devices, as forecast from its header.
   absl::Duration max_request_time = absl::Hours(4);
 

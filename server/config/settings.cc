@@ -32,6 +32,7 @@ constexpr int64_t kMaxTilePixels = 64'000'000;
 constexpr int64_t kMaxMetadataBytes = int64_t{1} << 30;
 constexpr int64_t kMaxHeldBytes = int64_t{1} << 30;
 constexpr int kMaxJpegScans = 10'000;
+constexpr int kMaxFrames = 1'000'000;
 constexpr int64_t kMaxClientRate = int64_t{1} << 30;
 constexpr int64_t kNoMaximum = std::numeric_limits<int64_t>::max();
 
@@ -327,6 +328,7 @@ void AddLimits(SettingList& list, Limits& limits) {
              limits.max_metadata_bytes, kMaxMetadataBytes);
   list.Integer("max-jpeg-scans", "scans of a progressive JPEG", limits.max_jpeg_scans, 1,
                kMaxJpegScans);
+  list.Integer("max-frames", "frames of an animation", limits.max_frames, 1, kMaxFrames);
   list.Timeout("max-request-time",
                "refuse a request if its networks would take longer on idle devices, by the "
                "forecast from its image's header",

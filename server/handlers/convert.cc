@@ -103,6 +103,7 @@ pb::Limits ToProto(const Limits& limits) {
   proto.set_max_queue_pixels(limits.max_queue_pixels);
   proto.set_max_metadata_bytes(limits.max_metadata_bytes);
   proto.set_max_jpeg_scans(limits.max_jpeg_scans);
+  proto.set_max_frames(limits.max_frames);
   return proto;
 }
 

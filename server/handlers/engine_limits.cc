@@ -13,6 +13,7 @@ DecodeLimits ToDecodeLimits(const Limits& limits) {
       .max_pixels = limits.max_source_pixels,
       .max_metadata_bytes = static_cast<size_t>(limits.max_metadata_bytes),
       .max_jpeg_scans = limits.max_jpeg_scans,
+      .max_frames = limits.max_frames,
       .explain = [&limits](DecodeLimit limit, int64_t value, const std::string& sentence) {
         switch (limit) {
           case DecodeLimit::kPixels:
@@ -21,6 +22,8 @@ DecodeLimits ToDecodeLimits(const Limits& limits) {
             return LimitExceeded(sentence, value, limits.max_metadata_bytes, "max-metadata-bytes");
           case DecodeLimit::kJpegScans:
             return LimitExceeded(sentence, value, limits.max_jpeg_scans, "max-jpeg-scans");
+          case DecodeLimit::kFrames:
+            return LimitExceeded(sentence, value, limits.max_frames, "max-frames");
         }
         return absl::ResourceExhaustedError(sentence);
       }};

@@ -22,6 +22,7 @@ constexpr double kMaxScale = 16;
 constexpr int kMaxResultSidePx = 1 << 20;  // keeps the arithmetic of sizes far from overflow
 constexpr int kMinTilePx = 32, kMaxTilePx = 4096;
 constexpr size_t kMaxRequestIdBytes = 128;
+constexpr int kMaxFrame = 1'000'000;
 
 absl::Status InvalidOption(std::string_view field, absl::string_view value,
                            absl::string_view expected) {
@@ -248,6 +249,8 @@ absl::StatusOr<RequestOptions> FromProto(const pb::UpscaleOptions& proto) {
   if (proto.has_keep_colours()) options.keep_colours = proto.keep_colours();
   ASSIGN_OR_RETURN(options.metadata, MetadataFromProto(proto.metadata()));
   ASSIGN_OR_RETURN(options.fill_damage, FillDamageFromProto(proto.on_damage()));
+  RETURN_IF_ERROR(CheckRange("frame", proto.frame(), 0, kMaxFrame));
+  options.frame = proto.frame();
   return options;
 }
 

@@ -38,6 +38,7 @@ struct RequestOptions {
   std::optional<bool> keep_colours;         // none: the server's default
   MetadataPolicy metadata = MetadataPolicy::kKeep;
   bool fill_damage = false;  // whether files that lack pixels are computed
+  int frame = 0;             // of an animation, from 1; 0: all
 };
 
 // All of these return INVALID_ARGUMENT (kInvalidOption), naming field, value and range.

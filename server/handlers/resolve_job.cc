@@ -26,6 +26,11 @@ absl::StatusOr<ResolvedJob> ResolveJob(const HandlerEnvironment& environment,
                                        const RequestOptions& options, const ModelChain& models,
                                        const ImageHeader& source) {
   ResolvedJob job;
+  if (options.frame > 1) {
+    return MakeError(absl::StatusCode::kUnimplemented, ErrorReason::kUnsupported,
+                     absl::StrCat("frame is ", options.frame, "; only the first frame is read"),
+                     {{"field", "frame"}});
+  }
   const absl::StatusOr<ResolvedTarget> target =
       ResolveTarget(options.target, source.spec.size(), NativeScale(models.cards()));
   if (!target.ok()) return WithReason(target.status(), ErrorReason::kInvalidOption);

@@ -74,6 +74,14 @@ bool SetNoiseLevel(const std::string& value, UpscaleParameters& p) {
   return ReadInteger(value, [&](int32_t n) { p.options.set_noise_level(n); });
 }
 
+bool SetFrame(const std::string& value, UpscaleParameters& p) {
+  if (value == "all" || value == "first") {
+    p.options.set_frame(value == "first" ? 1 : 0);
+    return true;
+  }
+  return ReadInteger(value, [&](int32_t n) { p.options.set_frame(n); }) && p.options.frame() > 0;
+}
+
 bool SetDepth(const std::string& value, UpscaleParameters& p) {
   if (value != "auto" && value != "8" && value != "16") return false;
   p.options.set_depth(value == "8"    ? pb::DEPTH_8
@@ -192,6 +200,7 @@ constexpr Parameter kParameters[] = {
        return ReadEnum<pb::DamagePolicy>(
            "DAMAGE_POLICY_", v, [&](pb::DamagePolicy policy) { p.options.set_on_damage(policy); });
      }},
+    {"frame", "", "all, first, or the number of a frame from 1 on", SetFrame},
     {"precision", "", "exact or fast", SetPrecision},
     {"tile_px", "", kInteger,
      [](const std::string& v, UpscaleParameters& p) {

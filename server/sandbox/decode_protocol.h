@@ -43,6 +43,8 @@ struct OpenPayload {
   uint64_t memory_bytes;  // that the worker may take beside what it has
   int32_t max_side_px;
   int32_t max_jpeg_scans;
+  int32_t max_frames;
+  int32_t frame;
   bool fill_damage;
   ImageSpec spec;  // of the rows that are expected
 };

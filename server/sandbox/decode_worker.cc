@@ -85,6 +85,8 @@ class Worker {
             .max_side_px = open.max_side_px,
             .max_metadata_bytes = open.max_metadata_bytes,
             .max_jpeg_scans = open.max_jpeg_scans,
+            .max_frames = open.max_frames,
+            .frame = open.frame,
             .fill_damage = open.fill_damage,
             .explain = [this](DecodeLimit limit, int64_t value, std::string sentence) {
               failed_.limit = static_cast<int32_t>(limit);

@@ -54,6 +54,8 @@ absl::Status SandboxedDecoder::Open() {
                                          RowsOfFrame(header().spec) * header().spec.row_bytes(),
                          .max_side_px = limits_.max_side_px,
                          .max_jpeg_scans = limits_.max_jpeg_scans,
+                         .max_frames = limits_.max_frames,
+                         .frame = limits_.frame,
                          .fill_damage = limits_.fill_damage,
                          .spec = header().spec};
   if (absl::Status status = socket_.SendStruct(FrameType::kOpen, open); !status.ok()) {
@@ -136,7 +138,7 @@ absl::Status SandboxedDecoder::ReceiveFailure(size_t payload_bytes) {
       Explain(socket_.Receive({reinterpret_cast<uint8_t*>(payload.data()), payload.size()})));
   std::memcpy(&failed, payload.data(), sizeof(failed));
   std::string message = payload.substr(sizeof(failed));
-  if (failed.limit >= 0 && failed.limit <= static_cast<int32_t>(DecodeLimit::kJpegScans) &&
+  if (failed.limit >= 0 && failed.limit <= static_cast<int32_t>(DecodeLimit::kFrames) &&
       limits_.explain) {
     return limits_.explain(static_cast<DecodeLimit>(failed.limit), failed.value,
                            std::move(message));

@@ -129,6 +129,8 @@ TEST_F(CliTest, SendsEachChoiceByItsName) {
                                       "strip-location",
                                       "--on-damage",
                                       "fill",
+                                      "--frame",
+                                      "first",
                                       "--depth",
                                       "8"});
   EXPECT_EQ(result.exit_code, kExitOk) << result.err;
@@ -145,6 +147,7 @@ TEST_F(CliTest, SendsEachChoiceByItsName) {
   EXPECT_FALSE(options.keep_colours());
   EXPECT_EQ(options.metadata(), v1::METADATA_POLICY_STRIP_LOCATION);
   EXPECT_EQ(options.on_damage(), v1::DAMAGE_POLICY_FILL);
+  EXPECT_EQ(options.frame(), 1);
   EXPECT_EQ(options.depth(), v1::DEPTH_8);
 }
 

@@ -124,6 +124,7 @@ TEST(HttpParametersTest, NameWhatWasAskedForAndNothingElse) {
   options.set_keep_colours(false);
   options.set_metadata(v1::METADATA_POLICY_STRIP_LOCATION);
   options.set_on_damage(v1::DAMAGE_POLICY_FILL);
+  options.set_frame(3);
   options.set_precision(v1::PRECISION_FAST);
   options.set_tile_px(64);
   options.mutable_prefilter()->set_sigma_space(1.5);
@@ -135,8 +136,8 @@ TEST(HttpParametersTest, NameWhatWasAskedForAndNothingElse) {
                   Pair("quality", "81"), Pair("png_compression", "0"), Pair("keep_16_bit", "1"),
                   Pair("depth", "16"), Pair("alpha", "network"), Pair("alpha_colour", "bleed"),
                   Pair("keep_colours", "0"), Pair("metadata", "strip-location"),
-                  Pair("on_damage", "fill"), Pair("precision", "fast"), Pair("tile_px", "64"),
-                  Pair("sigma_space", "1.5"), Pair("sigma_range", "20")));
+                  Pair("on_damage", "fill"), Pair("frame", "3"), Pair("precision", "fast"),
+                  Pair("tile_px", "64"), Pair("sigma_space", "1.5"), Pair("sigma_range", "20")));
   options.clear_target();
   options.mutable_size()->set_height_px(7);
   EXPECT_THAT(ToParameters(options), testing::Contains(Pair("height_px", "7")));

@@ -116,6 +116,7 @@ TEST(InfoTest, DescribesTheServer) {
   EXPECT_EQ(info.limits().max_queue_pixels(), config.limits.max_queue_pixels);
   EXPECT_EQ(info.limits().max_metadata_bytes(), config.limits.max_metadata_bytes);
   EXPECT_EQ(info.limits().max_jpeg_scans(), config.limits.max_jpeg_scans);
+  EXPECT_EQ(info.limits().max_frames(), config.limits.max_frames);
   EXPECT_THAT(info.input_formats(), IsSupersetOf({pb::IMAGE_FORMAT_PNG, pb::IMAGE_FORMAT_JPEG,
                                                   pb::IMAGE_FORMAT_WEBP, pb::IMAGE_FORMAT_BMP}));
   EXPECT_THAT(info.output_formats(),

@@ -95,6 +95,7 @@ std::vector<BadOption> BadOptions() {
        [](O& o) { o.set_on_damage(static_cast<pb::DamagePolicy>(9)); },
        "INVALID_OPTION",
        {"on_damage", "9"}},
+      {"Frame", [](O& o) { o.set_frame(-1); }, "INVALID_OPTION", {"frame", "-1"}},
       {"NoiseTwice",
        [](O& o) {
          o.set_noise_level(1);

@@ -331,6 +331,7 @@ TEST_F(ResultsTest, EveryOptionOfTheContractIsInTheName) {
       {"keep_colours", Effect::kChanges, [](O& o) { o.set_keep_colours(false); }},
       {"metadata", Effect::kChanges, [](O& o) { o.set_metadata(pb::METADATA_POLICY_STRIP); }},
       {"on_damage", Effect::kChanges, [](O& o) { o.set_on_damage(pb::DAMAGE_POLICY_FILL); }},
+      {"frame", Effect::kNone, [](O& o) { o.set_frame(1); }},  // the only one
       {"depth", Effect::kChanges, [](O& o) { o.set_depth(pb::DEPTH_16); }},
       {"max_pixels", Effect::kChanges, [](O& o) { o.set_max_pixels(1000); }},
       {"no_enlarge", Effect::kChanges, [](O& o) { o.set_no_enlarge(true); }},

@@ -37,7 +37,7 @@ TEST(ParameterReaderTest, ReadsEveryOption) {
                    "sigma_space=1.5&sigma_range=20&request_id=r&dry_run&on_error=original&"
                    "fit=cover&max_pixels=5000000000&no_enlarge&depth=16&alpha=resample&"
                    "alpha_colour=keep&keep_colours=off&metadata=strip-location&on_damage=fill&"
-                   "download=x.png",
+                   "download=x.png&frame=7",
                    p)
                   .ok());
   EXPECT_EQ(p.options.model(), "fast-2x");
@@ -64,6 +64,7 @@ TEST(ParameterReaderTest, ReadsEveryOption) {
   EXPECT_FALSE(p.options.keep_colours());
   EXPECT_EQ(p.options.metadata(), pb::METADATA_POLICY_STRIP_LOCATION);
   EXPECT_EQ(p.options.on_damage(), pb::DAMAGE_POLICY_FILL);
+  EXPECT_EQ(p.options.frame(), 7);
   EXPECT_EQ(p.request_id, "r");
   EXPECT_TRUE(p.dry_run);
   EXPECT_TRUE(p.original_on_error);
@@ -85,6 +86,10 @@ TEST(ParameterReaderTest, KnowsShortNamesAndLeavesEmptyFieldsOut) {
   EXPECT_FALSE(p.options.has_noise_level());
   EXPECT_EQ(p.options.size().short_side_px(), 9);
   EXPECT_EQ(p.options.depth(), pb::DEPTH_UNSPECIFIED);
+  ASSERT_TRUE(Read("frame=first", p = {}).ok());
+  EXPECT_EQ(p.options.frame(), 1);
+  ASSERT_TRUE(Read("frame=all", p = {}).ok());
+  EXPECT_EQ(p.options.frame(), 0);
   ASSERT_TRUE(Read("long_side=9", p = {}).ok());
   EXPECT_EQ(p.options.size().long_side_px(), 9);
 }
@@ -96,6 +101,9 @@ TEST(ParameterReaderTest, RefusesByName) {
   EXPECT_THAT(Refusal("scale=2&width=3"), HasSubstr("scale is given beside width_px"));
   EXPECT_THAT(Refusal("height=3&scale=2"), HasSubstr("scale is given beside width_px"));
   EXPECT_THAT(Refusal("scale=two"), HasSubstr("scale is \"two\"; it must be a number"));
+  for (const char* const frame : {"frame=0", "frame=-1", "frame=last", "frame=1.5"}) {
+    EXPECT_THAT(Refusal(frame), HasSubstr("must be all, first, or the number of a frame")) << frame;
+  }
   EXPECT_THAT(Refusal("quality=1.5"), HasSubstr("must be a whole number"));
   EXPECT_THAT(Refusal("quality=99999999999"), HasSubstr("must be a whole number"));
   EXPECT_THAT(Refusal("tta=maybe"), HasSubstr("true or false"));
