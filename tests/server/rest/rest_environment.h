@@ -6,12 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "engine/backends/backend_list.h"
 #include "gtest/gtest.h"
 #include "server/handlers/call_environment.h"
-#include "server/handlers/handler_environment.h"
 #include "server/rest/rest_service.h"
 #include "server/rest/usage_route.h"
+#include "tests/server/handlers/engine_environment.h"
 #include "tests/server/rest/fake_exchange.h"
 
 namespace upscaled::server {
@@ -21,12 +20,12 @@ class RestEnvironment {
  public:
   explicit RestEnvironment(const Limits& limits = {}, RestOptions options = {},
                            absl::Duration start_timeout = absl::Minutes(1))
-      : admission_(limits, int64_t{1} << 30, Clock::Real()),
+      : engine_(limits),
         start_timeout_(start_timeout),
-        service_(handlers_, calls_, std::move(options)),
+        service_(handlers(), calls_, std::move(options)),
         routes_(service_.Routes()) {}
   ~RestEnvironment() {
-    EXPECT_TRUE(admission_.AwaitIdle(absl::Seconds(60)));
+    EXPECT_TRUE(admission().AwaitIdle(absl::Seconds(60)));
     registry_.AwaitEmpty();
   }
 
@@ -56,11 +55,11 @@ class RestEnvironment {
     return client;
   }
 
-  HandlerEnvironment& handlers() { return handlers_; }
-  AdmissionController& admission() { return admission_; }
+  HandlerEnvironment& handlers() { return engine_.handlers(); }
+  AdmissionController& admission() { return engine_.admission(); }
   CallRegistry& registry() { return registry_; }
   const std::vector<HttpRoute>& routes() const { return routes_; }
-  HttpRoute usage_route() const { return UsageRoute(handlers_, calls_); }
+  HttpRoute usage_route() { return UsageRoute(handlers(), calls_); }
   std::vector<RequestRecord> records() const ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     return records_;
@@ -70,28 +69,11 @@ class RestEnvironment {
   mutable absl::Mutex mutex_;
   std::vector<RequestRecord> records_ ABSL_GUARDED_BY(mutex_);
 
-  const DeviceList devices_ = {
-      std::make_shared<Device>(*CreateBackend("cpu", {.threads = 2}), 0, 0)};
-  ModelCatalog catalog_ = *ModelCatalog::Create(*ModelRepository::Open({"engine/model/bundled"}),
-                                                {.default_model = "general-2x"}, nullptr);
-  Logger logger_{LogFormat::kText, LogLevel::kError};
-  DeviceSupervisor supervisor_{devices_, Clock::Real(), logger_, {}};
-  AdmissionController admission_;
+  EngineEnvironment engine_;
   const absl::Duration start_timeout_;
-  DeviceQuarantine quarantine_{devices_};
-  DeviceChooser chooser_{quarantine_, [this] { return scheduler_.work(); }};
-  TileScheduler scheduler_{quarantine_, Clock::Real()};
-  HandlerEnvironment handlers_{.catalog = catalog_,
-                               .admission = admission_,
-                               .chooser = chooser_,
-                               .scheduler = scheduler_,
-                               .quarantine = quarantine_,
-                               .devices = supervisor_,
-                               .clock = Clock::Real(),
-                               .version = "test"};
   RequestWorkers workers_{8, absl::Seconds(1)};
   CallRegistry registry_;
-  CallEnvironment calls_{.admission = admission_,
+  CallEnvironment calls_{.admission = engine_.admission(),
                          .workers = workers_,
                          .registry = registry_,
                          .clock = Clock::Real(),

@@ -1,0 +1,41 @@
+// The parts of a server that handlers work with, over the CPU and the bundled models.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "engine/backends/backend_list.h"
+#include "server/handlers/handler_environment.h"
+
+namespace upscaled::server {
+
+class EngineEnvironment {
+ public:
+  explicit EngineEnvironment(const Limits& limits = {})
+      : admission_(limits, int64_t{1} << 30, Clock::Real()) {}
+
+  HandlerEnvironment& handlers() { return handlers_; }
+  AdmissionController& admission() { return admission_; }
+
+ private:
+  const DeviceList devices_ = {
+      std::make_shared<Device>(*CreateBackend("cpu", {.threads = 2}), 0, 0)};
+  ModelCatalog catalog_ = *ModelCatalog::Create(*ModelRepository::Open({"engine/model/bundled"}),
+                                                {.default_model = "general-2x"}, nullptr);
+  Logger logger_{LogFormat::kText, LogLevel::kError};
+  DeviceSupervisor supervisor_{devices_, Clock::Real(), logger_, {}};
+  AdmissionController admission_;
+  DeviceQuarantine quarantine_{devices_};
+  DeviceChooser chooser_{quarantine_, [this] { return scheduler_.work(); }};
+  TileScheduler scheduler_{quarantine_, Clock::Real()};
+  HandlerEnvironment handlers_{.catalog = catalog_,
+                               .admission = admission_,
+                               .chooser = chooser_,
+                               .scheduler = scheduler_,
+                               .quarantine = quarantine_,
+                               .devices = supervisor_,
+                               .clock = Clock::Real(),
+                               .version = "test"};
+};
+
+}  // namespace upscaled::server
