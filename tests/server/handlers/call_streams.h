@@ -61,7 +61,7 @@ class SentMessages final : public MessageWriter<Response> {
   std::vector<Response> messages_ ABSL_GUARDED_BY(mutex_);
 };
 
-// What a transport hands to a handler, of one call.
+// A call as a transport hands it to a handler.
 struct TestCall {
   Cancellation cancellation;
   RequestRecord record;
