@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/base/check.h"
+#include "engine/model/op.h"
 
 namespace upscaled {
 namespace {
@@ -16,7 +17,7 @@ bool Takes(const KernelSet& kernels, const KernelInfo& kernel, const FusedLayers
   // for scores, which the softmax magnifies.
   const bool too_coarse =
       kernels.precision() == Precision::kFast &&
-      (layers.main->op == Op::kGroupNorm || layers.main->op == Op::kWindowAttention);
+      (layers.main->op == Op::kGroupNorm || OperationOf(layers.main->op).attends);
   return !too_coarse && shuffles && reads_image == layers.reads_image &&
          kernels.Supports(kernel, layers);
 }

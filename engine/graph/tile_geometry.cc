@@ -11,12 +11,12 @@ int ClampToSide(int v, int side) { return std::clamp(v, 0, side - 1); }
 
 }  // namespace
 
-PixelRange InputRange(const Layer& layer, PixelRange out, int in_side, size_t input) {
+PixelRange InputRange(const Layer& layer, Axis axis, PixelRange out, int in_side, size_t input) {
   if (input > 0) {
     const auto read = [&](int at) { return FloorDiv(at, layer.residual_factor) + layer.crop_px; };
     return {read(out.first), read(out.last)};
   }
-  return OperationOf(layer.op).input_range(layer, out, in_side);
+  return OperationOf(layer.op).input_range(layer, axis, out, in_side);
 }
 
 bool ReadsPerImage(const Layer& layer, size_t input, Size in_size) {
@@ -48,8 +48,9 @@ Rect InputRegion(const Layer& layer, const Rect& out, Size in_size, size_t input
   if (layer.op == Op::kGlobalAveragePool) return {};
   const Rect whole{0, 0, in_size.width, in_size.height};
   if (ReadsPerImage(layer, input, in_size)) return whole;
-  const PixelRange x = InputRange(layer, {out.x, out.right() - 1}, in_size.width, input);
-  const PixelRange y = InputRange(layer, {out.y, out.bottom() - 1}, in_size.height, input);
+  const PixelRange x = InputRange(layer, Axis::kX, {out.x, out.right() - 1}, in_size.width, input);
+  const PixelRange y =
+      InputRange(layer, Axis::kY, {out.y, out.bottom() - 1}, in_size.height, input);
   const Rect read{x.first, y.first, x.last - x.first + 1, y.last - y.first + 1};
   return Intersect(read, whole);
 }

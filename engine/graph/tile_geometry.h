@@ -20,10 +20,10 @@ struct BlockOrigin {
 // Returns `r` rounded outward to whole blocks.
 Rect RoundToBlocks(const Rect& r, int block_px, BlockOrigin origin);
 
-// The pixels that `layer` reads of input number `input`, `in_side` pixels long, along one axis for
+// The pixels that `layer` reads of input number `input`, `in_side` pixels long, along an axis for
 // `out`; may exceed it (a convolution's zero padding). Not for global poolings and factors of one
 // value per channel.
-PixelRange InputRange(const Layer& layer, PixelRange out, int in_side, size_t input = 0);
+PixelRange InputRange(const Layer& layer, Axis axis, PixelRange out, int in_side, size_t input = 0);
 
 // Whether input number `input`, of this size, holds values for the whole image, all of which every
 // pixel of the layer takes.

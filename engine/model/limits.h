@@ -32,6 +32,6 @@ inline constexpr int kMaxScale = 16;     // the network's, and that of any layer
 inline constexpr int kMaxPadPx = 1024;   // replicated border, crops
 inline constexpr int kMinCellPx = 128;   // a card's cell_px
 inline constexpr int kMaxCellPx = 1024;
-inline constexpr int kMaxPeriodPx = 64;  // product of align_px and the strides
+inline constexpr int kMaxPeriodPx = 64;  // common multiple of align_px and the strides
 
 }  // namespace upscaled

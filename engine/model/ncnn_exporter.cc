@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/string_view.h"
 #include "engine/model/ncnn_param.h"
+#include "engine/model/op.h"
 #include "engine/model/quote.h"
 
 namespace upscaled {
@@ -165,6 +166,8 @@ class NcnnWriter {
       case Op::kPixelNorm:
       case Op::kGroupNorm:
       case Op::kWindowAttention:
+      case Op::kChannelProducts:
+      case Op::kChannelAttention:
         return;  // refused before
     }
   }
@@ -220,7 +223,7 @@ absl::StatusOr<NcnnFilePair> ExportNcnn(const Network& network) {
   for (const Layer& layer : network.layers) {
     const bool aligns = layer.op == Op::kPad && layer.factor > 1;
     const bool refused = layer.op == Op::kSlice || layer.op == Op::kPixelNorm ||
-                         layer.op == Op::kGroupNorm || layer.op == Op::kWindowAttention;
+                         layer.op == Op::kGroupNorm || OperationOf(layer.op).attends;
     if (!refused && !aligns) continue;
     return absl::UnimplementedError(
         absl::StrCat("layer ", Quote(layer.name), " is a ", ToAbsl(OpName(layer.op)),

@@ -37,12 +37,23 @@ enum class Op : uint8_t {
   // channel's values and then of their squares: [2 * channels] of 1x1.
   kGroupNorm,
   // Attention in windows (Liu et al., "Swin Transformer", 2021). The input's channels are queries,
-  // keys and values, a third each; Layer::groups heads share each third, in order. Windows of
-  // window_px x window_px lie on a lattice of the layer that begins at -shift_px on both axes. A
-  // pixel p gets the sum over its window's pixels t of softmax_t(query_p . key_t + bias) * value_t;
-  // t outside the layer does not count. weights [head][p][t] is the bias, in the window's row
-  // order. Networks that roll the image and mask its seam are the same. Loaders scale the queries.
+  // keys and values, a third each; Layer::groups heads share each third, in order. Windows lie on a
+  // lattice of the layer (Layer::window_x, window_y). A pixel p gets the sum over pixels t of
+  // softmax_t(query_p . key_t + bias) * value_t, in its window and overlap_px around it.
+  // weights [head][p][t] is the bias, in row order. The layer is as if padded with zeros up to
+  // multiples of `factor` on the right and at the bottom, and then by overlap_px on every side; t
+  // beyond does not count. Networks that roll the image and mask its seam are the same. Loaders
+  // scale the queries.
   kWindowAttention,
+  // The products that kChannelAttention takes the means of. The input's channels are as for
+  // kWindowAttention. Gives each query channel times each key channel of its head: [query][key],
+  // and then the squares of all queries and keys.
+  kChannelProducts,
+  // Attention among a head's channels (El-Nouby et al., "XCiT", 2021): each value channel becomes
+  // the sum over its head's values, times the softmax of weights [head] times the cosine of its
+  // query channel and their key channels. The second input has the means over the image of
+  // kChannelProducts' results: as many of 1x1.
+  kChannelAttention,
   kGlobalAveragePool,
   kFullyConnected,  // on [channels] of 1x1; weights [out][in]
   kActivation,      // Layer::activation alone, where it could not be fused
@@ -68,6 +79,15 @@ enum class PadMode : uint8_t {
   kReflect,    // mirrored at the edge pixel, which is not repeated; again and again when too narrow
 };
 
+enum class Axis : uint8_t { kX, kY };
+
+// The windows of kWindowAttention along an axis: window_px each, the first one from -shift_px on.
+struct WindowAxis {
+  int window_px = 1, shift_px = 0;
+
+  bool operator==(const WindowAxis&) const = default;
+};
+
 struct Layer {
   Op op = Op::kInput;
   std::string name;
@@ -77,8 +97,9 @@ struct Layer {
 
   int kernel_px = 1;
   int stride_px = 1;
-  int groups = 1;                   // kGroupedConv, kGroupNorm; heads of kWindowAttention
-  int window_px = 1, shift_px = 0;  // kWindowAttention
+  int groups = 1;  // kGroupedConv, kGroupNorm; heads of attention
+  WindowAxis window_x, window_y;
+  int overlap_px = 0;  // kWindowAttention
   // kConv, kGroupedConv: zero border added on every side. kConvTranspose: cut off every side of the
   // result. kPad: added on every side.
   int padding_px = 0;
@@ -103,6 +124,9 @@ struct Layer {
   std::vector<float> slope;
   float clip_min = 0, clip_max = 1;
 };
+
+// kChannelAttention: the least product of a query's and a key's lengths, root mean squares.
+inline constexpr double kMinChannelNorm = 1e-12;
 
 inline constexpr int kDefaultCellPx = 256;
 

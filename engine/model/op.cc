@@ -98,15 +98,23 @@ absl::Status CheckCrop(const Layer& layer) {
 // Sides are rounded up to multiples of `factor` first, at the right and the bottom.
 absl::Status CheckPad(const Layer& layer) {
   RETURN_IF_ERROR(CheckRange("padding_px", layer.padding_px, 0, kMaxPadPx));
-  RETURN_IF_ERROR(CheckFactor(layer));
+  RETURN_IF_ERROR(CheckRange("factor", layer.factor, 1, kMaxPeriodPx));
   if (std::isfinite(layer.pad_value)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("is filled with ", layer.pad_value));
 }
 
+absl::Status CheckHeads(const Layer& layer) {
+  return CheckRange("groups", layer.groups, 1, kMaxChannels);
+}
+
 absl::Status CheckWindows(const Layer& layer) {
-  RETURN_IF_ERROR(CheckRange("groups", layer.groups, 1, kMaxChannels));
-  RETURN_IF_ERROR(CheckRange("window_px", layer.window_px, 1, kMaxWindowPx));
-  return CheckRange("shift_px", layer.shift_px, 0, layer.window_px - 1);
+  RETURN_IF_ERROR(CheckHeads(layer));
+  for (const WindowAxis& axis : {layer.window_x, layer.window_y}) {
+    RETURN_IF_ERROR(CheckRange("window_px", axis.window_px, 1, kMaxWindowPx));
+    RETURN_IF_ERROR(CheckRange("shift_px", axis.shift_px, 0, axis.window_px - 1));
+  }
+  RETURN_IF_ERROR(CheckRange("overlap_px", layer.overlap_px, 0, kMaxWindowPx));
+  return CheckRange("factor", layer.factor, 1, kMaxWindowPx);
 }
 
 absl::Status CheckAttendedChannels(const Layer& layer) {
@@ -116,7 +124,22 @@ absl::Status CheckAttendedChannels(const Layer& layer) {
                                                  layer.groups, " heads"));
 }
 
-int64_t WindowArea(const Layer& layer) { return int64_t{layer.window_px} * layer.window_px; }
+int64_t QueriesOf(const Layer& layer) {
+  return int64_t{layer.window_x.window_px} * layer.window_y.window_px;
+}
+
+int64_t KeysOf(const Layer& layer) {
+  return int64_t{layer.window_x.window_px + 2 * layer.overlap_px} *
+         (layer.window_y.window_px + 2 * layer.overlap_px);
+}
+
+int ThirdOfChannels(const Layer& layer, int) { return layer.in_channels / 3; }
+
+// Products of each query channel with the keys of its head, and all squares.
+int64_t ProductsOf(const Layer& layer) {
+  const int64_t channels = layer.in_channels / 3;
+  return channels * (channels / layer.groups) + 2 * channels;
+}
 
 int64_t ConvSide(const Layer& layer, int side) {
   return FloorDiv(side + 2 * layer.padding_px - layer.kernel_px, layer.stride_px) + 1;
@@ -124,7 +147,7 @@ int64_t ConvSide(const Layer& layer, int side) {
 
 double ConvDensity(const Layer& layer) { return 1.0 / (layer.stride_px * layer.stride_px); }
 
-PixelRange ConvRange(const Layer& layer, PixelRange out, int) {
+PixelRange ConvRange(const Layer& layer, Axis, PixelRange out, int) {
   return {out.first * layer.stride_px - layer.padding_px,
           out.last * layer.stride_px - layer.padding_px + layer.kernel_px - 1};
 }
@@ -133,19 +156,19 @@ int64_t ScaledSide(const Layer& layer, int side) { return int64_t{side} * layer.
 
 double ScaledDensity(const Layer& layer) { return layer.factor * layer.factor; }
 
-PixelRange ScaledRange(const Layer& layer, PixelRange out, int) {
+PixelRange ScaledRange(const Layer& layer, Axis, PixelRange out, int) {
   return {out.first / layer.factor, out.last / layer.factor};
 }
 
 // Output centre o + 1/2 lies at (o + 1/2) / factor of the input.
-PixelRange BilinearRange(const Layer& layer, PixelRange out, int) {
+PixelRange BilinearRange(const Layer& layer, Axis, PixelRange out, int) {
   const int f = layer.factor;
   return {FloorDiv(2 * out.first + 1 - f, 2 * f), FloorDiv(2 * out.last + 1 - f, 2 * f) + 1};
 }
 
 // A pixel at least, even where all of `out` lies in the padding. Reflected positions lie as far
 // inside as they lay outside.
-PixelRange PaddedRange(const Layer& layer, PixelRange out, int in_side) {
+PixelRange PaddedRange(const Layer& layer, Axis, PixelRange out, int in_side) {
   const int last = in_side - 1;
   PixelRange in{out.first - layer.padding_px, out.last - layer.padding_px};
   if (layer.pad_mode == PadMode::kReflect) {
@@ -154,12 +177,13 @@ PixelRange PaddedRange(const Layer& layer, PixelRange out, int in_side) {
   return {std::clamp(in.first, 0, last), std::clamp(in.last, 0, last)};
 }
 
-// Whole windows.
-PixelRange WindowRange(const Layer& layer, PixelRange out, int) {
-  const auto begin = [&layer](int at) {
-    return FloorDiv(at + layer.shift_px, layer.window_px) * layer.window_px - layer.shift_px;
+// Whole windows, and what their keys overlap.
+PixelRange WindowRange(const Layer& layer, Axis axis, PixelRange out, int) {
+  const auto [window_px, shift_px] = axis == Axis::kX ? layer.window_x : layer.window_y;
+  const auto begin = [&](int at) {
+    return FloorDiv(at + shift_px, window_px) * window_px - shift_px;
   };
-  return {begin(out.first), begin(out.last) + layer.window_px - 1};
+  return {begin(out.first) - layer.overlap_px, begin(out.last) + window_px - 1 + layer.overlap_px};
 }
 
 int64_t OnePixel(const Layer&, int) { return 1; }
@@ -200,7 +224,7 @@ constexpr Operation kConvTranspose{
     },
     .density = [](const Layer& layer) -> double { return layer.stride_px * layer.stride_px; },
     .input_range =  // input i reaches outputs i * stride - padding + [0, kernel)
-    [](const Layer& layer, PixelRange out, int) {
+    [](const Layer& layer, Axis, PixelRange out, int) {
       return PixelRange{
           CeilDiv(out.first + layer.padding_px - layer.kernel_px + 1, layer.stride_px),
           FloorDiv(out.last + layer.padding_px, layer.stride_px)};
@@ -250,7 +274,7 @@ constexpr Operation kCrop{
     .check = CheckCrop,
     .output_side = [](const Layer& layer, int side) -> int64_t { return side - 2 * layer.crop_px; },
     .input_range =
-        [](const Layer& layer, PixelRange out, int) {
+        [](const Layer& layer, Axis, PixelRange out, int) {
           return PixelRange{out.first + layer.crop_px, out.last + layer.crop_px};
         }};
 constexpr Operation kPad{.name = "pad",
@@ -266,27 +290,55 @@ constexpr Operation kPixelNorm{.name = "pixel norm",
                                .check = CheckEpsilon,
                                .weights = OnePerOutput,
                                .biases = OnePerOutput};
-constexpr Operation kGroupNorm{.name = "group norm",
-                               .min_inputs = 2,
-                               .max_inputs = 2,
-                               .takes_moments = true,
-                               .pointwise = true,
-                               .check = CheckGroupNorm,
-                               .check_channels = CheckGroupedChannels,
-                               .weights = OnePerOutput,
-                               .biases = OnePerOutput};
+constexpr Operation kGroupNorm{
+    .name = "group norm",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .takes_moments = true,
+    .pointwise = true,
+    .check = CheckGroupNorm,
+    .check_channels = CheckGroupedChannels,
+    .moments = [](const Layer& layer) { return int64_t{2} * layer.in_channels; },
+    .weights = OnePerOutput,
+    .biases = OnePerOutput};
 constexpr Operation kWindowAttention{
     .name = "window attention",
+    .attends = true,
     .check = CheckWindows,
     .check_channels = CheckAttendedChannels,
-    .channels = [](const Layer& layer, int) { return layer.in_channels / 3; },
-    .weights =
-        [](const Layer& layer) { return layer.groups * WindowArea(layer) * WindowArea(layer); },
+    .channels = ThirdOfChannels,
+    .weights = [](const Layer& layer) { return layer.groups * QueriesOf(layer) * KeysOf(layer); },
     .input_range = WindowRange,
     .multiply_adds =  // each channel of a pixel meets the window's keys, and then its values
     [](const Layer& layer, double pixels) {
-      return 2.0 * layer.out_channels * static_cast<double>(WindowArea(layer)) * pixels;
+      return 2.0 * layer.out_channels * static_cast<double>(KeysOf(layer)) * pixels;
     }};
+constexpr Operation kChannelProducts{
+    .name = "channel products",
+    .attends = true,
+    .pointwise = true,
+    .check = CheckHeads,
+    .check_channels = CheckAttendedChannels,
+    .channels = [](const Layer& layer,
+                   int) { return static_cast<int>(std::min<int64_t>(ProductsOf(layer), 1 << 30)); },
+    .multiply_adds = [](const Layer& layer,
+                        double pixels) { return static_cast<double>(ProductsOf(layer)) * pixels; }};
+constexpr Operation kChannelAttention{
+    .name = "channel attention",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .takes_moments = true,
+    .attends = true,
+    .pointwise = true,
+    .check = CheckHeads,
+    .check_channels = CheckAttendedChannels,
+    .channels = ThirdOfChannels,
+    .moments = ProductsOf,
+    .weights = [](const Layer& layer) { return int64_t{layer.groups}; },
+    .multiply_adds =
+        [](const Layer& layer, double pixels) {
+          return double{1} * layer.out_channels * (layer.out_channels / layer.groups) * pixels;
+        }};
 constexpr Operation kGlobalAveragePool{.name = "global average pool",
                                        .output_side = OnePixel,
                                        .density = [](const Layer&) { return 0.0; }};
@@ -340,6 +392,10 @@ const Operation& OperationOf(Op op) {
       return kAffine;
     case Op::kWindowAttention:
       return kWindowAttention;
+    case Op::kChannelProducts:
+      return kChannelProducts;
+    case Op::kChannelAttention:
+      return kChannelAttention;
     case Op::kGlobalAveragePool:
       return kGlobalAveragePool;
     case Op::kFullyConnected:

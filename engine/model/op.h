@@ -25,7 +25,8 @@ struct Operation {
   bool equal_channels = false;    // of all inputs
   bool only_per_image = false;    // takes values that hold for the whole image (see IsPerImage)
   bool scales_per_image = false;  // its second input may be such values, one for each channel
-  bool takes_moments = false;     // its second input is such values, two for each channel
+  bool takes_moments = false;     // its second input is such values: see `moments`
+  bool attends = false;           // of attention: neither exported, nor computed by GPUs or halves
   bool pointwise = false;         // each pixel follows from the one at its place in the first input
 
   // INVALID_ARGUMENT: a parameter is out of range.
@@ -37,6 +38,8 @@ struct Operation {
   int (*channels)(const Layer&, int given) = [](const Layer& layer, int) {
     return layer.in_channels;
   };
+  // The values for the whole image that the second input must have.
+  int64_t (*moments)(const Layer&) = [](const Layer&) { return int64_t{0}; };
   int64_t (*weights)(const Layer&) = [](const Layer&) { return int64_t{0}; };
   int64_t (*biases)(const Layer&) = [](const Layer&) { return int64_t{0}; };
 
@@ -48,8 +51,8 @@ struct Operation {
   // channel for the whole image.
   double (*density)(const Layer&) = [](const Layer&) { return 1.0; };
   // See InputRange of engine/graph/tile_geometry.h; of the first input.
-  PixelRange (*input_range)(const Layer&, PixelRange out,
-                            int in_side) = [](const Layer&, PixelRange out, int) { return out; };
+  PixelRange (*input_range)(const Layer&, Axis, PixelRange out, int in_side) =
+      [](const Layer&, Axis, PixelRange out, int) { return out; };
   // Multiply-adds of the direct algorithm for so many output pixels.
   double (*multiply_adds)(const Layer&, double pixels) = [](const Layer&, double) { return 0.0; };
 };

@@ -100,9 +100,9 @@ absl::Status CheckMoments(const Network& network, size_t index,
                           const std::vector<bool>& per_image) {
   const Layer& layer = network.layers[index];
   const int moments = layer.inputs[1], given = network.layers[moments].out_channels;
-  if (per_image[moments] && given == 2 * layer.in_channels) return absl::OkStatus();
-  return LayerError(network, index, "takes the means over the image of ", layer.in_channels,
-                    " channels and of their squares, is given ", given,
+  const int64_t wanted = OperationOf(layer.op).moments(layer);
+  if (per_image[moments] && given == wanted) return absl::OkStatus();
+  return LayerError(network, index, "takes ", wanted, " means over the image, is given ", given,
                     per_image[moments] ? " values" : " values per pixel");
 }
 

@@ -57,17 +57,17 @@ absl::Status CheckSizes(const Network& network, const std::vector<bool>& per_ima
   return absl::OkStatus();
 }
 
-// Sizes along an axis follow a pattern whose period is the product of what divides them; checking
+// Sizes along an axis follow a pattern. Its period is a multiple of all that divides them; checking
 // two periods is checking all.
 absl::Status CheckAllSizes(const Network& network) {
-  int64_t period_px = network.align_px;
+  int64_t period_px = network.align_px, stride_px = 1;
   for (size_t i = 0; i < network.layers.size(); ++i) {
     const Layer& layer = network.layers[i];
-    if (OperationOf(layer.op).density(layer) < 1) period_px *= layer.stride_px;
-    if (layer.op == Op::kPad) period_px = std::lcm(period_px, int64_t{layer.factor});
+    if (OperationOf(layer.op).density(layer) < 1) stride_px *= layer.stride_px;
+    period_px = std::lcm(period_px, stride_px * (layer.op == Op::kPad ? layer.factor : 1));
     if (period_px > kMaxPeriodPx) {
-      return LayerError(network, i, "raises the product of align_px and all strides to ", period_px,
-                        ", the limit is ", kMaxPeriodPx);
+      return LayerError(network, i, "raises the common multiple of align_px and all strides to ",
+                        period_px, ", the limit is ", kMaxPeriodPx);
     }
   }
   const std::vector<bool> per_image = IsPerImage(network);

@@ -8,15 +8,17 @@ namespace upscaled {
 // Both take all fields by place: one that is added to the struct does not compile until it is here.
 
 Layer WithoutWeights(const Layer& layer) {
-  const auto& [op, name, inputs, out_channels, in_channels, kernel_px, stride_px, groups, window_px,
-               shift_px, padding_px, factor, crop_px, residual_factor, first_channel, centred,
-               epsilon, pad_mode, pad_value, weights, bias, activation, slope, clip_min, clip_max] =
-      layer;
-  return {op,         name,       inputs,   out_channels,    in_channels,
-          kernel_px,  stride_px,  groups,   window_px,       shift_px,
-          padding_px, factor,     crop_px,  residual_factor, first_channel,
-          centred,    epsilon,    pad_mode, pad_value,       {},
-          bias,       activation, slope,    clip_min,        clip_max};
+  const auto& [op, name, inputs, out_channels, in_channels, kernel_px, stride_px, groups, window_x,
+               window_y, overlap_px, padding_px, factor, crop_px, residual_factor, first_channel,
+               centred, epsilon, pad_mode, pad_value, weights, bias, activation, slope, clip_min,
+               clip_max] = layer;
+  return {op,          name,      inputs,          out_channels,
+          in_channels, kernel_px, stride_px,       groups,
+          window_x,    window_y,  overlap_px,      padding_px,
+          factor,      crop_px,   residual_factor, first_channel,
+          centred,     epsilon,   pad_mode,        pad_value,
+          {},          bias,      activation,      slope,
+          clip_min,    clip_max};
 }
 
 Network WithoutWeights(const Network& network) {

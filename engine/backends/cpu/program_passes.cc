@@ -179,7 +179,8 @@ void LagRows(Program& program) {
     for (size_t n = 0; n < layer.inputs.size(); ++n) {
       const int input = layer.inputs[n];
       if (ReadsPerImage(layer, n, sizes[input])) continue;
-      const PixelRange rows = InputRange(layer, {end[i] - 1, end[i] - 1}, sizes[input].height, n);
+      const PixelRange rows =
+          InputRange(layer, Axis::kY, {end[i] - 1, end[i] - 1}, sizes[input].height, n);
       end[input] = std::max(end[input], rows.last + 1);
     }
   }

@@ -204,7 +204,7 @@ class Scheduler {
   // The rows of the layer's input number `input` that `rows` need.
   PixelRange Reads(int layer, size_t input, PixelRange rows) const {
     const Layer& reader = program_.network.layers[layer];
-    return InputRange(reader, rows, sizes_[reader.inputs[input]].height, input);
+    return InputRange(reader, Axis::kY, rows, sizes_[reader.inputs[input]].height, input);
   }
 
   // The first row of `layer` that a consumer has yet to read.

@@ -11,8 +11,8 @@ namespace upscaled::opencl {
 Rect RectRead(const Layer& layer, int block_px, const Rect& out, Size in) {
   const auto begin = [block_px](int first) { return first / block_px * block_px; };
   const auto last = [&](int end) { return begin(end - 1) + block_px - 1; };
-  const PixelRange x = InputRange(layer, {begin(out.x), last(out.right())}, in.width);
-  const PixelRange y = InputRange(layer, {begin(out.y), last(out.bottom())}, in.height);
+  const PixelRange x = InputRange(layer, Axis::kX, {begin(out.x), last(out.right())}, in.width);
+  const PixelRange y = InputRange(layer, Axis::kY, {begin(out.y), last(out.bottom())}, in.height);
   return {x.first, y.first, x.last - x.first + 1, y.last - y.first + 1};
 }
 

@@ -2,18 +2,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "engine/base/geometry.h"
-#include "engine/graph/tile_geometry.h"
+#include "engine/graph/windows.h"
 
 namespace upscaled::reference {
 namespace {
 
-// The window that holds a pixel; it may hang over the layer's ends.
-Rect WindowAt(const Layer& layer, int x, int y) {
-  const auto begin = [&layer](int at) { return BlockBegin(at, layer.window_px, -layer.shift_px); };
-  return {begin(x), begin(y), layer.window_px, layer.window_px};
+// Replaces scores by positive weights with a sum of 1.
+void Softmax(std::vector<double>& scores) {
+  const double largest = *std::max_element(scores.begin(), scores.end());
+  double sum = 0;
+  for (double& score : scores) sum += score = std::exp(score - largest);
+  for (double& score : scores) score /= sum;
 }
 
 // One pixel of one head.
@@ -21,36 +24,57 @@ void Attend(const Layer& layer, const Tensor& src, int head, int x, int y, Tenso
   const int depth = layer.out_channels / layer.groups;
   const int query = head * depth, key = query + layer.out_channels,
             value = key + layer.out_channels;
-  const Rect window = WindowAt(layer, x, y);
-  const Rect inside = Intersect(window, {0, 0, src.layer.width, src.layer.height});
-  const auto place = [&](int px, int py) {
-    return (py - window.y) * layer.window_px + (px - window.x);
+  const Rect window = WindowAt(layer, x, y), keys = KeysOfWindow(layer, window);
+  const Rect counted = Intersect(keys, CountedPixels(layer, src.layer));
+  const Rect whole{0, 0, src.layer.width, src.layer.height};
+  const auto at = [&](int channel, int px, int py) {
+    return whole.Contains({px, py, 1, 1}) ? double{src.at(channel, px, py)} : 0.0;
   };
-  const size_t area = size_t{1} * layer.window_px * layer.window_px;
-  const float* bias = layer.weights.data() + (head * area + place(x, y)) * area;
-  std::vector<double> scores;
-  for (int ty = inside.y; ty < inside.bottom(); ++ty) {
-    for (int tx = inside.x; tx < inside.right(); ++tx) {
-      double score = bias[place(tx, ty)];
-      for (int c = 0; c < depth; ++c) {
-        score += double{src.at(query + c, x, y)} * src.at(key + c, tx, ty);
-      }
-      scores.push_back(score);
+  const auto place = [](const Rect& in, int px, int py) {
+    return (py - in.y) * in.width + (px - in.x);
+  };
+  const float* bias =
+      layer.weights.data() + (head * window.Area() + place(window, x, y)) * keys.Area();
+  std::vector<double> weights;
+  for (int ty = counted.y; ty < counted.bottom(); ++ty) {
+    for (int tx = counted.x; tx < counted.right(); ++tx) {
+      double score = bias[place(keys, tx, ty)];
+      for (int c = 0; c < depth; ++c) score += at(query + c, x, y) * at(key + c, tx, ty);
+      weights.push_back(score);
     }
   }
-  const double largest = *std::max_element(scores.begin(), scores.end());
-  double sum = 0;
-  for (double& score : scores) sum += score = std::exp(score - largest);
+  Softmax(weights);
   for (int c = 0; c < depth; ++c) {
     double result = 0;
-    const double* weight = scores.data();
-    for (int ty = inside.y; ty < inside.bottom(); ++ty) {
-      for (int tx = inside.x; tx < inside.right(); ++tx) {
-        result += *weight++ * src.at(value + c, tx, ty);
+    const double* weight = weights.data();
+    for (int ty = counted.y; ty < counted.bottom(); ++ty) {
+      for (int tx = counted.x; tx < counted.right(); ++tx) {
+        result += *weight++ * at(value + c, tx, ty);
       }
     }
-    dst.row(query + c, y)[x - dst.region.x] = static_cast<float>(result / sum);
+    dst.row(query + c, y)[x - dst.region.x] = static_cast<float>(result);
   }
+}
+
+// The weights of kChannelAttention: [query][key of its head].
+std::vector<std::vector<double>> ChannelWeights(const Layer& layer,
+                                                const std::vector<float>& means) {
+  const int channels = layer.out_channels, depth = channels / layer.groups;
+  const float *squares = means.data() + size_t{1} * channels * depth,
+              *key_squares = squares + channels;
+  std::vector<std::vector<double>> weights;
+  for (int query = 0; query < channels; ++query) {
+    const int first = query - query % depth;
+    std::vector<double> scores;
+    for (int key = 0; key < depth; ++key) {
+      const double length = std::sqrt(double{squares[query]} * key_squares[first + key]);
+      const double product = means[size_t{1} * query * depth + key];
+      scores.push_back(layer.weights[query / depth] * product / std::max(length, kMinChannelNorm));
+    }
+    Softmax(scores);
+    weights.push_back(std::move(scores));
+  }
+  return weights;
 }
 
 }  // namespace
@@ -59,6 +83,38 @@ void AttendWindows(const Layer& layer, const Tensor& src, Tensor& dst) {
   for (int y = dst.region.y; y < dst.region.bottom(); ++y) {
     for (int x = dst.region.x; x < dst.region.right(); ++x) {
       for (int head = 0; head < layer.groups; ++head) Attend(layer, src, head, x, y, dst);
+    }
+  }
+}
+
+void MultiplyChannels(const Layer& layer, const Tensor& src, Tensor& dst) {
+  const int channels = layer.in_channels / 3, depth = channels / layer.groups;
+  for (int y = dst.region.y; y < dst.region.bottom(); ++y) {
+    for (int x = dst.region.x; x < dst.region.right(); ++x) {
+      int result = 0;
+      const auto add = [&](int a, int b) {
+        dst.row(result++, y)[x - dst.region.x] = src.at(a, x, y) * src.at(b, x, y);
+      };
+      for (int query = 0; query < channels; ++query) {
+        const int first = channels + query - query % depth;
+        for (int key = first; key < first + depth; ++key) add(query, key);
+      }
+      for (int c = 0; c < 2 * channels; ++c) add(c, c);
+    }
+  }
+}
+
+void AttendChannels(const Layer& layer, const Tensor& src, const Tensor& means, Tensor& dst) {
+  const int channels = layer.out_channels, depth = channels / layer.groups;
+  const std::vector<std::vector<double>> weights = ChannelWeights(layer, means.values);
+  for (int c = 0; c < channels; ++c) {
+    const int first = 2 * channels + c - c % depth;
+    for (int y = dst.region.y; y < dst.region.bottom(); ++y) {
+      for (int x = dst.region.x; x < dst.region.right(); ++x) {
+        double sum = 0;
+        for (int i = 0; i < depth; ++i) sum += weights[c][i] * src.at(first + i, x, y);
+        dst.row(c, y)[x - dst.region.x] = static_cast<float>(sum);
+      }
     }
   }
 }

@@ -1,4 +1,4 @@
-// Window attention as its definition reads.
+// Attention as its definition reads: among the pixels of windows, and among channels.
 #pragma once
 
 #include "engine/backends/reference/tensor.h"
@@ -6,8 +6,10 @@
 
 namespace upscaled::reference {
 
-// Sets `dst` to what a kWindowAttention layer makes of `src`, without its activation. `src` holds
-// the whole windows of all of dst's pixels, as far as they lie in the layer.
+// All set `dst` to the layer's result, without its activation. Inputs hold all that is read of the
+// layer.
 void AttendWindows(const Layer& layer, const Tensor& src, Tensor& dst);
+void MultiplyChannels(const Layer& layer, const Tensor& src, Tensor& dst);
+void AttendChannels(const Layer& layer, const Tensor& src, const Tensor& means, Tensor& dst);
 
 }  // namespace upscaled::reference

@@ -244,6 +244,12 @@ void ComputeLayer(const Layer& layer, Inputs inputs, Tensor& dst) {
     case Op::kWindowAttention:
       AttendWindows(layer, *inputs[0], dst);
       break;
+    case Op::kChannelProducts:
+      MultiplyChannels(layer, *inputs[0], dst);
+      break;
+    case Op::kChannelAttention:
+      AttendChannels(layer, *inputs[0], *inputs[1], dst);
+      break;
     case Op::kCrop:
       Crop(layer, inputs, dst);
       break;

@@ -10,16 +10,20 @@
 #include "engine/model/architectures/artcnn.h"
 #include "engine/model/architectures/compact.h"
 #include "engine/model/architectures/cunet.h"
+#include "engine/model/architectures/dat.h"
 #include "engine/model/architectures/dis.h"
+#include "engine/model/architectures/drct.h"
 #include "engine/model/architectures/edsr.h"
 #include "engine/model/architectures/espcn.h"
 #include "engine/model/architectures/esrgan.h"
+#include "engine/model/architectures/hat.h"
 #include "engine/model/architectures/mosr.h"
 #include "engine/model/architectures/nunif.h"
 #include "engine/model/architectures/plksr.h"
 #include "engine/model/architectures/span.h"
 #include "engine/model/architectures/srresnet.h"
 #include "engine/model/architectures/swift_srgan.h"
+#include "engine/model/architectures/swin_unet.h"
 #include "engine/model/architectures/swinir.h"
 #include "engine/model/quote.h"
 
@@ -48,6 +52,10 @@ constexpr Architecture kArchitectures[] = {
     {"rcan", RecogniseRcan, EdsrScale, BuildRcan},
     {"swift-srgan", RecogniseSwiftSrgan, SwiftSrganScale, BuildSwiftSrgan},
     {"swinir", RecogniseSwinIr, SwinIrScale, BuildSwinIr},
+    {"drct", RecogniseDrct, DrctScale, BuildDrct},
+    {"hat", RecogniseHat, HatScale, BuildHat},
+    {"dat", RecogniseDat, DatScale, BuildDat},
+    {"swin_unet", RecogniseSwinUnet, SwinUnetScale, BuildSwinUnet},
     {"vgg_7", RecogniseVgg7, Vgg7Scale, BuildVgg7},
     {"upconv_7", RecogniseUpconv7, Upconv7Scale, BuildUpconv7},
 };
@@ -76,14 +84,11 @@ constexpr Missing kMissing[] = {
     {"SPSR", "f_HR_conv1.0.weight", "the lengths of gradients (square roots)"},
     {"MoESR", "blocks.0.blocks.0.conv.dwconv_hw.weight", "kernels that are not square"},
     {"OmniSR", "residual_layer.0.residual_layer.0.layer.0.fn.0.weight", kAttention},
-    {"HAT", "layers.0.residual_group.overlap_attn.qkv.weight", kAttention},
     {"ATD", "layers.0.residual_group.td", kAttention},
     {"CRAFT", "layers.0.residual_group.hf_blocks.0.attn.temperature", kAttention},
     {"SRFormer", "layers.0.residual_group.blocks.0.attn.kv.weight", kAttention},
     {"Swin2SR", "layers.0.residual_group.blocks.0.attn.logit_scale", kAttention},
-    {"DAT", "layers.0.blocks.0.attn.dwconv.0.weight", kAttention},
     {"RGT", "layers.0.blocks.0.gamma", kAttention},
-    {"DRCT", "layers.0.swin1.attn.qkv.weight", kAttention},
     {"GRL", "layers.0.blocks.0.attn.window_attn.attn_transform.logit_scale", kAttention},
     {"FDAT", "groups.0.blocks.0.inter.cg.1.weight", kAttention},
     {"DCTLSA", "B1.body.0.transformer_body.0.blocks.0.attn.qkv.weight", kAttention},

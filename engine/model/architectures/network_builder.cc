@@ -9,6 +9,7 @@
 #include "engine/model/border.h"
 #include "engine/model/fuse.h"
 #include "engine/model/limits.h"
+#include "engine/model/op.h"
 #include "engine/model/quote.h"
 
 namespace upscaled {
@@ -160,6 +161,23 @@ int NetworkBuilder::WindowAttention(int input, Layer attention) {
   return Append(std::move(attention));
 }
 
+int NetworkBuilder::ChannelAttention(int input, std::vector<float> temperatures) {
+  if (!ok()) return 0;
+  const int heads = static_cast<int>(temperatures.size());
+  Layer products{.op = Op::kChannelProducts,
+                 .inputs = {input},
+                 .in_channels = Channels(input),
+                 .groups = heads};
+  products.out_channels = OperationOf(products.op).channels(products, Channels(input));
+  const int means = GlobalAveragePool(Append(std::move(products)));
+  Layer attention{.op = Op::kChannelAttention,
+                  .inputs = {input, means},
+                  .out_channels = Channels(input) / 3,
+                  .groups = heads,
+                  .weights = std::move(temperatures)};
+  return Append(std::move(attention));
+}
+
 int NetworkBuilder::FullyConnected(int input, std::string_view name, Activation activation) {
   const std::string weight = Named(name, "weight");
   const TensorInfo* info = file_.Find(weight);
@@ -225,7 +243,7 @@ int NetworkBuilder::LayerNorm(int input, std::string_view name, float epsilon) {
   Layer layer{
       .op = Op::kPixelNorm, .name = std::string(name), .inputs = {input}, .epsilon = epsilon};
   layer.weights = Read(Named(name, "weight"), {Channels(input)});
-  layer.bias = Read(Named(name, "bias"), {Channels(input)});
+  layer.bias = ReadBias(name, Channels(input));
   return Append(std::move(layer));
 }
 

@@ -50,6 +50,8 @@ class NetworkBuilder {
   Layer ReadLinear(std::string_view name, int channels);
   // With its parameters and weights; queries, keys and values are `input`'s channels.
   int WindowAttention(int input, Layer attention);
+  // Among the channels of each head, of such an input; one temperature for each head.
+  int ChannelAttention(int input, std::vector<float> temperatures);
   // On one value per channel; NAME.weight [out][in] or [out][in][1][1].
   int FullyConnected(int input, std::string_view name, Activation activation);
   // NAME.weight, one slope or one for each channel. Nothing else may read `input`.
@@ -63,9 +65,9 @@ class NetworkBuilder {
   int Concat(std::vector<int> inputs) { return Join(Op::kConcat, std::move(inputs)); }
   // So many channels, from `first` on.
   int Slice(int input, int first, int channels);
-  // NAME.weight and NAME.bias, one for each channel.
+  // NAME.weight and, if it is there, NAME.bias, one for each channel.
   int LayerNorm(int input, std::string_view name, float epsilon);
-  // Over so many shares of the channels and the whole image; as LayerNorm.
+  // Over so many shares of the channels and the whole image; NAME.weight and NAME.bias.
   int GroupNorm(int input, std::string_view name, int groups, float epsilon);
   int GlobalAveragePool(int input);
   // These four give `input` itself for a factor of 1.

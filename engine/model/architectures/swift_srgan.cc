@@ -1,16 +1,14 @@
 #include "engine/model/architectures/swift_srgan.h"
 
-#include <cmath>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/model/architectures/batch_norm.h"
 #include "engine/model/limits.h"
 
 namespace upscaled {
 namespace {
 
-constexpr float kBatchNormEpsilon = 1e-5f;  // PyTorch's
 constexpr int kDoubling = 2;
 
 // A depthwise convolution and a pointwise one.
@@ -18,23 +16,6 @@ int AddSeparable(NetworkBuilder& builder, int x, const std::string& name) {
   const int channels = builder.ok() ? builder.Channels(x) : 1;
   x = builder.Conv(x, name + ".depthwise", {.groups = channels});
   return builder.Conv(x, name + ".pointwise", {});
-}
-
-// Batch normalisation by the statistics of the training is a factor and an offset per channel.
-int AddBatchNorm(NetworkBuilder& builder, int x, const std::string& name) {
-  if (!builder.ok()) return x;
-  builder.Ignore(name + ".num_batches_tracked");
-  const std::vector<int64_t> shape = {builder.Channels(x)};
-  std::vector<float> factor = builder.Read(name + ".weight", shape);
-  std::vector<float> offset = builder.Read(name + ".bias", shape);
-  const std::vector<float> mean = builder.Read(name + ".running_mean", shape);
-  const std::vector<float> variance = builder.Read(name + ".running_var", shape);
-  if (!builder.ok()) return x;
-  for (size_t i = 0; i < factor.size(); ++i) {
-    factor[i] /= std::sqrt(variance[i] + kBatchNormEpsilon);
-    offset[i] -= mean[i] * factor[i];
-  }
-  return builder.Affine(x, std::move(factor), std::move(offset));
 }
 
 int AddBlockConv(NetworkBuilder& builder, int x, const std::string& name) {

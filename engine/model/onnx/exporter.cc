@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/string_view.h"
 #include "engine/model/onnx/schema.pb.h"
+#include "engine/model/op.h"
 #include "engine/model/quote.h"
 
 namespace upscaled {
@@ -274,6 +275,8 @@ class Writer {
       case Op::kInput:            // the first one is the image
       case Op::kGroupNorm:        // refused before
       case Op::kWindowAttention:  // refused before
+      case Op::kChannelProducts:
+      case Op::kChannelAttention:
         return name;
       case Op::kConv:
       case Op::kGroupedConv:
@@ -355,7 +358,7 @@ class Writer {
 absl::StatusOr<std::string> ExportOnnx(const Network& network) {
   for (const Layer& layer : network.layers) {
     const bool aligns = layer.op == Op::kPad && layer.factor > 1;
-    const bool refused = layer.op == Op::kGroupNorm || layer.op == Op::kWindowAttention;
+    const bool refused = layer.op == Op::kGroupNorm || OperationOf(layer.op).attends;
     if (!refused && !aligns) continue;
     return absl::UnimplementedError(
         absl::StrCat("layer ", Quote(layer.name), " is a ", ToAbsl(OpName(layer.op)),

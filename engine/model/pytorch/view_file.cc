@@ -82,7 +82,20 @@ absl::Status ViewFile::AddStateDict(Objects objects, size_t file_bytes) {
   const Value& root = objects_.Root();
   if (root.kind != Kind::kDict || Has(kNunifMark)) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Value* mark, objects_.Find(root, kNunifMark));
-  return mark == nullptr ? absl::OkStatus() : AddOther(kNunifMark);
+  return mark == nullptr ? absl::OkStatus() : AddNunifMarks(root);
+}
+
+absl::Status ViewFile::AddNunifMarks(const Value& root) {
+  RETURN_IF_ERROR(AddOther(kNunifMark));
+  ASSIGN_OR_RETURN(const Value* name, objects_.Find(root, "name"));
+  const bool shrinks =
+      name != nullptr && name->kind == Kind::kString && name->text.ends_with(kNunifDownscaled);
+  if (shrinks) RETURN_IF_ERROR(AddOther(kNunifDownscaled));
+  ASSIGN_OR_RETURN(const Value* arguments, objects_.Find(root, "kwargs"));
+  if (arguments == nullptr || arguments->kind != Kind::kDict) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Value* smooths, objects_.Find(*arguments, kNunifAntialias));
+  const bool set = smooths != nullptr && smooths->kind == Kind::kNumber && smooths->number != 0;
+  return set ? AddOther(kNunifAntialias) : absl::OkStatus();
 }
 
 absl::Status ViewFile::AddTensor(std::string_view name, size_t view_index) {

@@ -26,6 +26,8 @@ class ViewFile : public TensorFile {
   virtual absl::StatusOr<uint64_t> StorageBytes(const Storage& storage) const = 0;
   virtual absl::StatusOr<std::string> ReadStorage(const Storage& storage) const = 0;
 
+  // Facts that a file of nunif states besides its tensors.
+  absl::Status AddNunifMarks(const Value& root);
   absl::Status AddTensor(std::string_view name, size_t view_index);
   absl::StatusOr<std::vector<float>> ReadValues(const TensorInfo& info) const override;
 

@@ -21,6 +21,9 @@ enum class TensorType : uint8_t { kF32, kF16, kBF16, kOther };
 // Stands among TensorFile::others of the files that nunif writes, which says of which model they
 // are.
 inline constexpr char kNunifMark[] = "nunif_model";
+// With it, if the model shrinks its result, or smooths the image first: no tensor tells.
+inline constexpr char kNunifDownscaled[] = "swin_unet_downscaled";
+inline constexpr char kNunifAntialias[] = "pre_antialias";
 
 struct TensorInfo {
   std::vector<int64_t> shape;

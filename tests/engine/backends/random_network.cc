@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "engine/graph/pooling.h"
 #include "engine/model/border.h"
+#include "engine/model/op.h"
 #include "engine/model/shapes.h"
 #include "engine/model/without_weights.h"
 #include "tests/support/test_image.h"
@@ -91,15 +92,34 @@ class Builder {
     Append(std::move(layer));
   }
   // Queries, keys and values of the last layer, and their attention.
-  void WindowAttention(int heads, int window_px, int shift_px) {
+  void WindowAttention(int heads, WindowAxis x, WindowAxis y) {
     const int channels = network_.layers.back().out_channels;
     Conv(3 * channels, 1, 1, 0, false);
     Layer layer{.op = Op::kWindowAttention,
                 .out_channels = channels,
                 .groups = heads,
-                .window_px = window_px,
-                .shift_px = shift_px};
-    Fill(layer.weights, size_t{1} * heads * window_px * window_px * window_px * window_px, 1.0f);
+                .window_x = x,
+                .window_y = y,
+                .overlap_px = Chance(random_, 30) ? RandomInt(random_, 1, 3) : 0,
+                .factor = Chance(random_, 30) ? RandomInt(random_, 2, 8) : 1};
+    Fill(layer.weights, OperationOf(layer.op).weights(layer), 1.0f);
+    Append(std::move(layer));
+  }
+  // As WindowAttention, among the channels of each head.
+  void ChannelAttention(int heads) {
+    const int channels = network_.layers.back().out_channels;
+    Conv(3 * channels, 1, 1, 0, false);
+    const int qkv = last();
+    Layer products{.op = Op::kChannelProducts, .groups = heads};
+    products.in_channels = 3 * channels;
+    products.out_channels = OperationOf(products.op).channels(products, 3 * channels);
+    Append(std::move(products));
+    Append({.op = Op::kGlobalAveragePool});
+    Layer layer{.op = Op::kChannelAttention,
+                .inputs = {qkv, last()},
+                .out_channels = channels,
+                .groups = heads};
+    Fill(layer.weights, heads, 1.0f);
     Append(std::move(layer));
   }
   // The last layer normalised over the image.
@@ -312,10 +332,19 @@ void AppendDense(Builder& b, std::mt19937& random) {
 
 // A block of Swin, of LayerNorm or without: attention and two convolutions of 1x1, each with a
 // skip.
-void AppendAttention(Builder& b, std::mt19937& random, int window_px, int shift_px) {
+void AppendAttention(Builder& b, std::mt19937& random) {
+  const auto axis = [&random] {
+    const int window_px = RandomInt(random, 1, 8);
+    return WindowAxis{window_px, RandomInt(random, 0, window_px - 1)};
+  };
   const int skip = b.last(), channels = b.network().layers.back().out_channels;
   if (Chance(random, 70)) b.PixelNorm();
-  b.WindowAttention(channels % 6 == 0 ? Pick(random, {1, 2, 6}) : 1, window_px, shift_px);
+  const int heads = channels % 6 == 0 ? Pick(random, {1, 2, 6}) : 1;
+  if (Chance(random, 25)) {
+    b.ChannelAttention(heads);
+  } else {
+    b.WindowAttention(heads, axis(), axis());
+  }
   b.Conv(channels, 1, 1, 0, false);
   b.Join(Op::kAdd, b.last(), skip);
   const int attended = b.last();
@@ -393,10 +422,7 @@ Network TryRandomAttentionNetwork(std::mt19937& random) {
   b.RandomConv(Pick(random, {5, 12, 30, 48}), false);
   const bool down = Chance(random, 30);
   if (down) b.Conv(Pick(random, {6, 32}), 2, 2, 0, true);
-  const int window_px = RandomInt(random, 1, 8);
-  for (int blocks = RandomInt(random, 1, 2); blocks > 0; --blocks) {
-    AppendAttention(b, random, window_px, RandomInt(random, 0, window_px - 1));
-  }
+  for (int blocks = RandomInt(random, 1, 2); blocks > 0; --blocks) AppendAttention(b, random);
   if (down) b.ConvTranspose(16, 2, 2, 0, true);
   AppendEnd(b, random);
   return std::move(b.network());

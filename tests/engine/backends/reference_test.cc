@@ -262,7 +262,7 @@ TEST(ReferenceLayersTest, GroupNormTakesTheMomentsOfItsChannels) {
 // Rolls the image left and up by `shift` pixels and masks those that meet across the seam, as
 // Swin's code does.
 std::vector<double> RollAndMask(const Layer& layer, int shift, const Tensor& src) {
-  const int side = layer.window_px, channels = layer.out_channels;
+  const int side = layer.window_x.window_px, channels = layer.out_channels;
   const int width = src.region.width, height = src.region.height, depth = channels / layer.groups;
   const auto part = [&](int at, int size) {  // of the rolled image
     return at < size - side ? 0 : at < size - shift ? 1 : 2;
@@ -307,8 +307,7 @@ TEST(ReferenceLayersTest, WindowsCutOffAtTheEdgeAreARolledAndMaskedImage) {
   for (const int rolled_px : {0, 1, 2, 3}) {
     Layer layer = MakeLayer(Op::kWindowAttention, 18, 6);
     layer.groups = 2;
-    layer.window_px = 4;
-    layer.shift_px = (4 - rolled_px) % 4;
+    layer.window_x = layer.window_y = {4, (4 - rolled_px) % 4};
     layer.weights.resize(2 * 16 * 16);
     for (float& bias : layer.weights) bias = normal(random);
     Tensor src({0, 0, 12, 8}, 18);

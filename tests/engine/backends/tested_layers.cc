@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "engine/backends/reference/layers.h"
 #include "engine/base/int_math.h"
+#include "engine/model/op.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled::test {
@@ -55,15 +56,33 @@ Layer MakeScaling(Op op, int channels, std::mt19937& random) {
   return layer;
 }
 
-Layer MakeWindowAttention(int heads, int depth, int window_px, int shift_px, std::mt19937& random) {
-  const int channels = heads * depth;
-  Layer layer = MakePlain(Op::kWindowAttention, 3 * channels, channels, 1, 0, {0});
-  layer.groups = heads;
-  layer.window_px = window_px;
-  layer.shift_px = shift_px;
+struct TestedWindows {
+  int heads, depth;
+  WindowAxis x, y;
+  int overlap_px = 0;
+  int factor = 1;
+};
+
+Layer MakeWindowAttention(const TestedWindows& windows, std::mt19937& random) {
+  const int channels = windows.heads * windows.depth;
+  Layer layer = MakePlain(Op::kWindowAttention, 3 * channels, channels, windows.factor, 0, {0});
+  layer.groups = windows.heads;
+  layer.window_x = windows.x;
+  layer.window_y = windows.y;
+  layer.overlap_px = windows.overlap_px;
   std::normal_distribution<float> normal;
-  layer.weights.resize(size_t{1} * heads * window_px * window_px * window_px * window_px);
+  layer.weights.resize(OperationOf(layer.op).weights(layer));
   for (float& bias : layer.weights) bias = normal(random);
+  return layer;
+}
+
+Layer MakeChannelLayer(Op op, int heads, int depth, std::vector<int> inputs, std::mt19937& random) {
+  Layer layer = MakePlain(op, 3 * heads * depth, 0, 1, 0, std::move(inputs));
+  layer.groups = heads;
+  layer.out_channels = OperationOf(op).channels(layer, layer.in_channels);
+  layer.weights.resize(OperationOf(op).weights(layer));
+  std::normal_distribution<float> normal;
+  for (float& factor : layer.weights) factor = 3 * normal(random);
   return layer;
 }
 
@@ -182,15 +201,24 @@ std::vector<Layer> TestedLayers(std::mt19937& random) {
     layers.push_back(MakePlain(Op::kMul, channels, channels, 1, 0, {0, 1}));
     layers.push_back(MakePlain(Op::kConcat, channels, channels * 3, 1, 0, {0, 1, 2}));
   }
-  for (const auto& [heads, depth, window_px, shift_px] : {std::array{6, 16, 6, 3},
-                                                          {2, 32, 8, 0},
-                                                          {3, 30, 8, 4},
-                                                          {1, 1, 1, 0},
-                                                          {1, 2, 3, 1},
-                                                          {2, 5, 7, 6},
-                                                          {4, 1, 5, 2},
-                                                          {1, 70, 2, 1}}) {
-    layers.push_back(MakeWindowAttention(heads, depth, window_px, shift_px, random));
+  for (const TestedWindows& windows : {TestedWindows{6, 16, {6, 3}, {6, 3}},
+                                       {2, 32, {8, 0}, {8, 0}},
+                                       {3, 30, {8, 4}, {8, 4}},
+                                       {1, 1, {1, 0}, {1, 0}},
+                                       {1, 2, {3, 1}, {3, 1}},
+                                       {2, 5, {7, 6}, {7, 6}},
+                                       {4, 1, {5, 2}, {5, 2}},
+                                       {1, 70, {2, 1}, {2, 1}},
+                                       {3, 30, {8, 0}, {16, 8}, 0, 16},
+                                       {2, 17, {5, 4}, {2, 1}, 0, 7},
+                                       {2, 24, {4, 0}, {4, 0}, 1},
+                                       {1, 9, {3, 2}, {4, 1}, 5, 3}}) {
+    layers.push_back(MakeWindowAttention(windows, random));
+  }
+  for (const auto& [heads, depth] :
+       {std::pair{6, 30}, {3, 16}, {1, 5}, {8, 2}, {2, 33}, {1, 48}, {7, 3}}) {
+    layers.push_back(MakeChannelLayer(Op::kChannelProducts, heads, depth, {0}, random));
+    layers.push_back(MakeChannelLayer(Op::kChannelAttention, heads, depth, {0, 1}, random));
   }
   for (const auto& [in, first, out] : {std::array{64, 0, 16},
                                        {64, 16, 48},
@@ -216,16 +244,20 @@ int OutputSide(const Layer& layer, int in) {
       return in - 2 * layer.crop_px;
     case Op::kPad:
       return in + 2 * layer.padding_px;
+    case Op::kWindowAttention:
+      return in;
     default:
       return in * layer.factor;
   }
 }
 
 std::string Describe(const Layer& layer) {
-  return absl::StrFormat("%s %d-%d groups %d kernel %d stride %d padding %d factor %d %s",
-                         std::string(OpName(layer.op)), layer.in_channels, layer.out_channels,
-                         layer.groups, layer.kernel_px, layer.stride_px, layer.padding_px,
-                         layer.factor, std::string(ActivationName(layer.activation)));
+  return absl::StrFormat(
+      "%s %d-%d groups %d windows %dx%d+%d kernel %d stride %d padding %d factor %d %s",
+      std::string(OpName(layer.op)), layer.in_channels, layer.out_channels, layer.groups,
+      layer.window_x.window_px, layer.window_y.window_px, layer.overlap_px, layer.kernel_px,
+      layer.stride_px, layer.padding_px, layer.factor,
+      std::string(ActivationName(layer.activation)));
 }
 
 reference::Tensor RandomTensor(int channels, Size size, std::mt19937& random) {
@@ -237,10 +269,17 @@ reference::Tensor RandomTensor(int channels, Size size, std::mt19937& random) {
 
 reference::Tensor RandomInput(const Layer& layer, size_t i, Size in, std::mt19937& random) {
   const int channels = layer.in_channels;
-  if (layer.op != Op::kGroupNorm || i == 0) return RandomTensor(channels, in, random);
-  reference::Tensor moments = RandomTensor(2 * channels, {1, 1}, random);
-  for (int c = 0; c < channels; ++c) {
-    moments.values[channels + c] = std::pow(moments.values[c], 2.0f) + 0.5f;
+  if (i == 0 || !OperationOf(layer.op).takes_moments) return RandomTensor(channels, in, random);
+  const int count = static_cast<int>(OperationOf(layer.op).moments(layer));
+  reference::Tensor moments = RandomTensor(count, {1, 1}, random);
+  if (layer.op == Op::kGroupNorm) {
+    for (int c = 0; c < channels; ++c) {
+      moments.values[channels + c] = std::pow(moments.values[c], 2.0f) + 0.5f;
+    }
+  } else {  // squares last
+    for (int c = count - 2 * layer.out_channels; c < count; ++c) {
+      moments.values[c] = std::abs(moments.values[c]) + 0.5f;
+    }
   }
   return moments;
 }

@@ -30,10 +30,22 @@ class FakeKernelSet final : public KernelSet {
     return {Op::kConv, Op::kGroupedConv, Op::kConvTranspose, Op::kFullyConnected};
   }
   static std::set<Op> Plain() {
-    return {Op::kPixelShuffle, Op::kResizeNearest,  Op::kResizeBilinear, Op::kAdd,
-            Op::kMul,          Op::kConcat,         Op::kCrop,           Op::kPad,
-            Op::kAffine,       Op::kActivation,     Op::kSlice,          Op::kPixelNorm,
-            Op::kGroupNorm,    Op::kWindowAttention};
+    return {Op::kPixelShuffle,
+            Op::kResizeNearest,
+            Op::kResizeBilinear,
+            Op::kAdd,
+            Op::kMul,
+            Op::kConcat,
+            Op::kCrop,
+            Op::kPad,
+            Op::kAffine,
+            Op::kActivation,
+            Op::kSlice,
+            Op::kPixelNorm,
+            Op::kGroupNorm,
+            Op::kWindowAttention,
+            Op::kChannelProducts,
+            Op::kChannelAttention};
   }
 
   std::string_view backend() const override { return "fake"; }

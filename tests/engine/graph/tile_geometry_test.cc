@@ -112,11 +112,14 @@ TEST(TilePlanTest, UpconvReadsTheStampsThatReachTheTile) {
 }
 
 TEST(TilePlanTest, AttentionReadsWholeWindowsOfItsLattice) {
-  const Layer layer{.op = Op::kWindowAttention, .window_px = 6, .shift_px = 2};
+  Layer layer{.op = Op::kWindowAttention, .window_x = {6, 2}, .window_y = {6, 2}};
   const Size size{20, 18};
   EXPECT_EQ(InputRegion(layer, {4, 9, 1, 2}, size, 0), (Rect{4, 4, 6, 12}));
   EXPECT_EQ(InputRegion(layer, {0, 3, 5, 1}, size, 0), (Rect{0, 0, 10, 4}));
   EXPECT_EQ(InputRegion(layer, {19, 17, 1, 1}, size, 0), (Rect{16, 16, 4, 2}));
+  layer.window_y = {9, 0};
+  layer.overlap_px = 1;
+  EXPECT_EQ(InputRegion(layer, {4, 9, 1, 2}, size, 0), (Rect{3, 8, 8, 10}));
 }
 
 TEST(TilePlanTest, BlocksRoundOutwardFromTheOrigin) {

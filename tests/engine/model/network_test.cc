@@ -122,16 +122,39 @@ const Defect kDefects[] = {
     {"Window",
      [](Network& n) {
        n.layers[2].op = Op::kWindowAttention;
-       n.layers[2].window_px = 33;
+       n.layers[2].window_y = {.window_px = 33};
      },
      "layer 2 'shuffle' (window attention): window_px is 33, outside 1..32"},
     {"Shift",
      [](Network& n) {
        n.layers[2].op = Op::kWindowAttention;
-       n.layers[2].window_px = 4;
-       n.layers[2].shift_px = 4;
+       n.layers[2].window_x = {.window_px = 4, .shift_px = 4};
      },
      "shift_px is 4, outside 0..3"},
+    {"Overlap",
+     [](Network& n) {
+       n.layers[2].op = Op::kWindowAttention;
+       n.layers[2].overlap_px = 33;
+     },
+     "overlap_px is 33, outside 0..32"},
+    {"PaddedWindows",
+     [](Network& n) {
+       n.layers[2].op = Op::kWindowAttention;
+       n.layers[2].factor = 33;
+     },
+     "factor is 33, outside 1..32"},
+    {"ProductsOfHeads",
+     [](Network& n) {
+       n.layers[2].op = Op::kChannelProducts;
+       n.layers[2].groups = 3;
+     },
+     "layer 2 'shuffle' (channel products): gives 3 channels, must give"},
+    {"ProductsOfHeadsThatDoNotFit",
+     [](Network& n) {
+       n.layers[2].op = Op::kChannelProducts;
+       n.layers[2].groups = 0;
+     },
+     "groups is 0, outside 1..8192"},
     {"Heads",
      [](Network& n) {
        n.layers[2].op = Op::kWindowAttention;
@@ -155,8 +178,7 @@ const Defect kDefects[] = {
                     .in_channels = 3},
                    NormOfThree()};
      },
-     "layer 2 'norm' (group norm): takes the means over the image of 3 channels and of their "
-     "squares, is given 3 values"},
+     "layer 2 'norm' (group norm): takes 6 means over the image, is given 3 values"},
     {"MomentsOfPixels",
      [](Network& n) {
        n.layers = {n.layers[0],
@@ -167,7 +189,7 @@ const Defect kDefects[] = {
                     .in_channels = 3},
                    NormOfThree()};
      },
-     "squares, is given 6 values per pixel"},
+     "takes 6 means over the image, is given 6 values per pixel"},
     {"Weights", [](Network& n) { n.layers[1].weights.pop_back(); },
      "has 323 weights, must have 324"},
     {"Bias", [](Network& n) { n.layers[1].bias.clear(); }, "has 0 bias values, must have 12"},
@@ -256,9 +278,9 @@ const Defect kDefects[] = {
     {"Period",
      [](Network& n) {
        n.layers[1].stride_px = 16;
-       n.align_px = 8;
+       n.align_px = 9;
      },
-     "raises the product of align_px and all strides to 128, the limit is 64"},
+     "raises the common multiple of align_px and all strides to 144, the limit is 64"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Defects, ValidateTest, ::testing::ValuesIn(kDefects),

@@ -522,15 +522,17 @@ class SwinIr(nn.Module):
         self.scale, self.window, self.ending = scale, window, ending
         self.range = 255 if window == 7 else 1
         self.mean = torch.tensor([0.4488, 0.4371, 0.4040] if planes == 3 else [0.0] * planes).view(1, -1, 1, 1)
-        self.conv_first, self.conv_after_body = conv(planes), conv()
+        def last():
+            if convs == 1:
+                return conv()
+            leaky, narrow = nn.LeakyReLU(0.2, inplace=True), width // 4
+            return nn.Sequential(conv(width, narrow), leaky, conv(narrow, narrow, 1), leaky, conv(narrow, width))
+        self.conv_first, self.conv_after_body = conv(planes), last()
         self.patch_embed = nn.ModuleDict({"norm": nn.LayerNorm(width)})
         self.norm, self.layers = nn.LayerNorm(width), nn.ModuleList()
         for _ in range(groups):
             body = nn.ModuleList([SwinBlock(width, window, i % 2 * (window // 2), heads, 2) for i in range(blocks)])
-            leaky, narrow = nn.LeakyReLU(0.2, inplace=True), width // 4
-            last = nn.Sequential(conv(width, narrow), leaky, conv(narrow, narrow, 1), leaky, conv(narrow, width))
-            self.layers.append(nn.ModuleDict({"residual_group": nn.ModuleDict({"blocks": body}),
-                                              "conv": conv() if convs == 1 else last}))
+            self.layers.append(nn.ModuleDict({"residual_group": nn.ModuleDict({"blocks": body}), "conv": last()}))
         if ending in ("pixelshuffle", "nearest+conv"):
             self.conv_before_upsample = nn.Sequential(conv(width, 64), nn.LeakyReLU(inplace=True))
             self.conv_last = conv(64, planes)
@@ -573,6 +575,344 @@ class SwinIr(nn.Module):
         first = self.conv_first(image)
         y = self.enlarge(self.conv_after_body(self.features(first)) + first, image)
         return (y / self.range + self.mean)[:, :, :height * self.scale, :width * self.scale]
+
+
+class Drct(SwinIr):
+    """DRCT; `growth`: the channels that each block of a group adds."""
+
+    def __init__(self, scale, width, groups, heads, window=16, growth=16):
+        super().__init__(scale, width, 0, 0, heads, window)
+        for _ in range(groups):
+            group = nn.ModuleDict()
+            for i in range(5):
+                inputs = width + i * growth
+                own = heads - inputs % heads
+                group[f"swin{i + 1}"] = SwinBlock(inputs, window, i % 2 * (window // 2), own, 2 if i < 3 else 1)
+                group[f"adjust{i + 1}"] = nn.Conv2d(inputs, growth if i < 4 else width, 1)
+            self.layers.append(group)
+
+    def features(self, x):
+        x = self.patch_embed["norm"](x.permute(0, 2, 3, 1))
+        for layer in self.layers:
+            parts = [x]
+            for i in range(1, 6):
+                y = layer[f"swin{i}"](torch.cat(parts, -1)).permute(0, 3, 1, 2)
+                y = layer[f"adjust{i}"](y)
+                parts.append((F.leaky_relu(y, 0.2) if i < 5 else y).permute(0, 2, 3, 1))
+            x = parts[-1] * 0.2 + x
+        return self.norm(x).permute(0, 3, 1, 2)
+
+
+class HybridBlock(SwinBlock):
+    """HAT's: a block of Swin that weighs channels as well."""
+
+    def __init__(self, width, window, shift, heads):
+        super().__init__(width, window, shift, heads, 2)
+        attention = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(width, width // 6, 1), nn.ReLU(),
+                                  nn.Conv2d(width // 6, width, 1), nn.Sigmoid())
+        cab = nn.Sequential(nn.Conv2d(width, width // 3, 3, padding=1), nn.GELU(),
+                            nn.Conv2d(width // 3, width, 3, padding=1), nn.ModuleDict({"attention": attention}))
+        self.conv_block = nn.ModuleDict({"cab": cab})
+
+    def channels(self, x):
+        cab = self.conv_block["cab"]
+        y = cab[2](cab[1](cab[0](x.permute(0, 3, 1, 2))))
+        return (y * cab[3]["attention"](y)).permute(0, 2, 3, 1)
+
+    def forward(self, x):
+        height, width = x.shape[1:3]
+        normal = self.norm1(x)
+        y = torch.roll(normal, (-self.shift, -self.shift), (1, 2))
+        mask = seam_mask(height, width, self.window, self.shift) if self.shift else None
+        y = image_of(self.attn(windows_of(y, self.window), mask), self.window, height, width)
+        x = x + torch.roll(y, (self.shift, self.shift), (1, 2)) + self.channels(normal) * 0.01
+        return x + self.mlp["fc2"](F.gelu(self.mlp["fc1"](self.norm2(x))))
+
+
+class OverlapBlock(nn.Module):
+    """HAT's last block of a group: keys of larger windows, cut by unfold."""
+
+    def __init__(self, width, window, heads):
+        super().__init__()
+        self.window, self.keys, self.heads = window, window + window // 2, heads
+        self.relative_position_bias_table = nn.Parameter(torch.randn((window + self.keys - 1) ** 2, heads))
+        self.norm1, self.norm2, self.qkv = nn.LayerNorm(width), nn.LayerNorm(width), nn.Linear(width, 3 * width)
+        self.proj = nn.Linear(width, width)
+        self.mlp = nn.ModuleDict({"fc1": nn.Linear(width, 2 * width), "fc2": nn.Linear(2 * width, width)})
+
+    def bias(self):
+        def places(side):
+            return torch.stack(torch.meshgrid(torch.arange(side), torch.arange(side), indexing="ij")).flatten(1)
+        distance = places(self.keys)[:, None, :] - places(self.window)[:, :, None] + self.window - self.keys + 1
+        index = distance[0] * (self.window + self.keys - 1) + distance[1]  # below zero: from the table's end
+        return self.relative_position_bias_table[index].permute(2, 0, 1)
+
+    def forward(self, x):
+        _, height, width, channels = x.shape
+        q, k, v = self.qkv(self.norm1(x)).split(channels, -1)
+        def heads(tokens):
+            return tokens.reshape(*tokens.shape[:2], self.heads, -1).transpose(1, 2)
+        def unfold(planes):
+            border = (self.keys - self.window) // 2
+            y = F.unfold(planes.permute(0, 3, 1, 2), self.keys, stride=self.window, padding=border)
+            return y.view(channels, self.keys ** 2, -1).permute(2, 1, 0)
+        q, k, v = heads(windows_of(q, self.window)), heads(unfold(k)), heads(unfold(v))
+        scores = q * (channels // self.heads) ** -0.5 @ k.transpose(-2, -1) + self.bias()
+        y = (scores.softmax(-1) @ v).transpose(1, 2).reshape(-1, self.window ** 2, channels)
+        x = self.proj(image_of(y, self.window, height, width)) + x
+        return x + self.mlp["fc2"](F.gelu(self.mlp["fc1"](self.norm2(x))))
+
+
+class Hat(SwinIr):
+    def __init__(self, scale, width, groups, blocks, heads, window=16):
+        super().__init__(scale, width, 0, 0, heads, window)
+        self.register_buffer("relative_position_index_SA", torch.zeros(4, 4, dtype=torch.long))
+        self.register_buffer("relative_position_index_OCA", torch.zeros(4, 9, dtype=torch.long))
+        for _ in range(groups):
+            body = nn.ModuleList([HybridBlock(width, window, i % 2 * (window // 2), heads) for i in range(blocks)])
+            group = nn.ModuleDict({"blocks": body, "overlap_attn": OverlapBlock(width, window, heads)})
+            self.layers.append(nn.ModuleDict({"residual_group": group, "conv": nn.Conv2d(width, width, 3, padding=1)}))
+
+    def published(self):
+        of_blocks = ("relative_position_index", "attn_mask")
+        return {name: value for name, value in self.state_dict().items() if not name.endswith(of_blocks)}
+
+    def features(self, x):
+        x = self.patch_embed["norm"](x.permute(0, 2, 3, 1))
+        for layer in self.layers:
+            y = x
+            for block in layer["residual_group"]["blocks"]:
+                y = block(y)
+            y = layer["residual_group"]["overlap_attn"](y)
+            x = x + layer["conv"](y.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
+        return self.norm(x).permute(0, 3, 1, 2)
+
+
+class PositionBias(nn.Module):
+    """DAT's: a perceptron on distances."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.pos_proj = nn.Linear(2, width)
+        def layer(outputs):
+            return nn.Sequential(nn.LayerNorm(width), nn.ReLU(), nn.Linear(width, outputs))
+        self.pos1, self.pos2, self.pos3 = layer(width), layer(width), layer(heads)
+
+    def forward(self, x):
+        return self.pos3(self.pos2(self.pos1(self.pos_proj(x))))
+
+
+class Rectangles(nn.Module):
+    """DAT's attention in windows of `height` x `width`, whose image is rolled by half of both."""
+
+    def __init__(self, channels, height, width, heads, shifts):
+        super().__init__()
+        self.sides, self.heads, self.shifts = (height, width), heads, (height // 2, width // 2) if shifts else (0, 0)
+        distances = torch.stack(torch.meshgrid(torch.arange(1 - height, height), torch.arange(1 - width, width),
+                                               indexing="ij"))
+        self.register_buffer("rpe_biases", distances.flatten(1).T.contiguous().float())
+        at = torch.stack(torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")).flatten(1)
+        distance = at[:, :, None] - at[:, None, :]
+        self.register_buffer("relative_position_index",
+                             (distance[0] + height - 1) * (2 * width - 1) + distance[1] + width - 1)
+        self.pos = PositionBias(channels // 4 // 4, heads)
+
+    def windows(self, x):
+        (height, width), (rows, columns) = self.sides, x.shape[1:3]
+        x = x.reshape(1, rows // height, height, columns // width, width, -1)
+        return x.permute(0, 1, 3, 2, 4, 5).reshape(-1, height * width, x.shape[-1])
+
+    def mask(self, rows, columns):
+        parts = torch.zeros(1, rows, columns, 1)
+        slices = [(slice(0, -side), slice(-side, -shift), slice(-shift, None))
+                  for side, shift in zip(self.sides, self.shifts)]
+        for i, down in enumerate(slices[0]):
+            for j, across in enumerate(slices[1]):
+                parts[:, down, across] = 3 * i + j
+        parts = self.windows(parts).squeeze(-1)
+        return (parts[:, None, :] != parts[:, :, None]) * -100.0
+
+    def forward(self, q, k, v):
+        rows, columns, channels = q.shape[1:]
+        rolled = [torch.roll(x, [-shift for shift in self.shifts], (1, 2)) for x in (q, k, v)]
+        def heads(x):
+            x = self.windows(x)
+            return x.reshape(*x.shape[:2], self.heads, -1).transpose(1, 2)
+        q, k, v = [heads(x) for x in rolled]
+        bias = self.pos(self.rpe_biases)[self.relative_position_index].permute(2, 0, 1)
+        scores = q * (channels // self.heads) ** -0.5 @ k.transpose(-2, -1) + bias
+        if max(self.shifts) > 0:
+            scores = scores + self.mask(rows, columns)[:, None]
+        height, width = self.sides
+        x = (scores.softmax(-1) @ v).transpose(1, 2).reshape(1, rows // height, columns // width, height, width, channels)
+        return torch.roll(x.permute(0, 1, 3, 2, 4, 5).reshape(1, rows, columns, channels), self.shifts, (1, 2))
+
+
+def norm_of_batches(width):
+    norm = nn.BatchNorm2d(width)
+    norm.running_mean, norm.running_var = torch.randn(width) * 0.1, torch.rand(width) + 0.5
+    norm.weight.data.uniform_(0.5, 1.5)
+    return norm
+
+
+class DatAttention(nn.Module):
+    """Over [N][H][W][C]; `windows` of None: among channels."""
+
+    def __init__(self, width, heads, windows, shifts):
+        super().__init__()
+        self.heads, self.sides = heads, windows
+        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        if windows:
+            high, wide = windows
+            self.attns = nn.ModuleList([Rectangles(width // 2, high, wide, heads // 2, shifts),
+                                        Rectangles(width // 2, wide, high, heads // 2, shifts)])
+            for i in range(2 if shifts else 0):
+                self.register_buffer(f"attn_mask_{i}", torch.zeros(2, 4, 4))
+        else:
+            self.temperature = nn.Parameter(torch.rand(heads, 1, 1) * 4)
+        self.dwconv = nn.Sequential(nn.Conv2d(width, width, 3, padding=1, groups=width), norm_of_batches(width), nn.GELU())
+        narrow, least = width // 8, width // 16
+        self.channel_interaction = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(width, narrow, 1),
+                                                 norm_of_batches(narrow), nn.GELU(), nn.Conv2d(narrow, width, 1))
+        self.spatial_interaction = nn.Sequential(nn.Conv2d(width, least, 1), norm_of_batches(least), nn.GELU(),
+                                                 nn.Conv2d(least, 1, 1))
+
+    def among_pixels(self, qkv):
+        height, width, channels = qkv.shape[1:]
+        side, half = max(self.sides), channels // 3 // 2
+        qkv = F.pad(qkv, (0, 0, 0, -width % side, 0, -height % side)).split(half, -1)
+        return torch.cat([self.attns[i](qkv[i], qkv[i + 2], qkv[i + 4]) for i in range(2)], -1)[:, :height, :width]
+
+    def among_channels(self, qkv):
+        height, width, channels = qkv.shape[1:]
+        q, k, v = qkv.reshape(height * width, 3, self.heads, -1).permute(1, 2, 3, 0)
+        scores = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1) * self.temperature
+        return (scores.softmax(-1) @ v).permute(2, 0, 1).reshape(1, height, width, channels // 3)
+
+    def forward(self, x):
+        qkv = self.qkv(x)
+        convolved = self.dwconv(qkv.split(x.shape[-1], -1)[2].permute(0, 3, 1, 2))
+        attended = (self.among_pixels if self.sides else self.among_channels)(qkv).permute(0, 3, 1, 2)
+        pooled, seen = (convolved, attended) if self.sides else (attended, convolved)
+        channels, pixels = self.channel_interaction(pooled).sigmoid(), self.spatial_interaction(seen).sigmoid()
+        y = attended * channels + pixels * convolved if self.sides else attended * pixels + convolved * channels
+        return self.proj(y.permute(0, 2, 3, 1))
+
+
+class DatBlock(nn.Module):
+    def __init__(self, width, heads, windows, shifts, expansion):
+        super().__init__()
+        hidden = width * expansion
+        self.norm1, self.norm2, self.attn = nn.LayerNorm(width), nn.LayerNorm(width), DatAttention(width, heads, windows, shifts)
+        gate = nn.ModuleDict({"norm": nn.LayerNorm(hidden // 2),
+                              "conv": nn.Conv2d(hidden // 2, hidden // 2, 3, padding=1, groups=hidden // 2)})
+        self.ffn = nn.ModuleDict({"fc1": nn.Linear(width, hidden), "sg": gate, "fc2": nn.Linear(hidden // 2, width)})
+
+    def forward(self, x):
+        x = x + self.attn(self.norm1(x))
+        first, gate = F.gelu(self.ffn["fc1"](self.norm2(x))).chunk(2, -1)
+        gate = self.ffn["sg"]["conv"](self.ffn["sg"]["norm"](gate).permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
+        return x + self.ffn["fc2"](first * gate)
+
+
+class Dat(SwinIr):
+    def __init__(self, scale, width, depths, heads, windows, expansion=4, ending="pixelshuffle", convs=1):
+        super().__init__(scale, width, 0, 0, heads, 1, ending, convs)
+        self.before_RG = nn.Sequential(nn.Identity(), nn.LayerNorm(width))
+        del self.patch_embed
+        for group, depth in enumerate(depths):
+            blocks = nn.ModuleList()
+            for i in range(depth):
+                shifts = i > 0 and (i - 2) % 4 == 0 if group % 2 == 0 else i % 4 == 0
+                blocks.append(DatBlock(width, heads, windows if i % 2 == 0 else None, shifts, expansion))
+            self.layers.append(nn.ModuleDict({"blocks": blocks, "conv": nn.Conv2d(width, width, 3, padding=1)}))
+
+    def features(self, x):
+        x = self.before_RG(x.permute(0, 2, 3, 1))
+        for layer in self.layers:
+            y = x
+            for block in layer["blocks"]:
+                y = block(y)
+            x = x + layer["conv"](y.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
+        return self.norm(x).permute(0, 3, 1, 2)
+
+
+class NoBiasNorm(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(width) + 0.5)
+
+    def forward(self, x):
+        return F.layer_norm(x, x.shape[-1:], self.weight)
+
+
+class UnetBlock(nn.Module):
+    """torchvision's, whose shift is off on an axis of one window."""
+
+    def __init__(self, width, window, shift, heads, norm):
+        super().__init__()
+        make = NoBiasNorm if norm else lambda _: nn.Identity()
+        self.window, self.shift = window, shift
+        self.norm1, self.attn, self.norm2 = make(width), WindowAttention(width, window, heads), make(width)
+        self.mlp = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Dropout(0), nn.Linear(2 * width, width))
+
+    def forward(self, x):
+        height, width = x.shape[1:3]
+        assert min(height, width) > self.window
+        y = torch.roll(self.norm1(x), (-self.shift, -self.shift), (1, 2))
+        mask = seam_mask(height, width, self.window, self.shift) if self.shift else None
+        y = image_of(self.attn(windows_of(y, self.window), mask), self.window, height, width)
+        x = x + torch.roll(y, (self.shift, self.shift), (1, 2))
+        return x + self.mlp(self.norm2(x))
+
+
+class SwinUnet(nn.Module):
+    """nunif's swin_unet; the image's edge is repeated up to what its tiles need."""
+
+    def __init__(self, scale, width=96, norm=False):
+        super().__init__()
+        heads, wide = width // 16, 2 * width
+        def stage(channels, blocks=2):
+            made = [UnetBlock(channels, 6, i % 2 * 3, heads, norm) for i in range(blocks)]
+            return nn.ModuleDict({"block": nn.Sequential(*made)})
+        unet = nn.ModuleDict({
+            "patch": nn.Sequential(nn.Conv2d(3, width // 2, 3), nn.LeakyReLU(0.1), nn.Conv2d(width // 2, width, 3),
+                                   nn.LeakyReLU(0.1)),
+            "swin1": stage(width), "down1": nn.ModuleDict({"conv": nn.Conv2d(width, wide, 2, 2)}),
+            "swin2": stage(wide), "down2": nn.ModuleDict({"conv": nn.Conv2d(wide, wide, 2, 2)}),
+            "swin3": stage(wide, 6), "up2": nn.ModuleDict({"proj": nn.Linear(wide, 4 * wide)}), "swin4": stage(wide)})
+        last = wide if scale == 4 else width
+        unet["up1"] = nn.ModuleDict({"proj": nn.Linear(wide, 4 * last)})
+        if scale == 4:
+            unet["proj2"] = nn.Linear(width, wide)
+        unet["swin5"] = stage(last)
+        unet["to_image"] = nn.ModuleDict({"proj": nn.Linear(last, 3 * scale**2)})
+        self.scale, self.unet = scale, unet
+        unet["to_image"]["proj"].bias.data.fill_(0.5)
+
+    def published(self):
+        return {"nunif_model": 1, "name": f"waifu2x.swin_unet_{self.scale}x", "kwargs": {"in_channels": 3},
+                "state_dict": self.state_dict()}
+
+    def forward(self, x):
+        unet = self.unet
+        def stage(name, y):
+            return unet[name]["block"](y)
+        def down(name, y):
+            return unet[name]["conv"](y.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
+        def up(name, y):
+            return F.pixel_shuffle(unet[name]["proj"](y).permute(0, 3, 1, 2), 2).permute(0, 2, 3, 1)
+        height, width = x.shape[2:]
+        x = F.pad(x, (8, 8 + -width % 48, 8, 8 + -height % 48), mode="replicate")
+        first = stage("swin1", unet["patch"](x)[:, :, 6:-6, 6:-6].permute(0, 2, 3, 1))
+        middle = stage("swin2", down("down1", first))
+        y = up("up2", stage("swin3", down("down2", middle)))
+        y = up("up1", stage("swin4", y + middle))
+        y = stage("swin5", y + (unet["proj2"](first) if "proj2" in unet else first))
+        y = unet["to_image"]["proj"](y).permute(0, 3, 1, 2)
+        if self.scale > 1:
+            y = F.pixel_shuffle(y, self.scale)
+        return y.clamp(0, 1)[:, :, :height * self.scale, :width * self.scale]
 
 
 class SrResNet(nn.Module):
@@ -936,6 +1276,17 @@ NETWORKS = {
     "swinir-x4-real": (lambda: SwinIr(4, 36, 1, 2, 6, ending="nearest+conv", convs=3), (17, 12), ONE_KIND),
     "swinir-x1-jpeg": (lambda: SwinIr(1, 30, 1, 2, 3, window=7, ending=""), (20, 15), ONE_KIND),
     "swinir-luma-x1": (lambda: Luma(SwinIr(1, 24, 1, 2, 3, ending="", planes=1), 1), (15, 17), ONE_KIND),
+    "drct-x2": (lambda: Drct(2, 36, 2, 6, window=8, growth=12), (13, 18), ONE_KIND),
+    "drct-x4": (lambda: Drct(4, 24, 1, 3), (17, 12), ONE_KIND),
+    "hat-x2": (lambda: Hat(2, 36, 2, 2, 6, window=8), (13, 18), ONE_KIND),
+    "hat-x4": (lambda: Hat(4, 24, 1, 3, 3), (17, 12), ONE_KIND),
+    "dat-x2": (lambda: Dat(2, 48, (4, 3), 6, (2, 8)), (13, 21), ONE_KIND),
+    "dat-x3-light": (lambda: Dat(3, 32, (5,), 4, (4, 16), 2, "pixelshuffledirect"), (15, 18), ONE_KIND),
+    "dat-x4-square": (lambda: Dat(4, 64, (1, 2), 2, (8, 8)), (9, 12), ONE_KIND),
+    "swin-unet-x1": (lambda: SwinUnet(1), (33, 47), NUNIF_KIND),
+    "swin-unet-x2": (lambda: SwinUnet(2), (50, 31), NUNIF_KIND),
+    "swin-unet-x4": (lambda: SwinUnet(4, 48), (49, 20), NUNIF_KIND),
+    "swin-unet-x4-norm": (lambda: SwinUnet(4, 48, norm=True), (15, 48), NUNIF_KIND),
     "srresnet-x4": (lambda: SrResNet(4, 3, 32), (9, 11), ONE_KIND),
     "srresnet-x1": (lambda: SrResNet(1, 2, 16), (13, 10), ONE_KIND),
     "srresnet-x3": (lambda: SrResNet(3, 2, 16), (8, 11), ONE_KIND),

@@ -207,12 +207,15 @@ INSTANTIATE_TEST_SUITE_P(
     NameOf);
 
 // GPUs refuse attention.
-INSTANTIATE_TEST_SUITE_P(Attention, PublishedTest,
-                         ::testing::Combine(::testing::Values("swinir-x2", "swinir-x3-direct",
-                                                              "swinir-x4-real", "swinir-x1-jpeg",
-                                                              "swinir-luma-x1"),
-                                            ::testing::Values("reference", "cpu")),
-                         NameOf);
+INSTANTIATE_TEST_SUITE_P(
+    Attention, PublishedTest,
+    ::testing::Combine(::testing::Values("swinir-x2", "swinir-x3-direct", "swinir-x4-real",
+                                         "swinir-x1-jpeg", "swinir-luma-x1", "drct-x2", "drct-x4",
+                                         "swin-unet-x1", "swin-unet-x2", "swin-unet-x4",
+                                         "swin-unet-x4-norm", "hat-x2", "hat-x4", "dat-x2",
+                                         "dat-x3-light", "dat-x4-square"),
+                       ::testing::Values("reference", "cpu")),
+    NameOf);
 
 INSTANTIATE_TEST_SUITE_P(Networks, WrittenTest,
                          ::testing::Combine(::testing::Values("compact-x4", "esrgan-x8", "span-x4",

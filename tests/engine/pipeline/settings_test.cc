@@ -164,8 +164,9 @@ TEST_P(SettingsTest, ChangeNoByte) {
   const bool full = std::getenv("UPSCALED_TEST_FULL") != nullptr;
   const int images = full ? 700 : 12;
   for (int round = 0; round < images;) {
-    Network network = round % 3 == 0 ? test::RandomPooledNetwork(random_, 10'000)
-                                     : test::RandomFastNetwork(random_);
+    Network network = round % 3 == 0   ? test::RandomPooledNetwork(random_, 10'000)
+                      : round % 4 == 2 ? test::RandomAttentionNetwork(random_)
+                                       : test::RandomFastNetwork(random_);
     const Precision precision = round % 2 == 0 ? Precision::kExact : Precision::kFast;
     SCOPED_TRACE(test::Describe(network));
     const ImageSpec spec{RandomInt(random_, 1, 150), RandomInt(random_, 1, 150),

@@ -170,23 +170,43 @@ struct PixelNormArgs {
   bool centred;
 };
 
-// Some queries of one window of attention, all heads. A token is a pixel of the window: queries,
-// keys and values, zero outside the layer.
+// Some queries of one window of attention, all heads. A token is a pixel of the window or of what
+// its keys overlap: queries, keys and values, zero outside the layer.
 struct WindowAttentionArgs {
-  const float* tokens;  // [window_px * window_px][token_stride]; 32 more values can be read of each
+  const float* tokens;  // [token_count][token_stride]; 32 more values can be read of each
   int token_stride;
-  int window_px;
+  int token_width, token_count;  // of a row of tokens, and of all
+  int window_width;              // of a row of queries
+  int overlap_px;                // the first query's token lies this far right and below
   int heads;
   int depth;  // channels of a head
   // The queries' columns and rows in the window.
   int first_x, end_x, first_y, end_y;
   const float* bias;    // [head][query][key_stride]; very negative behind the keys
-  const float* absent;  // [key_stride]: added to the scores, very negative outside the layer
+  int bias_rows;        // queries of the whole window
+  const float* absent;  // [key_stride]: added to the scores, very negative if a key does not count
   int key_stride;       // a multiple of 16
   float* keys;          // scratch: [depth][key_stride]
   float* scores;        // scratch: [4][key_stride]
   float* dst;           // [query][dst_stride], where 32 values behind the channels are overwritten
   int dst_stride;
+};
+
+// One pixel's products for attention among channels.
+struct ChannelProductsArgs {
+  const float* pixel;  // queries, keys; 16 more values can be read
+  int channels;        // of the queries, and of the keys
+  int depth;           // of a head
+  float* dst;          // [query][key of its head], then all squares; 16 more may be overwritten
+};
+
+// Some pixels of a row, one plane of results: sums of some channels' values.
+struct ChannelMixArgs {
+  const float* values;  // [pixel][value_stride]
+  int value_stride, value_count;
+  int width_px;
+  const float* weights;  // [value][channel of the plane]
+  float* dst_row;
 };
 
 struct DepthwiseVariants {

@@ -383,8 +383,8 @@ class ChannelObserver final : public LayerKernel {
   void Run(std::span<const Tensor> src, const Tensor& dst, const Rect& rows,
            float* scratch) const override {
     const Tensor& in = src[0];
-    const PixelRange y = Reads(rows.y, rows.bottom(), in.layer_height_px);
-    const PixelRange x = Reads(rows.x, rows.right(), in.layer_width_px);
+    const PixelRange y = Reads(Axis::kY, rows.y, rows.bottom(), in.layer_height_px);
+    const PixelRange x = Reads(Axis::kX, rows.x, rows.right(), in.layer_width_px);
     for (int row = y.first; row <= y.last; ++row) {
       for (int c = 0; c < layer_.in_channels; ++c) {
         const float factor = Factor(in, c);
@@ -411,8 +411,8 @@ class ChannelObserver final : public LayerKernel {
     return in.factors[channel / kPlaneChannels * in.factor_plane_stride + channel % kPlaneChannels];
   }
   // Inside the input, along one axis.
-  PixelRange Reads(int first, int end, int side) const {
-    const PixelRange range = InputRange(layer_, {std::max(first, 0), end - 1}, side);
+  PixelRange Reads(Axis axis, int first, int end, int side) const {
+    const PixelRange range = InputRange(layer_, axis, {std::max(first, 0), end - 1}, side);
     return {std::max(range.first, 0), std::min(range.last, side - 1)};
   }
 

@@ -1,6 +1,7 @@
 #include "engine/backends/cpu/kernels/kernel_list.h"
 
 #include "engine/backends/cpu/baselines/naive.h"
+#include "engine/backends/cpu/kernels/channel_attention.h"
 #include "engine/backends/cpu/kernels/convert.h"
 #include "engine/backends/cpu/kernels/depthwise.h"
 #include "engine/backends/cpu/kernels/direct.h"
@@ -70,6 +71,8 @@ constexpr KernelEntry kKernels[] = {
     {{"depthwise"}, &DepthwiseSupports, &MakeDepthwise},
     {{"pixel_norm"}, &PixelNormSupports, &MakePixelNorm},
     {{"window_attention"}, &WindowAttentionSupports, &MakeWindowAttention},
+    {{"attention_products"}, &ChannelProductsSupports, &MakeChannelProducts},
+    {{"channel_attention"}, &ChannelAttentionSupports, &MakeChannelAttention},
     {{"grouped", kFuseSum}, &GroupedSupports, &MakeGrouped},
 #ifdef UPSCALED_VNNI
     {{"multiply_half"},

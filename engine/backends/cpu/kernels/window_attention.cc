@@ -24,9 +24,8 @@ constexpr int kLanes = static_cast<int>(hn::MaxLanes(Tag()));
 constexpr int kMaxQueries = 4;
 
 void TransposeKeys(const WindowAttentionArgs& args, int head) {
-  const int tokens = args.window_px * args.window_px;
   const float* src = args.tokens + static_cast<size_t>(args.heads + head) * args.depth;
-  for (int token = 0; token < tokens; ++token, src += args.token_stride) {
+  for (int token = 0; token < args.token_count; ++token, src += args.token_stride) {
     for (int c = 0; c < args.depth; ++c) {
       args.keys[static_cast<size_t>(c) * args.key_stride + token] = src[c];
     }
@@ -80,14 +79,43 @@ HWY_INLINE Vec Exponentiate(float* HWY_RESTRICT scores, int count) {
   return hn::Div(hn::Set(d, 1.0f), hn::SumOfLanes(d, sum));
 }
 
-// `kQueries` queries of one head, adjacent in a row of the window.
-template <int kQueries>
-void Attend(const WindowAttentionArgs& args, int head, int query, float* HWY_RESTRICT dst) {
+// Sums up `kVectors` vectors of a head's values from channel `c` on, by the queries' weights.
+template <int kQueries, int kVectors>
+HWY_INLINE void AddValues(const WindowAttentionArgs& args, int head, int c, const Vec* factors,
+                          float* HWY_RESTRICT dst) {
   const Tag d;
-  const int tokens = args.window_px * args.window_px;
-  const float* bias = args.bias + (static_cast<size_t>(head) * tokens + query) * args.key_stride;
+  Vec sums[kQueries][kVectors];
+  for (int i = 0; i < kQueries; ++i) {
+    for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(d);
+  }
+  const float* HWY_RESTRICT value =
+      args.tokens + static_cast<size_t>(2 * args.heads + head) * args.depth + c;
+  for (int token = 0; token < args.token_count; ++token, value += args.token_stride) {
+    Vec values[kVectors];
+    for (int v = 0; v < kVectors; ++v) values[v] = hn::LoadU(d, value + v * kLanes);
+    for (int i = 0; i < kQueries; ++i) {
+      const Vec weight = hn::Set(d, args.scores[static_cast<size_t>(i) * args.key_stride + token]);
+      for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::MulAdd(weight, values[v], sums[i][v]);
+    }
+  }
+  for (int i = 0; i < kQueries; ++i) {
+    // Values behind the head's channels lie where the next head stores.
+    float* to = dst + static_cast<size_t>(i) * args.dst_stride + head * args.depth + c;
+    for (int v = 0; v < kVectors; ++v) {
+      hn::StoreU(hn::Mul(sums[i][v], factors[i]), d, to + v * kLanes);
+    }
+  }
+}
+
+// `kQueries` queries of one head, adjacent in a row of the window from (x, y) on.
+template <int kQueries>
+void Attend(const WindowAttentionArgs& args, int head, int x, int y, float* HWY_RESTRICT dst) {
+  const int query = y * args.window_width + x;
+  const float* bias =
+      args.bias + (static_cast<size_t>(head) * args.bias_rows + query) * args.key_stride;
+  const int token = (y + args.overlap_px) * args.token_width + x + args.overlap_px;
   const float* queries =
-      args.tokens + static_cast<size_t>(query) * args.token_stride + head * args.depth;
+      args.tokens + static_cast<size_t>(token) * args.token_stride + head * args.depth;
   int key = 0;
   for (; key + 2 * kLanes <= args.key_stride; key += 2 * kLanes) {
     Score<kQueries, 2>(args, queries, bias, key);
@@ -98,27 +126,11 @@ void Attend(const WindowAttentionArgs& args, int head, int query, float* HWY_RES
     factors[i] =
         Exponentiate(args.scores + static_cast<size_t>(i) * args.key_stride, args.key_stride);
   }
-  for (int c = 0; c < args.depth; c += 2 * kLanes) {
-    Vec sums[kQueries][2];
-    for (int i = 0; i < kQueries; ++i) sums[i][0] = sums[i][1] = hn::Zero(d);
-    const float* HWY_RESTRICT value =
-        args.tokens + static_cast<size_t>(2 * args.heads + head) * args.depth + c;
-    for (int token = 0; token < tokens; ++token, value += args.token_stride) {
-      const Vec low = hn::LoadU(d, value), high = hn::LoadU(d, value + kLanes);
-      for (int i = 0; i < kQueries; ++i) {
-        const Vec weight =
-            hn::Set(d, args.scores[static_cast<size_t>(i) * args.key_stride + token]);
-        sums[i][0] = hn::MulAdd(weight, low, sums[i][0]);
-        sums[i][1] = hn::MulAdd(weight, high, sums[i][1]);
-      }
-    }
-    for (int i = 0; i < kQueries; ++i) {
-      // Values behind the head's channels lie where the next head stores.
-      float* to = dst + static_cast<size_t>(i) * args.dst_stride + head * args.depth + c;
-      hn::StoreU(hn::Mul(sums[i][0], factors[i]), d, to);
-      hn::StoreU(hn::Mul(sums[i][1], factors[i]), d, to + kLanes);
-    }
+  int c = 0;
+  for (; c + kLanes < args.depth; c += 2 * kLanes) {
+    AddValues<kQueries, 2>(args, head, c, factors, dst);
   }
+  if (c < args.depth) AddValues<kQueries, 1>(args, head, c, factors, dst);
 }
 
 void AttendWindow(const WindowAttentionArgs& args) {
@@ -128,11 +140,11 @@ void AttendWindow(const WindowAttentionArgs& args) {
     for (int y = args.first_y; y < args.end_y; ++y) {
       int x = args.first_x;
       for (; x + kMaxQueries <= args.end_x; x += kMaxQueries) {
-        Attend<kMaxQueries>(args, head, y * args.window_px + x, dst);
+        Attend<kMaxQueries>(args, head, x, y, dst);
         dst += static_cast<size_t>(kMaxQueries) * args.dst_stride;
       }
       for (; x < args.end_x; ++x, dst += args.dst_stride) {
-        Attend<1>(args, head, y * args.window_px + x, dst);
+        Attend<1>(args, head, x, y, dst);
       }
     }
   }
@@ -148,7 +160,7 @@ HWY_AFTER_NAMESPACE();
 
 #include "engine/backends/cpu/kernels/activation.h"
 #include "engine/backends/cpu/kernels/isa_dispatch.h"
-#include "engine/graph/tile_geometry.h"
+#include "engine/graph/windows.h"
 #include "engine/model/without_weights.h"
 
 namespace upscaled::cpu {
@@ -162,10 +174,12 @@ constexpr int kSpareFloats = 2 * kPlaneChannels;  // read and written behind the
 constexpr int kQueriesAtOnce = 4;
 constexpr float kAbsent = -1e30f;  // its exponential is zero next to any score
 
-// A pixel's channels side by side, up to a whole plane.
+// A pixel's channels side by side, up to a whole plane, and zeros behind them.
 void LoadPixel(const Tensor& src, const float* pixel, float* dst) {
+  std::fill_n(dst + RoundUp(src.channels, kPlaneChannels), kSpareFloats, 0.0f);
   if (!src.blocked()) {
     std::copy_n(pixel, src.channels, dst);
+    std::fill(dst + src.channels, dst + kPlaneChannels, 0.0f);
     return;
   }
   for (int plane = 0; plane < src.planes(); ++plane, pixel += src.plane_stride) {
@@ -193,10 +207,10 @@ class WindowAttentionKernel final : public LayerKernel {
 
   void Run(std::span<const Tensor> src, const Tensor& dst, const Rect& rows,
            float* scratch) const override {
-    const int side = layer_.window_px, shift = layer_.shift_px;
-    for (int y = BlockBegin(rows.y, side, -shift); y < rows.bottom(); y += side) {
-      for (int x = BlockBegin(rows.x, side, -shift); x < rows.right(); x += side) {
-        RunWindow(src[0], dst, {x, y, side, side}, rows, scratch);
+    const Rect first = WindowAt(layer_, rows.x, rows.y);
+    for (int y = first.y; y < rows.bottom(); y += first.height) {
+      for (int x = first.x; x < rows.right(); x += first.width) {
+        RunWindow(src[0], dst, {x, y, first.width, first.height}, rows, scratch);
       }
     }
     for (int y = rows.y; y < rows.bottom(); ++y) {
@@ -205,24 +219,30 @@ class WindowAttentionKernel final : public LayerKernel {
   }
 
   size_t ScratchFloats() const override {
-    const size_t tokens = Tokens();
-    return tokens * (TokenStride() + DstStride()) +
+    return size_t{1} * TokensOf(layer_) * TokenStride() +
+           size_t{1} * QueriesOf(layer_) * DstStride() +
            size_t{1} * KeyStride() * (1 + Depth() + kQueriesAtOnce);
   }
   size_t WeightBytes() const override { return bias_.size() * sizeof(float); }
 
  private:
-  int Tokens() const { return layer_.window_px * layer_.window_px; }
+  static int QueriesOf(const Layer& layer) {
+    return layer.window_x.window_px * layer.window_y.window_px;
+  }
+  static int TokensOf(const Layer& layer) {
+    const Rect window{0, 0, layer.window_x.window_px, layer.window_y.window_px};
+    return static_cast<int>(KeysOfWindow(layer, window).Area());
+  }
   int Depth() const { return layer_.out_channels / layer_.groups; }
-  int KeyStride() const { return RoundUp(Tokens(), kPlaneChannels); }
+  int KeyStride() const { return RoundUp(TokensOf(layer_), kPlaneChannels); }
   int TokenStride() const { return RoundUp(layer_.in_channels, kPlaneChannels) + kSpareFloats; }
   int DstStride() const { return RoundUp(layer_.out_channels, kPlaneChannels) + kSpareFloats; }
 
   // [head][query][key_stride]. Memory is planned by layers without weights: they have rows, too.
   static std::vector<float> PackBias(const Layer& layer) {
-    const size_t tokens = size_t{1} * layer.window_px * layer.window_px;
-    const size_t stride = RoundUp(static_cast<int>(tokens), kPlaneChannels);
-    const size_t rows = layer.groups * tokens;
+    const size_t tokens = TokensOf(layer);
+    const size_t stride = RoundUp(TokensOf(layer), kPlaneChannels);
+    const size_t rows = size_t{1} * layer.groups * QueriesOf(layer);
     std::vector<float> bias(rows * stride, kAbsent);
     if (layer.weights.empty()) return bias;
     for (size_t row = 0; row < rows; ++row) {
@@ -235,20 +255,24 @@ class WindowAttentionKernel final : public LayerKernel {
   // The part of a window that lies in `rows`.
   void RunWindow(const Tensor& src, const Tensor& dst, const Rect& window, const Rect& rows,
                  float* scratch) const {
-    const Rect queries = Intersect(window, rows);
+    const Rect queries = Intersect(window, rows), keys_of = KeysOfWindow(layer_, window);
+    const int token_count = TokensOf(layer_);
     float* const tokens = scratch;
-    float* const absent = tokens + size_t{1} * Tokens() * TokenStride();
+    float* const absent = tokens + size_t{1} * token_count * TokenStride();
     float* const keys = absent + KeyStride();
     float* const scores = keys + size_t{1} * Depth() * KeyStride();
     float* const results = scores + size_t{1} * kQueriesAtOnce * KeyStride();
-    Gather(src, window, tokens, absent);
+    Gather(src, keys_of, tokens, absent);
     for (int c = 0; c < Depth(); ++c) {  // behind the keys: finite
-      std::fill(keys + size_t{1} * c * KeyStride() + Tokens(),
+      std::fill(keys + size_t{1} * c * KeyStride() + token_count,
                 keys + size_t{1} * (c + 1) * KeyStride(), 0.0f);
     }
     attend_({.tokens = tokens,
              .token_stride = TokenStride(),
-             .window_px = layer_.window_px,
+             .token_width = keys_of.width,
+             .token_count = token_count,
+             .window_width = window.width,
+             .overlap_px = layer_.overlap_px,
              .heads = layer_.groups,
              .depth = Depth(),
              .first_x = queries.x - window.x,
@@ -256,6 +280,7 @@ class WindowAttentionKernel final : public LayerKernel {
              .first_y = queries.y - window.y,
              .end_y = queries.bottom() - window.y,
              .bias = bias_.data(),
+             .bias_rows = QueriesOf(layer_),
              .absent = absent,
              .key_stride = KeyStride(),
              .keys = keys,
@@ -271,20 +296,19 @@ class WindowAttentionKernel final : public LayerKernel {
     }
   }
 
-  void Gather(const Tensor& src, const Rect& window, float* token, float* absent) const {
+  void Gather(const Tensor& src, const Rect& keys, float* token, float* absent) const {
     const Size size = src.layer_size();
-    const Rect inside = Intersect(window, {0, 0, size.width, size.height});
+    const Rect whole{0, 0, size.width, size.height}, counted = CountedPixels(layer_, size);
     std::fill(absent, absent + KeyStride(), 0.0f);
-    for (int y = window.y; y < window.bottom(); ++y) {
-      for (int x = window.x; x < window.right(); ++x, token += TokenStride(), ++absent) {
-        std::fill(token, token + TokenStride(), 0.0f);
-        const bool there =
-            x >= inside.x && x < inside.right() && y >= inside.y && y < inside.bottom();
-        if (there) {
+    for (int y = keys.y; y < keys.bottom(); ++y) {
+      for (int x = keys.x; x < keys.right(); ++x, token += TokenStride(), ++absent) {
+        const Rect pixel{x, y, 1, 1};
+        if (whole.Contains(pixel)) {
           LoadPixel(src, src.At(y, x), token);
         } else {
-          *absent = kAbsent;
+          std::fill(token, token + TokenStride(), 0.0f);
         }
+        if (!counted.Contains(pixel)) *absent = kAbsent;
       }
     }
   }

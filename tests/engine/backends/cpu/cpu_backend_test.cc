@@ -51,7 +51,8 @@ bool SameBytes(const Image& a, const Image& b) {
 
 // One that the kernel takes part in ("" = any), and `adds`: that crops and adds.
 Network RandomNetworkFor(const std::string& kernel, bool adds, std::mt19937& random) {
-  const bool attends = kernel == "window_attention";  // other networks do not, nor do these crop
+  const bool attends =
+      kernel.find("attention") != std::string::npos;  // other networks do not, nor do these crop
   for (;;) {
     Network network = attends ? RandomAttentionNetwork(random) : RandomNetwork(random);
     const auto adds_crop = [&](const Layer& layer) {

@@ -61,8 +61,10 @@ class ConvKernelFixture : public testing::Test {
       of_conv = {out.x / factor, out.y / factor, (out.right() - 1) / factor - out.x / factor + 1,
                  (out.bottom() - 1) / factor - out.y / factor + 1};
     }
-    const PixelRange x = InputRange(*layers.conv, {of_conv.x, of_conv.right() - 1}, in.width);
-    const PixelRange y = InputRange(*layers.conv, {of_conv.y, of_conv.bottom() - 1}, in.height);
+    const PixelRange x =
+        InputRange(*layers.conv, Axis::kX, {of_conv.x, of_conv.right() - 1}, in.width);
+    const PixelRange y =
+        InputRange(*layers.conv, Axis::kY, {of_conv.y, of_conv.bottom() - 1}, in.height);
     return Intersect({x.first, y.first, x.last - x.first + 1, y.last - y.first + 1},
                      {0, 0, in.width, in.height});
   }

@@ -46,7 +46,10 @@ class DeviceKernelTest : public ::testing::Test {
     Network network;
     network.layers.resize(layer.inputs.size());
     for (Layer& input : network.layers) input.out_channels = layer.in_channels;
-    if (layer.op == Op::kGroupNorm) network.layers[1].out_channels *= 2;
+    const Operation& operation = OperationOf(layer.op);
+    if (operation.takes_moments) {
+      network.layers[1].out_channels = static_cast<int>(operation.moments(layer));
+    }
     network.layers.push_back(layer);
     return network;
   }
@@ -89,7 +92,7 @@ class DeviceKernelTest : public ::testing::Test {
                    const std::vector<reference::Tensor>& inputs, Size out, const Rect& region) {
     std::vector<DeviceTensor> tensors;
     for (const reference::Tensor& input : inputs) {
-      const bool moments = layer.op == Op::kGroupNorm && !tensors.empty();
+      const bool moments = OperationOf(layer.op).takes_moments && !tensors.empty();
       tensors.emplace_back(context_, precision_, input,
                            moments ? input.region : RegionRead(layer, region, input.layer));
     }
@@ -104,8 +107,8 @@ class DeviceKernelTest : public ::testing::Test {
 
   // The part of an input that a plan would have computed.
   static Rect RegionRead(const Layer& layer, const Rect& out, Size in) {
-    const PixelRange x = InputRange(layer, {out.x, out.right() - 1}, in.width);
-    const PixelRange y = InputRange(layer, {out.y, out.bottom() - 1}, in.height);
+    const PixelRange x = InputRange(layer, Axis::kX, {out.x, out.right() - 1}, in.width);
+    const PixelRange y = InputRange(layer, Axis::kY, {out.y, out.bottom() - 1}, in.height);
     return Intersect({x.first, y.first, x.last - x.first + 1, y.last - y.first + 1},
                      {0, 0, in.width, in.height});
   }

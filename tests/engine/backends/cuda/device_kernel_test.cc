@@ -33,7 +33,7 @@ TEST_P(CudaDeviceKernelTest, OtherLayersAgreeWithTheReference) {
     const bool whole_planes = layer.in_channels % cuda::kPlaneChannels == 0;
     if (layer.op == Op::kConcat && whole_planes) layer.activation = Activation::kRelu;
     // By design: halves are too coarse for the means of a group norm, and nothing attends here yet.
-    const bool refused = layer.op == Op::kWindowAttention ||
+    const bool refused = OperationOf(layer.op).attends ||
                          (GetParam() == Precision::kFast && layer.op == Op::kGroupNorm);
     const cuda::CudaKernelSet kernels(context_, GetParam());
     ASSERT_EQ(RankKernels(kernels, {&layer}).empty(), refused) << test::Describe(layer);

@@ -11,6 +11,7 @@
 #include "engine/backends/opencl/opencl_backend.h"
 #include "engine/backends/opencl/opencl_executable.h"
 #include "engine/backends/opencl/opencl_kernel_set.h"
+#include "engine/model/op.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/opencl/test_context.h"
@@ -48,7 +49,7 @@ TEST_F(OpenClChoiceTest, EveryLayerHasAtMostSixteenChoicesAndMakersTheirOwnFirst
     for (const Layer& layer : layers) {
       const std::vector<KernelChoice> choices = rank(layer);
       // Window attention has no kernel here: its networks run on the CPU.
-      ASSERT_EQ(choices.empty(), layer.op == Op::kWindowAttention) << test::Describe(layer);
+      ASSERT_EQ(choices.empty(), OperationOf(layer.op).attends) << test::Describe(layer);
       EXPECT_LE(choices.size(), kMaxChoices) << test::Describe(layer);
       for (const KernelChoice& choice : choices) {
         EXPECT_TRUE(static_cast<const KernelEntry*>(choice.info)->supports(layer));

@@ -58,8 +58,8 @@ TEST_F(OpenClTileTensorsTest, RectanglesHoldWhatIsRead) {
             layer.op == Op::kGlobalAveragePool || plan.layer_sizes[input] == Size{1, 1};
         if (whole) continue;  // not by position
         const int block = block_px_[l], right = (out.right() - 1) / block * block + block - 1;
-        const PixelRange x =
-            InputRange(layer, {out.x / block * block, right}, plan.layer_sizes[input].width);
+        const PixelRange x = InputRange(layer, Axis::kX, {out.x / block * block, right},
+                                        plan.layer_sizes[input].width);
         EXPECT_LE(rects[input].x, x.first) << "layer " << l;
         EXPECT_GE(rects[input].right(), x.last + 1) << "layer " << l;
       }
