@@ -186,8 +186,8 @@ struct WindowAttentionArgs {
   int bias_rows;        // queries of the whole window
   const float* absent;  // [key_stride]: added to the scores, very negative if a key does not count
   int key_stride;       // a multiple of 16
-  float* keys;          // scratch: [depth][key_stride]
-  float* scores;        // scratch: [4][key_stride]
+  float* keys;          // scratch: [depth, up to a multiple of 16][key_stride]
+  float* scores;        // scratch: [6][key_stride]
   float* dst;           // [query][dst_stride], where 32 values behind the channels are overwritten
   int dst_stride;
 };

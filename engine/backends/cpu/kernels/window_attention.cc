@@ -1,8 +1,9 @@
 // A window at a time. Its pixels are gathered with their channels side by side; then, head by head,
-// its keys are transposed, so that a vector holds the scores of adjacent keys. Up to four queries
-// share what is loaded: scores are 4 x 2 vectors in registers over the head's channels, results 4 x
-// 2 over the keys. A query's sums run in one order that only its window decides, so that no tile,
-// thread or group of queries changes them.
+// its keys are transposed, so that a vector holds the scores of adjacent keys. Up to six queries
+// share the vectors that are loaded: scores are 6 x 3 or 4 x 4 vectors in registers over the head's
+// channels (6 x 2 without AVX-512), results 6 x 2 over the keys. Six fit windows of 6 and 12. A
+// query's sums run in one order that only its window decides, so that no tile, thread or group of
+// queries changes them.
 #include "engine/backends/cpu/kernels/window_attention.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -21,11 +22,47 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Tag = hn::CappedTag<float, kPlaneChannels>;
 using Vec = hn::Vec<Tag>;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(Tag()));
-constexpr int kMaxQueries = 4;
+
+#if HWY_TARGET != HWY_SCALAR
+// Four tokens, kLanes channels from `c` on: blocks of 4x4 values change places, and a block's rows
+// are stored one by one.
+HWY_INLINE void TransposeFour(const WindowAttentionArgs& args, const float* HWY_RESTRICT src, int c,
+                              int token) {
+  const Tag d;
+  const hn::Repartition<double, Tag> pairs;
+  const hn::FixedTag<float, 4> block;
+  Vec rows[4];
+  for (int i = 0; i < 4; ++i) {
+    rows[i] = hn::LoadU(d, src + static_cast<size_t>(i) * args.token_stride + c);
+  }
+  const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, rows[0], rows[1]));
+  const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, rows[2], rows[3]));
+  const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, rows[0], rows[1]));
+  const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, rows[2], rows[3]));
+  const Vec columns[4] = {hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)),
+                          hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)),
+                          hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)),
+                          hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23))};
+  HWY_ALIGN float values[4][kLanes];
+  for (int i = 0; i < 4; ++i) hn::Store(columns[i], d, values[i]);
+  for (int at = 0; at < kLanes; at += 4) {
+    for (int i = 0; i < 4; ++i) {
+      float* dst = args.keys + static_cast<size_t>(c + at + i) * args.key_stride + token;
+      hn::StoreU(hn::Load(block, values[i] + at), block, dst);
+    }
+  }
+}
+#endif
 
 void TransposeKeys(const WindowAttentionArgs& args, int head) {
   const float* src = args.tokens + static_cast<size_t>(args.heads + head) * args.depth;
-  for (int token = 0; token < args.token_count; ++token, src += args.token_stride) {
+  int token = 0;
+#if HWY_TARGET != HWY_SCALAR
+  for (; token + 4 <= args.token_count; token += 4, src += 4 * args.token_stride) {
+    for (int c = 0; c < args.depth; c += kLanes) TransposeFour(args, src, c, token);
+  }
+#endif
+  for (; token < args.token_count; ++token, src += args.token_stride) {
     for (int c = 0; c < args.depth; ++c) {
       args.keys[static_cast<size_t>(c) * args.key_stride + token] = src[c];
     }
@@ -62,21 +99,55 @@ HWY_INLINE void Score(const WindowAttentionArgs& args, const float* HWY_RESTRICT
   }
 }
 
-// Replaces a row of scores by exp(score - the largest); returns 1 over their sum.
-HWY_INLINE Vec Exponentiate(float* HWY_RESTRICT scores, int count) {
+// The scores of all keys.
+template <int kQueries>
+HWY_INLINE void ScoreAll(const WindowAttentionArgs& args, const float* HWY_RESTRICT queries,
+                         const float* HWY_RESTRICT bias) {
+  int key = 0;
+  if constexpr (kLanes == kPlaneChannels) {  // more registers
+    if constexpr (kQueries <= 4) {
+      for (; key + 4 * kLanes <= args.key_stride; key += 4 * kLanes) {
+        Score<kQueries, 4>(args, queries, bias, key);
+      }
+    }
+    for (; key + 3 * kLanes <= args.key_stride; key += 3 * kLanes) {
+      Score<kQueries, 3>(args, queries, bias, key);
+    }
+  }
+  for (; key + 2 * kLanes <= args.key_stride; key += 2 * kLanes) {
+    Score<kQueries, 2>(args, queries, bias, key);
+  }
+  if (key < args.key_stride) Score<kQueries, 1>(args, queries, bias, key);
+}
+
+// Replaces each row of scores by exp(score - the largest); `factors` become 1 over their sums.
+template <int kQueries>
+HWY_INLINE void Exponentiate(float* HWY_RESTRICT scores, int count, Vec* HWY_RESTRICT factors) {
   const Tag d;
-  Vec largest = hn::LoadU(d, scores);
-  for (int i = kLanes; i < count; i += kLanes) {
-    largest = hn::Max(largest, hn::LoadU(d, scores + i));
+  Vec largest[kQueries], sums[kQueries];
+  for (int i = 0; i < kQueries; ++i) {
+    largest[i] = hn::LoadU(d, scores + static_cast<size_t>(i) * count);
   }
-  largest = hn::MaxOfLanes(d, largest);
-  Vec sum = hn::Zero(d);
-  for (int i = 0; i < count; i += kLanes) {
-    const Vec weight = curves::Exp(hn::Sub(hn::LoadU(d, scores + i), largest));
-    hn::StoreU(weight, d, scores + i);
-    sum = hn::Add(sum, weight);
+  for (int key = kLanes; key < count; key += kLanes) {
+    for (int i = 0; i < kQueries; ++i) {
+      largest[i] = hn::Max(largest[i], hn::LoadU(d, scores + static_cast<size_t>(i) * count + key));
+    }
   }
-  return hn::Div(hn::Set(d, 1.0f), hn::SumOfLanes(d, sum));
+  for (int i = 0; i < kQueries; ++i) {
+    largest[i] = hn::MaxOfLanes(d, largest[i]);
+    sums[i] = hn::Zero(d);
+  }
+  for (int key = 0; key < count; key += kLanes) {
+    for (int i = 0; i < kQueries; ++i) {
+      float* at = scores + static_cast<size_t>(i) * count + key;
+      const Vec weight = curves::Exp(hn::Sub(hn::LoadU(d, at), largest[i]));
+      hn::StoreU(weight, d, at);
+      sums[i] = hn::Add(sums[i], weight);
+    }
+  }
+  for (int i = 0; i < kQueries; ++i) {
+    factors[i] = hn::Div(hn::Set(d, 1.0f), hn::SumOfLanes(d, sums[i]));
+  }
 }
 
 // Sums up `kVectors` vectors of a head's values from channel `c` on, by the queries' weights.
@@ -116,16 +187,9 @@ void Attend(const WindowAttentionArgs& args, int head, int x, int y, float* HWY_
   const int token = (y + args.overlap_px) * args.token_width + x + args.overlap_px;
   const float* queries =
       args.tokens + static_cast<size_t>(token) * args.token_stride + head * args.depth;
-  int key = 0;
-  for (; key + 2 * kLanes <= args.key_stride; key += 2 * kLanes) {
-    Score<kQueries, 2>(args, queries, bias, key);
-  }
-  if (key < args.key_stride) Score<kQueries, 1>(args, queries, bias, key);
+  ScoreAll<kQueries>(args, queries, bias);
   Vec factors[kQueries];
-  for (int i = 0; i < kQueries; ++i) {
-    factors[i] =
-        Exponentiate(args.scores + static_cast<size_t>(i) * args.key_stride, args.key_stride);
-  }
+  Exponentiate<kQueries>(args.scores, args.key_stride, factors);
   int c = 0;
   for (; c + kLanes < args.depth; c += 2 * kLanes) {
     AddValues<kQueries, 2>(args, head, c, factors, dst);
@@ -133,18 +197,26 @@ void Attend(const WindowAttentionArgs& args, int head, int x, int y, float* HWY_
   if (c < args.depth) AddValues<kQueries, 1>(args, head, c, factors, dst);
 }
 
+// As many adjacent queries as there are, up to `kQueries`; returns their number.
+template <int kQueries>
+HWY_INLINE int AttendUpTo(const WindowAttentionArgs& args, int head, int x, int y, float* dst) {
+  if (args.end_x - x < kQueries) return 0;
+  Attend<kQueries>(args, head, x, y, dst);
+  return kQueries;
+}
+
 void AttendWindow(const WindowAttentionArgs& args) {
   for (int head = 0; head < args.heads; ++head) {
     TransposeKeys(args, head);
     float* dst = args.dst;
     for (int y = args.first_y; y < args.end_y; ++y) {
-      int x = args.first_x;
-      for (; x + kMaxQueries <= args.end_x; x += kMaxQueries) {
-        Attend<kMaxQueries>(args, head, x, y, dst);
-        dst += static_cast<size_t>(kMaxQueries) * args.dst_stride;
-      }
-      for (; x < args.end_x; ++x, dst += args.dst_stride) {
-        Attend<1>(args, head, x, y, dst);
+      for (int x = args.first_x; x < args.end_x;) {
+        int count = (args.end_x - x) % 6 == 0 ? AttendUpTo<6>(args, head, x, y, dst) : 0;
+        if (count == 0) count = AttendUpTo<4>(args, head, x, y, dst);
+        if (count == 0) count = AttendUpTo<2>(args, head, x, y, dst);
+        if (count == 0) count = AttendUpTo<1>(args, head, x, y, dst);
+        x += count;
+        dst += static_cast<size_t>(count) * args.dst_stride;
       }
     }
   }
@@ -171,7 +243,7 @@ using AttendFunction = void (*)(const WindowAttentionArgs& args);
 AttendFunction AttendFunctionFor(Isa isa) { UPSCALED_RETURN_ADDRESS_FOR(isa, AttendWindow) }
 
 constexpr int kSpareFloats = 2 * kPlaneChannels;  // read and written behind the last head
-constexpr int kQueriesAtOnce = 4;
+constexpr int kQueriesAtOnce = 6;
 constexpr float kAbsent = -1e30f;  // its exponential is zero next to any score
 
 // A pixel's channels side by side, up to a whole plane, and zeros behind them.
@@ -221,7 +293,7 @@ class WindowAttentionKernel final : public LayerKernel {
   size_t ScratchFloats() const override {
     return size_t{1} * TokensOf(layer_) * TokenStride() +
            size_t{1} * QueriesOf(layer_) * DstStride() +
-           size_t{1} * KeyStride() * (1 + Depth() + kQueriesAtOnce);
+           size_t{1} * KeyStride() * (1 + KeyRows() + kQueriesAtOnce);
   }
   size_t WeightBytes() const override { return bias_.size() * sizeof(float); }
 
@@ -234,6 +306,8 @@ class WindowAttentionKernel final : public LayerKernel {
     return static_cast<int>(KeysOfWindow(layer, window).Area());
   }
   int Depth() const { return layer_.out_channels / layer_.groups; }
+  // Rows of transposed keys: channels of a head, up to whole vectors.
+  int KeyRows() const { return RoundUp(Depth(), kPlaneChannels); }
   int KeyStride() const { return RoundUp(TokensOf(layer_), kPlaneChannels); }
   int TokenStride() const { return RoundUp(layer_.in_channels, kPlaneChannels) + kSpareFloats; }
   int DstStride() const { return RoundUp(layer_.out_channels, kPlaneChannels) + kSpareFloats; }
@@ -260,7 +334,7 @@ class WindowAttentionKernel final : public LayerKernel {
     float* const tokens = scratch;
     float* const absent = tokens + size_t{1} * token_count * TokenStride();
     float* const keys = absent + KeyStride();
-    float* const scores = keys + size_t{1} * Depth() * KeyStride();
+    float* const scores = keys + size_t{1} * KeyRows() * KeyStride();
     float* const results = scores + size_t{1} * kQueriesAtOnce * KeyStride();
     Gather(src, keys_of, tokens, absent);
     for (int c = 0; c < Depth(); ++c) {  // behind the keys: finite
