@@ -179,11 +179,13 @@ PixelRange PaddedRange(const Layer& layer, Axis, PixelRange out, int in_side) {
 
 // Whole windows, and what their keys overlap.
 PixelRange WindowRange(const Layer& layer, Axis axis, PixelRange out, int) {
-  const auto [window_px, shift_px] = axis == Axis::kX ? layer.window_x : layer.window_y;
-  const auto begin = [&](int at) {
-    return FloorDiv(at + shift_px, window_px) * window_px - shift_px;
+  const WindowAxis& windows = axis == Axis::kX ? layer.window_x : layer.window_y;
+  const auto begin = [&windows](int at) {
+    return FloorDiv(at + windows.shift_px, windows.window_px) * windows.window_px -
+           windows.shift_px;
   };
-  return {begin(out.first) - layer.overlap_px, begin(out.last) + window_px - 1 + layer.overlap_px};
+  return {begin(out.first) - layer.overlap_px,
+          begin(out.last) + windows.window_px - 1 + layer.overlap_px};
 }
 
 int64_t OnePixel(const Layer&, int) { return 1; }
