@@ -123,15 +123,19 @@ void PrintKernels(const v1::Device& device) {
   }
 }
 
-void PrintInfo(const v1::GetServerInfoResponse& info) {
-  const v1::Limits& limits = info.limits();
-  absl::PrintF("upscaled %s\n", info.version());
+void PrintDevices(const v1::GetServerInfoResponse& info) {
   for (const v1::Device& device : info.devices()) {
     absl::PrintF("device  %s: %s, %d streams%s\n", device.name(), device.description(),
                  device.streams(),
                  device.state() == v1::DEVICE_STATE_FAILED ? ", failed: " + device.error() : "");
     PrintKernels(device);
   }
+}
+
+void PrintInfo(const v1::GetServerInfoResponse& info) {
+  const v1::Limits& limits = info.limits();
+  absl::PrintF("upscaled %s\n", info.version());
+  PrintDevices(info);
   absl::PrintF("reads   %s\nwrites  %s\n", FormatNames(info.input_formats()),
                FormatNames(info.output_formats()));
   absl::PrintF("limits\n");
@@ -191,13 +195,16 @@ int RunModels(const InfoFlags& flags) {
   return Show(connection->service->ListModels(interrupt.token()), flags.json, PrintModels);
 }
 
-int RunInfo(const InfoFlags& flags) {
+int ShowServerInfo(const InfoFlags& flags, void (*print)(const v1::GetServerInfoResponse&)) {
   const Interrupt interrupt;
   const auto connection = flags.connection.Connect(interrupt.token());
   if (!connection.ok()) return Fail(connection.status());
   const HardEnd end(flags.connection.timeout());
-  return Show(connection->service->ServerInfo(interrupt.token()), flags.json, PrintInfo);
+  return Show(connection->service->ServerInfo(interrupt.token()), flags.json, print);
 }
+
+int RunInfo(const InfoFlags& flags) { return ShowServerInfo(flags, PrintInfo); }
+int RunDevices(const InfoFlags& flags) { return ShowServerInfo(flags, PrintDevices); }
 
 int RunHealth(const InfoFlags& flags) {
   const Interrupt interrupt;
@@ -244,6 +251,16 @@ void AddInfoCommand(CLI::App& app, int& exit_code) {
                                  "Show the server's version, devices and limits", flags, RunInfo);
   flags->connection.AddLocalTo(*command);
   command->add_flag("--json", flags->json, "Print JSON");
+}
+
+void AddDevicesCommand(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<InfoFlags>();
+  CLI::App* command = AddCommand(app, exit_code, "devices",
+                                 "Show the server's devices, and kernels that had to prove "
+                                 "themselves there",
+                                 flags, RunDevices);
+  flags->connection.AddLocalTo(*command);
+  command->add_flag("--json", flags->json, "Print JSON, as info does");
 }
 
 void AddUsageCommand(CLI::App& app, int& exit_code) {

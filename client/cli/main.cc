@@ -52,6 +52,7 @@ int Main(int argc, char** argv) {
   AddJobsCommand(app, exit_code);
   AddModelsCommand(app, exit_code);
   AddInfoCommand(app, exit_code);
+  AddDevicesCommand(app, exit_code);
   AddUsageCommand(app, exit_code);
   AddHealthCommand(app, exit_code);
   AddLoadCommand(app, exit_code);

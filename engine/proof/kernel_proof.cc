@@ -43,27 +43,36 @@ constexpr ProofCase kCases[] = {
     {64, 64, false, {480, 270}},
     {128, 128, false, {480, 270}},
     {64, 64, false, {960, 540}},
+    {64, 3, false, {123, 77}, 2, kOtherRounding, ProofLayer::kLast, 1},
+    {128, 3, true, {33, 65}, 1, kOtherRounding, ProofLayer::kLast, 1},
+    {64, 3, true, {123, 77}, 2, kOtherRounding, ProofLayer::kLast, 2},
+    {64, 3, true, {33, 65}, 3, 0, ProofLayer::kLast, 4},
+    {64, 3, false, {1, 1}, 1, 0, ProofLayer::kLast, 4},
+    {64, 64, true, {123, 77}, 2, kOtherRounding, ProofLayer::kEnlarging},
+    {64, 64, false, {33, 65}, 1, kOtherRounding, ProofLayer::kEnlarging},
+    {128, 128, true, {1, 1}, 3, kOtherRounding, ProofLayer::kEnlarging},
+    {64, 3, false, {960, 540}, 1, kOtherRounding, ProofLayer::kLast, 1},
+    {64, 3, true, {960, 540}, 1, kOtherRounding, ProofLayer::kLast, 2},
+    {64, 3, true, {480, 270}, 1, 0, ProofLayer::kLast, 4},
+    {64, 64, true, {962, 542}, 1, kOtherRounding, ProofLayer::kEnlarging},
 };
 
-// A chain of convolutions with random weights, of values about 1.
+// Convolutions with random weights, of values about 1. No other layer is one that the kernel takes.
 class ProofNetwork {
  public:
   explicit ProofNetwork(const ProofCase& proof) {
     network_.name = "proof";
-    network_.layers.push_back({.op = Op::kInput, .name = "input", .out_channels = 3});
-    const int skip = AddConv("skip", 0, proof.out_channels, 3, Activation::kPRelu);
-    const int wide = AddConv("wide", skip, proof.in_channels, 1, Activation::kRelu);
-    int last = AddConv("proven", wide, proof.out_channels, 3, Activation::kPRelu);
-    proven_ = last;
-    if (proof.adds) {
-      network_.layers.push_back({.op = Op::kAdd,
-                                 .name = "sum",
-                                 .inputs = {last, skip},
-                                 .out_channels = proof.out_channels,
-                                 .in_channels = proof.out_channels});
-      ++last;
+    network_.layers.push_back({.op = Op::kInput, .name = "input", .out_channels = kRgbChannels});
+    switch (proof.layer) {
+      case ProofLayer::kBetween:
+        AddBetween(proof);
+        break;
+      case ProofLayer::kLast:
+        AddLast(proof);
+        break;
+      case ProofLayer::kEnlarging:
+        AddEnlarging(proof);
     }
-    AddConv("last", last, 3, 1, Activation::kNone);
   }
 
   const Network& network() const { return network_; }
@@ -71,15 +80,65 @@ class ProofNetwork {
   int proven() const { return proven_; }
 
  private:
-  int AddConv(const char* name, int input, int out, int kernel, Activation activation) {
+  void AddBetween(const ProofCase& proof) {
+    const int skip = AddConv("skip", 0, proof.out_channels, 3, Activation::kPRelu);
+    const int wide = AddConv("wide", skip, proof.in_channels, 1, Activation::kRelu);
+    proven_ = AddConv("proven", wide, proof.out_channels, 3, Activation::kPRelu);
+    AddEnd(proof.adds ? AddSum(proven_, skip) : proven_);
+  }
+
+  void AddLast(const ProofCase& proof) {
+    const int wide = AddConv("wide", 0, proof.in_channels, 3, Activation::kPRelu);
+    const int factor = proof.factor;
+    int last = proven_ =
+        AddConv("proven", wide, proof.out_channels * factor * factor, 3, Activation::kNone);
+    if (factor > 1) last = AddPlain(Op::kPixelShuffle, "shuffle", last, proof.out_channels, factor);
+    if (proof.adds) {
+      AddSum(last,
+             factor > 1 ? AddPlain(Op::kResizeNearest, "enlarged", 0, kRgbChannels, factor) : 0);
+    }
+    network_.scale = factor;
+  }
+
+  void AddEnlarging(const ProofCase& proof) {
+    const int skip = AddConv("skip", 0, proof.out_channels, 3, Activation::kPRelu);
+    const int down = AddConv("down", skip, proof.in_channels, 2, Activation::kRelu, 2);
+    proven_ =
+        AddConv("proven", down, proof.out_channels, 2, Activation::kPRelu, 2, Op::kConvTranspose);
+    AddEnd(proof.adds ? AddSum(proven_, skip) : proven_);
+    network_.align_px = 2;
+  }
+
+  // The last layer, 1x1.
+  void AddEnd(int input) { AddConv("last", input, kRgbChannels, 1, Activation::kNone); }
+
+  int AddSum(int first, int second) {
+    const int sum = AddPlain(Op::kAdd, "sum", first, network_.layers[first].out_channels, 1);
+    network_.layers[sum].inputs.push_back(second);
+    return sum;
+  }
+
+  int AddPlain(Op op, const char* name, int input, int out, int factor) {
+    network_.layers.push_back({.op = op,
+                               .name = name,
+                               .inputs = {input},
+                               .out_channels = out,
+                               .in_channels = network_.layers[input].out_channels,
+                               .factor = factor});
+    return static_cast<int>(network_.layers.size()) - 1;
+  }
+
+  int AddConv(const char* name, int input, int out, int kernel, Activation activation,
+              int stride = 1, Op op = Op::kConv) {
     const int in = network_.layers[input].out_channels;
-    Layer layer{.op = Op::kConv,
+    Layer layer{.op = op,
                 .name = name,
                 .inputs = {input},
                 .out_channels = out,
                 .in_channels = in,
                 .kernel_px = kernel,
-                .padding_px = kernel / 2,
+                .stride_px = stride,
+                .padding_px = stride == 1 ? kernel / 2 : 0,
                 .activation = activation};
     std::normal_distribution<float> weight(0, 1 / std::sqrt(1.0f * in * kernel * kernel));
     layer.weights.resize(size_t{1} * in * out * kernel * kernel);
@@ -116,9 +175,7 @@ class ProofRun {
   absl::StatusOr<std::vector<Image>> Compute(const Image& image, int tiles) {
     std::vector<Image> results;
     std::vector<TileTask> tasks;
-    for (int i = 0; i < tiles; ++i) {
-      results.emplace_back(image.spec());
-    }
+    for (int i = 0; i < tiles; ++i) results.emplace_back(ResultOf(image));
     for (Image& result : results) tasks.push_back(TaskOf(image, result));
     RETURN_IF_ERROR(stream_->Run(*executable_, tasks));
     return results;
@@ -126,7 +183,7 @@ class ProofRun {
 
   // Seconds of a layer: the best of some runs.
   absl::StatusOr<double> Time(const Image& image, int layer) {
-    Image result(image.spec());
+    Image result(ResultOf(image));
     double best = std::numeric_limits<double>::infinity();
     for (int i = 0; i < 5; ++i) {
       ASSIGN_OR_RETURN(const std::vector<LayerProfile> layers,
@@ -137,6 +194,13 @@ class ProofRun {
   }
 
  private:
+  ImageSpec ResultOf(const Image& image) const {
+    const int scale = executable_->network().scale;
+    ImageSpec spec = image.spec();
+    spec.width_px *= scale;
+    spec.height_px *= scale;
+    return spec;
+  }
   TileTask TaskOf(const Image& image, Image& result) const {
     const Size size = image.spec().size();
     const Rect whole{0, 0, size.width, size.height};
@@ -186,8 +250,10 @@ void Compare(const ImageView& a, const ImageView& b, ProofResult& result) {
 std::span<const ProofCase> ListProofCases() { return kCases; }
 
 std::string Describe(const ProofCase& proof) {
-  return absl::StrCat(proof.in_channels, "-", proof.out_channels, proof.adds ? " + skip" : "", ", ",
-                      proof.image.width, "x", proof.image.height,
+  return absl::StrCat(proof.in_channels, "-", proof.out_channels,
+                      proof.layer == ProofLayer::kLast ? absl::StrCat(" x", proof.factor) : "",
+                      proof.layer == ProofLayer::kEnlarging ? " up" : "",
+                      proof.adds ? " + skip" : "", ", ", proof.image.width, "x", proof.image.height,
                       proof.tiles > 1 ? absl::StrCat(", ", proof.tiles, " tiles") : "");
 }
 

@@ -3,6 +3,7 @@
 // may end.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -16,15 +17,24 @@
 
 namespace upscaled {
 
-// A network whose one layer between others is the kernel's: a 3x3 convolution, in precision fast.
+// The layer that the kernel computes.
+enum class ProofLayer : uint8_t {
+  kBetween,    // a 3x3 convolution between others
+  kLast,       // a 3x3 convolution to the result, whose pixels it may shuffle
+  kEnlarging,  // a transposed 2x2 convolution with stride 2
+};
+
+// A network one of whose layers is the kernel's, in precision fast.
 struct ProofCase {
   int in_channels = 0, out_channels = 0;
-  bool adds = false;  // the result of an earlier layer, of as many channels
+  bool adds = false;  // the result of an earlier layer, of as many channels; kLast: the image
   Size image;
   int tiles = 1;  // equal ones, which make a batch
   // The largest difference of the result. 0, each bit agrees, if the shipped kernels add up sums by
   // the same instruction.
   float tolerance = 0;
+  ProofLayer layer = ProofLayer::kBetween;
+  int factor = 1;  // kLast: the result's pixels per pixel of the layer, on both axes
 };
 
 // Sizes that leave rests in every direction, those of images, widths that networks have.
@@ -47,7 +57,7 @@ using ProofBackend =
 absl::StatusOr<ProofResult> ProveKernel(const ProofBackend& create, std::string_view kernel,
                                         const ProofCase& proof);
 
-// "64-64 + skip, 123x77, 2 tiles"
+// "64-64 + skip, 123x77, 2 tiles", "64-3 x2, 123x77", "64-64 up, 123x77"
 std::string Describe(const ProofCase& proof);
 
 }  // namespace upscaled

@@ -570,6 +570,10 @@ TEST_F(CliTest, ModelsAndInfo) {
   EXPECT_THAT(info.out, HasSubstr("123456789"));
   EXPECT_THAT(info.out, HasSubstr("writes  png, webp"));
   EXPECT_THAT(info.out, HasSubstr("kernel  conv3x3_ws: slow, 0.50 times as fast: the shipped"));
+  const ProcessResult devices = Upscale({"devices"}, "", server_.endpoint());
+  EXPECT_EQ(devices.exit_code, kExitOk);
+  EXPECT_THAT(devices.out, HasSubstr("kernel  conv3x3_ws: slow, 0.50 times as fast: the shipped"));
+  EXPECT_THAT(devices.out, Not(HasSubstr("writes")));
   const auto info_json =
       nlohmann::json::parse(Upscale({"info", "--json"}, "", server_.endpoint()).out);
   EXPECT_EQ(info_json["limits"]["max_source_pixels"], "123456789");

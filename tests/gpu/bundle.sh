@@ -30,6 +30,7 @@ find "$bundle" -type f -exec ldd {} + | awk '$2 == "=>" && $3 ~ /^\// { print $3
   grep -Ev '/(libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|ld-linux[^/]*)\.so' |
   xargs -r cp -Lt "$bundle/lib"
 find "$bundle" -type f -exec strip --strip-unneeded {} +
+git -C "$root" rev-parse HEAD >"$bundle/commit" 2>/dev/null || true
 for part in golden models; do
   [[ ! -d $shared/$part ]] || cp -rL --no-preserve=mode "$shared/$part" "$bundle/shared/"
 done

@@ -46,6 +46,9 @@ def table(head, rows):
     return lines + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
 
 
+HEAD = ["network", "precision", "ms", "TFLOP/s", "of GEMM", "PyTorch fp16 ms", "times as fast", "MiB"]
+
+
 def networks(cuda, peer):
     """Ours, in fp16 beside the peer's; then what the peer alone could run."""
     peers = {network["model"]: network["seconds"] for network in peer["networks"]}
@@ -91,8 +94,7 @@ def summary(cuda, peer, service):
                 f"PyTorch {peer.get('torch', 'was not measured')}: eager layers in one CUDA graph, fp16, channels_last.",
                 "Sums of global poolings (cunet) that no convolution adds up are added; the host's part between runs is not.",
                 ""]
-    yield from table(["network", "precision", "ms", "TFLOP/s", "of GEMM", "PyTorch fp16 ms", "times as fast", "MiB"],
-                     networks(cuda, peer))
+    yield from table(HEAD, networks(cuda, peer))
     if service:
         yield from ["", "Raw 960x540 tiles through the server, fp16:", ""]
         yield from table(["clients", "images/s", "median ms", "p99 ms", "errors"], clients(service))
@@ -103,13 +105,18 @@ def summary(cuda, peer, service):
 def main():
     logs, out = map(pathlib.Path, sys.argv[1:3])
     cuda, peer = load_lines(logs / "cuda.jsonl"), load_lines(logs / "torch.jsonl")
+    # With one proven kernel more each time.
+    proven = {path.stem.removeprefix("cuda-"): load_lines(path)
+              for path in sorted(logs.glob("cuda-*.jsonl"), key=lambda path: path.stat().st_mtime)}
     service_file = logs / "service.json"
     service = parse(service_file.read_text()) if service_file.exists() else None
     lines = list(summary(cuda, peer, service))
+    for kernel, report in proven.items():
+        lines += ["", f"With `{kernel}`" + (" too:" if kernel != next(iter(proven)) else ":"), "", *table(HEAD, networks(report, peer))]
     for network in cuda["networks"]:
         lines += steps(network)
     (out / "table.md").write_text("\n".join(lines) + "\n")
-    (out / "results.json").write_text(json.dumps({"cuda": cuda, "torch": peer, "service": service}, indent=2) + "\n")
+    (out / "results.json").write_text(json.dumps({"cuda": cuda, "proven": proven, "torch": peer, "service": service}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@
 # --bundle FILE     run what bundle.sh packed instead of building
 # --build DIR       build folder, build/gpu by default
 # --kernels         only for kernels that no card has run: probes, proofs, networks without and with them next to
-#                   PyTorch, compute-sanitizer over three kernels, ncu over five layers
+#                   PyTorch, compute-sanitizer over those for Hopper, ncu over five layers
 # --skip-PART       leave a part out: all of them may not fit into the time
 # --dry-run         say what would run and whether it could
 # Results: table.md, results.json and logs.tgz in $OUT, build/gpu-out by default, after every part.
@@ -71,6 +71,8 @@ finish() {
 trap finish EXIT
 trap 'exit 143' INT TERM
 
+# Kernels that no card of ours has run yet.
+new_kernels=(half_epilogue conv3x3_ws thin_ws enlarge_ws)
 gpu_tests=(cuda_driver_tests cuda_image_tests cuda_backend_tests cuda_conformance_tests cuda_pipeline_tests
   cuda_golden_tests)
 shared=${UPSCALED_TEST_MODELS:-$root/../shared}
@@ -94,6 +96,12 @@ fi
 goldens=''
 [[ ! -e $shared/golden/index.json ]] || { goldens=1; export UPSCALED_TEST_MODELS=$shared; }
 
+# The card, its state, and the commit that the programs are of.
+{
+  nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.max.sm,power.draw,power.limit,temperature.gpu --format=csv || true
+  cat "$work/bundle/commit" 2>/dev/null || git rev-parse HEAD 2>/dev/null || true
+} >"$logs/card.txt"
+
 deadline=$((SECONDS + ${UPSCALED_TEST_SECONDS:-540}))
 # Up to this many seconds, or the rest of the time.
 left() { echo $((deadline - SECONDS < $1 ? deadline - SECONDS : $1)); }
@@ -112,7 +120,7 @@ may_skip() {  # NAME TEST
     cuda_golden_tests:*) [[ -z $goldens ]] ;;
     cuda_conformance_tests:Devices/ConformanceTest.MemoryIsPlannedAsItIsTaken/cuda) ;;
     cuda_conformance_tests:Devices/CandidatesTest.*) [[ $capability == 7.* ]] ;;
-    fast_conv3x3_wgmma:* | fast_conv3x3_ws:*) [[ $capability != 9.0 ]] ;;
+    fast_conv3x3_wgmma:* | fast_*_ws:*) [[ $capability != 9.0 ]] ;;
     fast_*_mma:*) [[ $capability == 7.* ]] ;;
     *) false ;;
   esac
@@ -180,10 +188,10 @@ fi
 proven=()
 run_prove() {
   local kernel log status verdict
-  for kernel in half_epilogue conv3x3_ws; do
+  for kernel in "${new_kernels[@]}"; do
     case $kernel:$capability in
       *:7.*) continue ;;
-      half_epilogue:* | conv3x3_ws:9.0) ;;
+      half_epilogue:* | *_ws:9.0) ;;
       *) continue ;;
     esac
     log=$logs/prove-$kernel.jsonl status=0
@@ -300,13 +308,13 @@ run_ncu() {
     echo "ncu of $kernel: exit status $status"
   done
 }
-# Runs three kernels' tests under each tool.
+# Runs the tests of the three new kernels for Hopper under each tool.
 run_sanitizer_cases() {
   local program tool name log status
   program=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null) ||
     { echo "not installed: left out"; return 0; }
   for tool in memcheck racecheck synccheck; do
-    for name in fast_conv3x3_ws fast_conv3x3_wgmma fast_conv3x3_mma; do
+    for name in fast_conv3x3_ws fast_thin_ws fast_enlarge_ws; do
       log=$logs/sanitizer-$tool-$name.log status=0
       within 30 "${ours[@]}" "$program" --tool "$tool" --error-exitcode 9 "$test_folder/cuda_device_kernel_tests" \
         --gtest_filter="*WithTheReference*/$name" >"$log" 2>&1 || status=$?

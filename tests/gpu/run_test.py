@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs run.sh --kernels on a machine without a GPU, with programs that say what real ones would.
+"""Packs bundle.sh's file and runs run.sh over it on a machine without a GPU, with programs that say what real ones would.
 
-Shows that the script reaches its end, whatever kernels do: right, wrong, a crash, or nothing installed.
+Shows that the scripts reach their end, whatever kernels do: right, wrong, a crash, or nothing installed.
 """
 import os
 import pathlib
@@ -11,6 +11,7 @@ import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
+NEW_KERNELS = ("half_epilogue", "conv3x3_ws", "thin_ws", "enlarge_ws")
 BENCH = """#!/bin/sh
 echo '{"device": "stub"}'
 for m in rrdb srvgg; do
@@ -24,6 +25,23 @@ printf 'probe_a\\nproducts_256\\nboxes_10x18\\nPing32_64-64_123x77_n2\\nPing27_6
 PROVEN = '#!/bin/sh\necho "{\\"kernel\\": \\"$2\\", \\"verdict\\":\\"proven\\", \\"speed\\": 2}"\n'
 SMI = '#!/bin/sh\ncase $* in *compute_cap*) echo 9.0 ;; *) echo "GPU 0: a stub" ;; esac\n'
 NOTHING = "#!/bin/sh\nexit 0\n"
+TESTS = """#!/bin/sh
+case $* in
+  *list_tests*) printf 'Kernels/CudaConvKernelTest.\\n  Kernels/fast_conv3x3_wgmma  # a case\\n  Kernels/fast_thin_ws\\n' ;;
+  *) echo 'conv3x3_wgmma: 5 of the tested layers'; echo '[  PASSED  ] 1 test.' ;;
+esac
+"""
+SERVER = """#!/bin/sh
+trap 'exit 0' TERM
+echo 'level=info msg=" ready " address=127.0.0.1:1'
+while :; do sleep 0.1; done
+"""
+LOAD = """#!/bin/sh
+echo '{"requests_per_s": 1, "latency_ms": {"p50": 1, "p99": 2}, "errors":{}}'
+"""
+TORCH = '{"model": "random:rrdb", "precision": "fast", "seconds": 0.002}'
+PROGRAMS = {"cuda-bench": BENCH, "upscaled-prove": PROVEN, "upscaled": SERVER, "upscale": LOAD, "upscale-train": "#!/bin/sh\necho a ok\n"}
+TEST_PROGRAMS = [f"cuda_{name}_tests" for name in ("driver", "device_kernel", "image", "backend", "conformance", "pipeline", "golden")]
 
 
 class RunTest(unittest.TestCase):
@@ -38,46 +56,85 @@ class RunTest(unittest.TestCase):
         path.write_text(text)
         path.chmod(0o755)
 
-    def run_kernels(self, prover=PROVEN, tools=("ncu", "compute-sanitizer")):
+    def environment(self, **more):
+        return {**os.environ, "PATH": f"{self.folder / 'path'}:/usr/bin:/bin", "UPSCALED_TEST_MODELS": str(self.folder / "shared"), **more}
+
+    def pack(self, prover=PROVEN):
+        """A bundle of a build folder, by bundle.sh; returns its path."""
+        for name, text in {**PROGRAMS, "upscaled-prove": prover}.items():
+            self.write(f"build/bin/{name}", text)
+        for name in TEST_PROGRAMS:
+            self.write(f"build/tests/{name}", TESTS)
+        self.write("build/lib/upscaled/libupscaled_cuda.so", "a plugin")
+        self.write("elsewhere/libneeded.so.1", "a library")
+        self.write("shared/golden/index.json", "{}")
+        self.write("path/ldd", f"#!/bin/sh\necho 'libneeded.so.1 => {self.folder}/elsewhere/libneeded.so.1 (0x1)'\n"
+                               "echo 'libc.so.6 => /lib/libc.so.6 (0x2)'\n")
+        self.write("path/strip", NOTHING)
+        # Stands for the prototype's probes, which it would compile.
+        self.write("shared/prototype/gpu-ws/bench.cu", "")
+        self.write("probes", PROBES)
+        self.write("path/nvcc", f"#!/bin/sh\nwhile [ $# -gt 1 ]; do [ $1 != -o ] || cp {self.folder}/probes $2; shift; done\n")
+        bundle = self.folder / "bundle.tgz"
+        done = subprocess.run([HERE / "bundle.sh", self.folder / "build", bundle], text=True, capture_output=True, env=self.environment())
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return bundle
+
+    def run_bundle(self, *flags, prover=PROVEN, tools=("ncu", "compute-sanitizer")):
         """Returns the exit status, what it said, and the names in logs.tgz."""
-        for name, text in {"cuda-bench": BENCH, "ws-bench": PROBES, "upscaled-prove": prover}.items():
-            self.write(f"bundle/bin/{name}", text)
-        self.write("bundle/tests/cuda_device_kernel_tests", NOTHING)
+        bundle = self.pack(prover)
         self.write("path/nvidia-smi", SMI)
-        self.write("path/python3", f"#!/bin/sh\ncase $* in *torch_bench*) exit 77 ;; esac\nexec {os.sys.executable} \"$@\"\n")
+        self.write("path/python3", f"#!/bin/sh\ncase $* in *torch_bench*) echo '{TORCH}'; exit 0 ;; esac\nexec {os.sys.executable} \"$@\"\n")
         for tool in tools:
             self.write(f"path/{tool}", NOTHING)
-        bundle = self.folder / "bundle.tgz"
-        with tarfile.open(bundle, "w:gz") as archive:
-            archive.add(self.folder / "bundle", ".")
         out = self.folder / "out"
-        path = f"{self.folder / 'path'}:/usr/bin:/bin"
-        done = subprocess.run([HERE / "run.sh", "--bundle", bundle, "--kernels"], text=True, capture_output=True,
-                              env={**os.environ, "OUT": str(out), "PATH": path})
+        done = subprocess.run([HERE / "run.sh", "--bundle", bundle, *flags], text=True, capture_output=True, env=self.environment(OUT=str(out)))
         with tarfile.open(out / "logs.tgz") as archive:
             logs = {pathlib.Path(name).name for name in archive.getnames()}
-        self.assertTrue((out / "table.md").exists())
+        self.table = (out / "table.md").read_text()
         return done.returncode, done.stdout + done.stderr, logs
 
+    def test_a_bundle_has_what_the_run_needs(self):
+        with tarfile.open(self.pack()) as archive:
+            names = {name.removeprefix("./") for name in archive.getnames()}
+        wanted = {f"bin/{name}" for name in PROGRAMS} | {f"tests/{name}" for name in TEST_PROGRAMS}
+        wanted |= {"bin/ws-bench", "lib/libneeded.so.1", "lib/upscaled/libupscaled_cuda.so", "shared/golden/index.json", "commit"}
+        self.assertLessEqual(wanted, names)
+        self.assertNotIn("lib/libc.so.6", names)
+
     def test_all_is_well(self):
-        status, said, logs = self.run_kernels()
+        status, said, logs = self.run_bundle("--kernels")
         self.assertEqual(status, 0, said)
-        wanted = {"probes.jsonl", "prove-half_epilogue.jsonl", "prove-conv3x3_ws.jsonl", "cuda.jsonl", "cuda-half_epilogue.jsonl",
-                  "cuda-conv3x3_ws.jsonl", "ncu-Conv3x3Ws.txt", "sanitizer-racecheck-fast_conv3x3_ws.log", "torch.jsonl"}
+        wanted = {"probes.jsonl", "card.txt", "cuda.jsonl", "ncu-Conv3x3Ws.txt", "torch.jsonl"}
+        for kernel in NEW_KERNELS:
+            wanted |= {f"prove-{kernel}.jsonl", f"cuda-{kernel}.jsonl"}
+        for tool in ("memcheck", "racecheck", "synccheck"):
+            wanted |= {f"sanitizer-{tool}-fast_{kernel}.log" for kernel in NEW_KERNELS if kernel.endswith("_ws")}
         self.assertLessEqual(wanted, logs, said)
         self.assertIn("5 cases, 0 with an error", said)
         self.assertIn("random:rrdb: 1.000 ms, 1.000 ms, 1.00 times as fast", said)
+        self.assertIn("With `enlarge_ws` too:", self.table)
+        self.assertEqual(self.table.count("| rrdb | fast | 1.000 | 0.0 |  | 2.000 | 2.00 | 1 |"), 1 + len(NEW_KERNELS), self.table)
+
+    def test_the_whole_run(self):
+        status, said, logs = self.run_bundle()
+        self.assertEqual(status, 0, said)
+        wanted = {"fast_thin_ws.log", "cuda_golden_tests.log", "train.log", "sanitizer-memcheck.log", "prove-thin_ws.jsonl",
+                  "cuda-enlarge_ws.jsonl", "torch.jsonl", "service.json", "upscaled.log"}
+        self.assertLessEqual(wanted, logs, said)
+        self.assertIn("| 4 | 1.0 | 1.00 | 2.00 | 0 |", self.table)
 
     def test_a_kernel_that_is_wrong_or_crashes_ends_alone(self):
         for prover in ('#!/bin/sh\necho "{\\"verdict\\":\\"wrong\\"}"\n', "#!/bin/sh\nkill -SEGV $$\n"):
-            status, said, logs = self.run_kernels(prover)
+            status, said, logs = self.run_bundle("--kernels", prover=prover)
             self.assertEqual(status, 1, said)
-            self.assertIn("FAILED: upscaled-prove conv3x3_ws", said)
+            for kernel in NEW_KERNELS:
+                self.assertIn(f"FAILED: upscaled-prove {kernel}", said)
             self.assertIn("cuda.jsonl", logs)
             self.assertNotIn("cuda-conv3x3_ws.jsonl", logs)
 
     def test_tools_that_are_missing_are_left_out(self):
-        status, said, _ = self.run_kernels(tools=())
+        status, said, _ = self.run_bundle("--kernels", tools=())
         self.assertEqual(status, 0, said)
         self.assertIn("not installed: left out", said)
 

@@ -24,8 +24,8 @@ struct BatchShape {
   friend bool operator==(const BatchShape&, const BatchShape&) = default;
 };
 
-// Offsets into the device's memory, in bytes. What the host sends lies first and in one piece, and
-// so does what it takes back.
+// Offsets into the device's memory, in bytes. The pieces that the host sends lie first, side
+// by side, and so do the pieces that it takes back.
 struct BatchLayout {
   std::vector<size_t> means;  // for each known pooling: floats [tile][channel]
   size_t source = 0;          // samples [tile][y][x][channel]

@@ -31,7 +31,7 @@ std::atomic<uint64_t>& HungDevices() {
 
 uint64_t BitOf(const Device& device) { return uint64_t{1} << (device.index % 64); }
 
-// Starts the runtime's context, or tells what spoiled it, which may show in the wait alone.
+// Starts the runtime's context, or tells what spoiled it, which may show only in the wait.
 cudaError_t Start(int device) {
   cudaError_t error = cudaSetDevice(device);
   if (error == cudaSuccess) error = cudaFree(nullptr);

@@ -25,8 +25,8 @@ namespace upscaled::cuda {
 
 // Thread safe. The runtime has one context a device and process: an error that spoils it (an
 // illegal access, an uncorrectable memory error) ends every Context of the device, and what they
-// held is gone. A new one starts afresh, once nobody works with the others any more, and where the
-// driver gives the process another.
+// held is gone. A new one starts afresh, once no thread works with the others any more, and where
+// the driver gives the process another.
 class Context {
  public:
   // UNAVAILABLE: the device cannot be used, or the kernels were not compiled for it; a message that

@@ -19,16 +19,23 @@ namespace {
 using cuda::Context;
 using cuda::ConvKernel;
 
-// Returns the names of unproven kernels for a wide 3x3 layer on this device, and of the epilogue
-// that kernels for tensor cores have.
+// Returns the names of this device's unproven kernels, for wide layers and last ones, and of the
+// epilogue that kernels for tensor cores have.
 std::vector<std::string> UnprovenKernels(const cuda::Device& device) {
-  const Layer layer{
-      .op = Op::kConv, .out_channels = 64, .in_channels = 64, .kernel_px = 3, .padding_px = 1};
+  const Layer layers[] = {
+      {.op = Op::kConv, .out_channels = 64, .in_channels = 64, .kernel_px = 3, .padding_px = 1},
+      {.op = Op::kConv, .out_channels = 3, .in_channels = 64, .kernel_px = 3, .padding_px = 1},
+      {.op = Op::kConvTranspose,
+       .out_channels = 64,
+       .in_channels = 64,
+       .kernel_px = 2,
+       .stride_px = 2}};
   std::vector<std::string> names;
   for (const ConvKernel& kernel : cuda::ListConvKernels()) {
-    if (!kernel.seen && kernel.supports({&layer}, Precision::kFast, device.limits)) {
-      names.emplace_back(kernel.name);
-    }
+    const bool serves = std::ranges::any_of(layers, [&](const Layer& layer) {
+      return kernel.supports({&layer}, Precision::kFast, device.limits);
+    });
+    if (!kernel.seen && serves) names.emplace_back(kernel.name);
   }
   constexpr int kTensorCores = 80;
   if (device.limits.architecture >= kTensorCores) names.emplace_back(cuda::kHalfEpilogue);

@@ -15,18 +15,19 @@
 namespace upscaled::cuda {
 namespace {
 
-// Returns Program::block_px: each node's result is computed in its kernel's blocks. The network's
-// result is computed as it is asked for.
+// Returns Program::block_px: each node's result is computed in its kernel's blocks; of the last
+// node only the convolution is, as the result is computed as it is asked for.
 std::vector<int> BlocksOf(const NetworkPlan& plan, const Network& network,
                           const DeviceLimits& limits) {
   std::vector<int> block_px(network.layers.size(), 1);
   for (const Node& node : plan.nodes) {
     const FusedLayers layers = FusedOf(network, node);
     const bool is_result = &node == &plan.nodes.back();
-    if (is_result || node.reads_image || layers.main->op != Op::kConv) continue;
+    if (KindOf(network, node) != NodeKind::kConv) continue;
     const auto& kernel = static_cast<const ConvKernel&>(*node.kernel.info);
     if (kernel.block_px == nullptr) continue;
-    block_px[node.layer()] = kernel.block_px({layers.main, layers.shuffle}, limits);
+    block_px[is_result ? node.main : node.layer()] =
+        kernel.block_px({layers.main, layers.shuffle}, limits);
   }
   return block_px;
 }
@@ -87,7 +88,7 @@ absl::Status CudaExecutable::CheckPlan(const PlacedTile& plan) const {
 }
 
 TilePlan CudaExecutable::MakePlan(const Rect& tile, Size image) const {
-  return PlanTile(program_.network, image, tile, program_.block_px);
+  return PlanTile(program_, image, tile);
 }
 
 BatchLayout CudaExecutable::LargestLayout(const InnerTile& tile) const {

@@ -42,7 +42,7 @@ class CudaExecutable final : public Executable {
   }
   // RESOURCE_EXHAUSTED names a layer of which the tile holds more than kernels can count.
   absl::Status CheckPlan(const PlacedTile& plan) const;
-  // Unique among all executables of the context, ever: what a stream keeps for one is of no other.
+  // Unique among all executables of the context, ever: a stream keeps things of one for no other.
   int64_t id() const { return id_; }
   // How much of a stream's memory a batch of several tiles may take.
   size_t batch_bytes() const { return batch_bytes_; }
@@ -54,7 +54,7 @@ class CudaExecutable final : public Executable {
   absl::StatusOr<std::vector<StepKernel>> MakeKernels(const Network& network, Precision precision);
   TilePlan MakePlan(const Rect& tile, Size image) const override;
   absl::Status ChooseTile();
-  // Bytes of the host's memory, beside what stages images.
+  // Bytes of the host's memory, without the staging of images.
   size_t RedoneBytes(Size tile) const;
   // The layout for one tile and samples of the largest type.
   BatchLayout LargestLayout(const InnerTile& tile) const;

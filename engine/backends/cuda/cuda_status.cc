@@ -31,7 +31,7 @@ absl::StatusCode CodeOf(cudaError_t error) {
 
 }  // namespace
 
-// Those that the runtime's documentation says leave the process in an inconsistent state.
+// Tells the errors that leave the process in an inconsistent state, by the runtime's documentation.
 bool LosesContext(cudaError_t error) {
   switch (error) {
     case cudaErrorECCUncorrectable:

@@ -246,7 +246,7 @@ void CudaStream::Pack(const Batch& batch) const {
                   0.0f);
     }
     if (!batch.SendsImage()) continue;
-    // As batch.plan.source; plan->input may cover what other devices need.
+    // As batch.plan.source; plan->input may cover the needs of other devices.
     const Rect source =
         SourceRect(batch.executable.network(), task.plan->regions[0], task.plan->image);
     const ImageView src = task.src.Crop(

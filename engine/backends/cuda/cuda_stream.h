@@ -19,7 +19,7 @@ class CudaStream final : public Stream {
       : context_(std::move(context)), graphs_(kMaxGraphs) {}
 
   absl::Status Run(const Executable& executable, std::span<const TileTask> tiles) override;
-  // By the device's clock, see profile.h. What is fused into a convolution is part of its time.
+  // By the device's clock, see profile.h. Fused layers are part of their convolution's time.
   absl::StatusOr<std::vector<LayerProfile>> Profile(const Executable& executable,
                                                     const TileTask& task) override;
 
@@ -42,7 +42,7 @@ class CudaStream final : public Stream {
     bool SendsImage() const;
     size_t sent_bytes() const { return SendsImage() ? layout.sent_bytes : layout.source; }
   };
-  // All that the commands for a batch depend on, beside the stream's buffers.
+  // All that the commands for a batch depend on, besides the stream's buffers.
   struct GraphKey {
     int64_t executable = 0;
     Precision precision = Precision::kExact;
@@ -52,8 +52,8 @@ class CudaStream final : public Stream {
 
     friend bool operator==(const GraphKey&, const GraphKey&) = default;
   };
-  // Captured when its key is seen for the second time: many are seen once, and whatever the runtime
-  // does at a kernel's first launch is done by then.
+  // Captured when its key is seen for the second time: many are seen once, and the runtime's work
+  // at a kernel's first launch is done by then.
   struct Graph {
     bool seen = false;
     GraphExecHandle handle;

@@ -23,11 +23,11 @@ struct Device {
   DeviceLimits limits;
 };
 
-// Those usable: compute capability 7.5 or later. What is not, and why nothing was found, goes to
+// Those usable: compute capability 7.5 or later. Others, and why nothing was found, go to
 // `notes`.
 std::vector<Device> FindDevices(std::vector<std::string>& notes);
 
-// `name` is "cuda:N" or "cuda" for the first. UNAVAILABLE tells what there is.
+// `name` is "cuda:N" or "cuda" for the first. UNAVAILABLE lists the devices.
 absl::StatusOr<Device> FindDevice(std::string_view name);
 
 // As the plugin's enumeration gives it.

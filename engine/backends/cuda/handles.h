@@ -70,7 +70,7 @@ absl::StatusOr<DeviceMemory> Upload(const std::shared_ptr<Context>& context,
                                     std::span<const std::byte> values, std::string_view what);
 
 absl::StatusOr<StreamHandle> CreateStream(const std::shared_ptr<Context>& context);
-// Who waits for it sleeps.
+// A thread that waits for it sleeps.
 absl::StatusOr<EventHandle> CreateEvent(const std::shared_ptr<Context>& context);
 
 // Captures what `enqueue` enqueues on the stream as a graph, instead of running it.

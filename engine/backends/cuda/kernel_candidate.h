@@ -1,4 +1,4 @@
-// One convolution alone, computed by one kernel: what tuning measures.
+// A single convolution, computed by one kernel, as tuning measures it.
 #pragma once
 
 #include <memory>

@@ -13,7 +13,7 @@ class LruCache {
  public:
   explicit LruCache(size_t capacity) : capacity_(capacity) {}
 
-  // The value of `key`, a new one if there is none; then the one not used for longest may go.
+  // The value of `key`, or a new one; then the one not used for longest may go.
   // Valid until the next call.
   Value& Get(const Key& key) {
     for (auto it = entries_.begin(); it != entries_.end(); ++it) {

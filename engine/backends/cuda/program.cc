@@ -12,22 +12,6 @@
 namespace upscaled::cuda {
 namespace {
 
-NodeKind KindOf(const Network& network, const Node& node) {
-  switch (network.layers[node.main].op) {
-    case Op::kInput:
-      return NodeKind::kLoadPixels;
-    case Op::kGlobalAveragePool:
-      return NodeKind::kLoadMeans;
-    case Op::kConv:
-    case Op::kGroupedConv:
-    case Op::kConvTranspose:
-    case Op::kFullyConnected:
-      return node.reads_image ? NodeKind::kFirstConv : NodeKind::kConv;
-    default:
-      return NodeKind::kElementwise;
-  }
-}
-
 // Places the results of nodes; a concatenation that needs no copy loses its node.
 class Placer {
  public:
@@ -131,6 +115,28 @@ void AssignAllocations(Program& program) {
 }
 
 }  // namespace
+
+NodeKind KindOf(const Network& network, const Node& node) {
+  switch (network.layers[node.main].op) {
+    case Op::kInput:
+      return NodeKind::kLoadPixels;
+    case Op::kGlobalAveragePool:
+      return NodeKind::kLoadMeans;
+    case Op::kConv:
+    case Op::kGroupedConv:
+    case Op::kConvTranspose:
+    case Op::kFullyConnected:
+      return node.reads_image ? NodeKind::kFirstConv : NodeKind::kConv;
+    default:
+      return NodeKind::kElementwise;
+  }
+}
+
+TilePlan PlanTile(const Program& program, Size image, const Rect& tile) {
+  TilePlan plan = PlanTile(program.network, image, tile, program.block_px);
+  plan.regions.back() = Scale(tile, program.network.scale);
+  return plan;
+}
 
 Program BuildProgram(NetworkPlan plan, std::vector<int> block_px) {
   Program program;

@@ -1,10 +1,11 @@
-// A network's plan as launches, and in which memory results live. Arithmetic alone, the same for
+// A network's plan as launches, and in which memory results live. Only arithmetic, the same for
 // both precisions.
 #pragma once
 
 #include <vector>
 
 #include "engine/graph/network_plan.h"
+#include "engine/graph/tile_plan.h"
 #include "engine/model/network.h"
 
 namespace upscaled::cuda {
@@ -45,6 +46,12 @@ struct Program : NetworkPlan {        // without the nodes of what costs nothing
   // The last node is a kConv, which writes the image's samples itself; the result is not placed.
   bool writes_samples = false;
 };
+
+NodeKind KindOf(const Network& network, const Node& node);
+
+// As PlanTile of the program's network, in its blocks. The result is computed as it is asked for,
+// from inputs of whole blocks.
+TilePlan PlanTile(const Program& program, Size image, const Rect& tile);
 
 // `block_px`: Program's.
 Program BuildProgram(NetworkPlan plan, std::vector<int> block_px = {});

@@ -16,8 +16,8 @@
 namespace upscaled::cuda {
 namespace {
 
-// A residual in the coordinates of what is left when so many pixels are cut off every side. Of a
-// residual kernels know `rect` alone.
+// Returns a residual in the coordinates that are left when crop_px pixels are cut off every side.
+// Kernels look only at its `rect`.
 TensorView Cropped(TensorView residual, int crop_px) {
   residual.rect.x -= crop_px;
   residual.rect.y -= crop_px;

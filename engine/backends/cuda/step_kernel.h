@@ -26,7 +26,7 @@ FusedLayers FusedOf(const Network& network, const Node& node);
 class StepKernel {
  public:
   // The kernel of node number `node`. `network` has the weights that `program` lacks. `kernel`: of
-  // CudaKernelSet; null for what takes none. RESOURCE_EXHAUSTED: no room for weights.
+  // CudaKernelSet; null if the node needs no kernel. RESOURCE_EXHAUSTED: no room for weights.
   static absl::StatusOr<StepKernel> Create(const std::shared_ptr<Context>& context,
                                            const Network& network, const Program& program,
                                            size_t node, Precision precision,

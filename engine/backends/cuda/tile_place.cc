@@ -25,7 +25,7 @@ TilePlace NearOrigin(const TilePlace& place, int reach, int period) {
   return moved;
 }
 
-// The pixels of its image that a tile takes; plan.input may cover what other devices need.
+// The pixels of its image that a tile takes; plan.input may cover the needs of other devices.
 Rect SourceOf(const Network& network, const TilePlan& plan) {
   return SourceRect(network, plan.regions[0], plan.image);
 }
@@ -51,7 +51,7 @@ PlacedTile PlaceTile(const Program& program, const TilePlan& plan) {
   const Network& network = program.network;
   PlacedTile placed;
   placed.place = NearOrigin({plan.image, plan.tile}, program.reach_px, program.period_px);
-  TilePlan chosen = PlanTile(network, placed.place.image, placed.place.tile, program.block_px);
+  TilePlan chosen = PlanTile(program, placed.place.image, placed.place.tile);
   if (!LookTheSame(network, plan, chosen)) {
     placed.place = {plan.image, plan.tile};
     chosen = plan;

@@ -143,5 +143,23 @@ TEST(KernelProofTest, CasesDiffer) {
   EXPECT_EQ(Describe(kSmall), "16-8 + skip, 9x7, 2 tiles");
 }
 
+// Networks of every kind of layer run, at odd sizes, and one wrong value of theirs is noticed.
+TEST(KernelProofTest, EveryKindOfLayerIsProven) {
+  for (ProofCase proof : ListProofCases()) {
+    if (proof.layer == ProofLayer::kBetween || proof.image.width > 123) continue;
+    SCOPED_TRACE(Describe(proof));
+    proof.in_channels = 8;
+    if (proof.layer == ProofLayer::kEnlarging) proof.out_channels = 8;
+    proof.image = {proof.image.width % 16, proof.image.height % 16};
+    auto result = Prove({}, "new", proof);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_TRUE(result->right);
+    EXPECT_EQ(result->us, 1e6);
+    result = Prove({.error = 1e-2f}, "new", proof);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_FALSE(result->right);
+  }
+}
+
 }  // namespace
 }  // namespace upscaled

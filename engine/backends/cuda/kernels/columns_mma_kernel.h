@@ -25,7 +25,7 @@ struct ColumnsMma : Im2colTile<16, 2> {
                shape.out_channels +
            channel;
   }
-  // Groups along an axis that a side of so many input pixels serves.
+  // Groups along an axis that `side` input pixels serve.
   UPSCALED_HD static constexpr int Groups(const ConvShape& shape, int side) {
     return side - shape.taps + 1;
   }

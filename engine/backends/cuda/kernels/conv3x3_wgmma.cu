@@ -1,4 +1,4 @@
-// Compiled for sm_90a alone.
+// Compiled only for sm_90a.
 #include "engine/backends/cuda/kernels/conv3x3_wgmma_kernel.h"
 #include "engine/backends/cuda/kernels/conv_launches.h"
 #include "engine/backends/cuda/kernels/launch.cuh"

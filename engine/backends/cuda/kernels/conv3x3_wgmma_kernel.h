@@ -72,7 +72,7 @@ struct UnitCounter {
   }
 };
 
-// The 128 threads that copy. A unit is announced when the next one's copies are under way.
+// The 128 threads that copy. A unit is announced when the next one's copies are in flight.
 UPSCALED_DEVICE void CopyUnits(const ConvParams& params, const BlockGrid& grid,
                                const Conv3x3WgmmaLayout& layout) {
   using Tile = Conv3x3Wgmma;
@@ -236,7 +236,7 @@ UPSCALED_DEVICE void StoreStripHalves(const ConvParams& params, uint32_t transfe
 }
 
 // 128 of the threads that multiply: a strip. A stage is given back when the next unit's products
-// are under way.
+// are issued.
 UPSCALED_DEVICE void MultiplyUnits(const ConvParams& params, const BlockGrid& grid,
                                    const Conv3x3WgmmaLayout& layout, int strip) {
   using Tile = Conv3x3Wgmma;

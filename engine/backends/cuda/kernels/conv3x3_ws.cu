@@ -42,7 +42,9 @@ cudaError_t FindEncoder(Encoder& encoder) {
   return function == nullptr ? cudaErrorNotSupported : cudaSuccess;
 }
 
+// Boxes of nothing have no map.
 cudaError_t Encode(Encoder encoder, const TensorBoxes& boxes, CUtensorMap& map) {
+  if (boxes.base == nullptr) return cudaSuccess;
   cuuint64_t sizes[4], strides[3];
   cuuint32_t box[4], steps[4] = {1, 1, 1, 1};
   std::copy_n(boxes.sizes, 4, sizes);
@@ -68,14 +70,18 @@ cudaError_t LaunchConv3x3Ws(const ConvParams& conv, const DeviceLimits& device,
   if (const cudaError_t error = FindEncoder(encoder); error != cudaSuccess) return error;
   WsParams params{
       .conv = conv, .grid = launch.grid, .units = launch.units, .stages = launch.stages};
-  for (const auto& [boxes, map] : {std::pair{&launch.src, &params.src},
-                                   {&launch.dst, &params.dst},
-                                   {&launch.residual, &params.residual}}) {
-    if (boxes->base == nullptr) continue;
-    if (const cudaError_t error = Encode(encoder, *boxes, *map); error != cudaSuccess) return error;
+  cudaError_t error = Encode(encoder, launch.src, params.src);
+  for (int row = 0; row < 2 && error == cudaSuccess; ++row) {
+    const WsResultBoxes& boxes = launch.results[row];
+    WsResultMaps& maps = params.results[row];
+    maps.first_y = boxes.first_y;
+    maps.empty = boxes.empty;
+    error = Encode(encoder, boxes.dst, maps.dst);
+    if (error == cudaSuccess) error = Encode(encoder, boxes.residual, maps.residual);
   }
+  if (error != cudaSuccess) return error;
   const auto* const function = reinterpret_cast<const void*>(kKernels[index]);
-  const cudaError_t error = GrantShared(function, device.shared_bytes);
+  error = GrantShared(function, device.shared_bytes);
   if (error != cudaSuccess) return error;
   kKernels[index]<<<dim3(launch.blocks, launch.column_blocks), WsVariant::kThreads,
                     launch.shared_bytes, stream>>>(params);

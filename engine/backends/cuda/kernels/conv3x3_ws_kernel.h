@@ -1,6 +1,6 @@
 // 3x3 convolution with stride 1 on the tensor cores of sm_90a (wgmma), halves in and out, sums in
 // fp32: as conv3x3_wgmma_kernel.h, warp specialised. The same products in the same order: the same
-// bits.
+// bits. ws_variant.h lists its blockings, and the shapes that they are for.
 //
 // A persistent block has three groups of 128 threads. One thread of the first has the copy engine
 // bring units of 16 channels of a tile, with its halo, into a ring of stages. Two groups multiply
@@ -11,12 +11,19 @@
 // the other multiplies. Together: both take halves of one tile, 16 pixels wide, and share weights
 // that come with each unit; for layers whose weights do not fit.
 //
-// Pairs, for up to 32 columns: a group is two pixels, one above the other, so that 2 x 32 columns
-// fill the rows. 4 rows of inputs by 3 taps are 12 products for the 18 halves that are needed. The
-// weights lie as [0, W(2), W(1), W(0), 0], 32 columns each: the operand of input row r begins at
-// block 3 - r, with W(r) for the upper pixel and W(r - 1) for the lower. A zero times NaN is NaN,
-// which so reaches both pixels of a pair. Plans round regions outward to whole pairs
-// (Program::block_px): a pixel has the same partner, with all that it reads, in every tile.
+// Groups of several pixels, one above the other, for few columns: 2 x 32, 4 x 16 or 8 x 8 columns
+// fill the rows. n + 2 rows of inputs by 3 taps are the products: of n = 2, 12 for the 18 halves
+// that are needed. The weights lie as [n zeros, W(2), W(1), W(0), n zeros] without the outermost
+// zeros, in blocks of columns: the operand of input row r begins at block n + 1 - r, with W(r - p)
+// for pixel p. A zero times NaN is NaN, which so reaches all pixels of a group. Groups begin at
+// multiples of n in the layer, and plans round regions outward to whole groups
+// (Program::block_px): a pixel has the same group, with all that it reads, in every tile.
+//
+// Enlarged: a transposed 2x2 convolution with stride 2 is one tap with four times the columns. The
+// engine stores every second row of pixels; both pixels of a row pass through one staging.
+//
+// Thin: results of at most 4 channels pass through the staging as floats, and threads store them
+// as epilogue.h does: samples, a residual of lower resolution, shuffled pixels.
 //
 // Waits give up in the end (Patience), and the kernel then stores NaN: it never hangs, and a tile
 // that holds NaN is computed again by other kernels.
@@ -30,15 +37,24 @@
 #include "engine/backends/cuda/kernels/device.h"
 #include "engine/backends/cuda/kernels/half_epilogue.h"
 #include "engine/backends/cuda/kernels/mma_tile.h"
+#include "engine/backends/cuda/kernels/pooled_sums.h"
 #include "engine/backends/cuda/kernels/tensor_map.h"
 #include "engine/backends/cuda/kernels/wgmma_operand.h"
 #include "engine/backends/cuda/kernels/ws_variant.h"
 
 namespace upscaled::cuda {
 
+// Where results go, and the residual comes from. Enlarged, of one of the two rows of pixels.
+struct WsResultMaps {
+  TensorMap dst, residual;
+  int first_y = 0;  // the result's row that is the maps' first
+  bool empty = false;
+};
+
 // One launch.
 struct WsParams {
-  TensorMap src, dst, residual;
+  TensorMap src;
+  WsResultMaps results[2];  // the second one is for enlarged results
   ConvParams conv;
   BlockGrid grid;
   int units = 0;  // of 16 channels
@@ -110,18 +126,16 @@ UPSCALED_DEVICE void WsCopyUnits(const WsParams& params, const WsBarriers& at) {
 template <WsVariant kVariant>
 UPSCALED_DEVICE void WsMultiplyUnit(uint32_t weights, uint32_t pixels, bool first,
                                     float (&sums)[kVariant.sums()]) {
-  constexpr int kRows = kVariant.pairs ? 4 : 3;  // of inputs
   const uint64_t a =
       MakeOperand(SharedState(weights), kVariant.weight_rows() * kPixelBytes, 8 * kPixelBytes);
   const uint64_t b = MakeOperand(SharedState(pixels), kVariant.plane_bytes(),
-                                 (kVariant.pairs ? 2 : 1) * kVariant.box_width() * kPixelBytes);
+                                 kVariant.pixels * kVariant.box_width() * kPixelBytes);
   BeginProducts();
 #pragma unroll
-  for (int row = 0; row < kRows; ++row) {
+  for (int row = 0; row < kVariant.input_rows(); ++row) {
 #pragma unroll
-    for (int tap_x = 0; tap_x < 3; ++tap_x) {
-      // An operand's address counts in 16 bytes. Of pairs, block 3 - row begins where tap_y = row
-      // lies.
+    for (int tap_x = 0; tap_x < kVariant.taps(); ++tap_x) {
+      // An operand's address counts in 16 bytes.
       const uint32_t weight = kVariant.WeightAddress(row, tap_x, 0, 0);
       const uint32_t pixel = (row * kVariant.box_width() + tap_x) * kPixelBytes;
       MultiplyGroup(sums, a + weight / 16, b + pixel / 16, !first || row + tap_x > 0);
@@ -130,42 +144,55 @@ UPSCALED_DEVICE void WsMultiplyUnit(uint32_t weights, uint32_t pixels, bool firs
   CommitProducts();
 }
 
-// A warp's part of a tile: 16 columns. With pairs, two warps have the same columns of every second
-// row of pixels, and share the staging.
+// A warp's part of a tile: 16 of the product's rows.
 template <WsVariant kVariant>
 struct WsStores {
-  int group, part, parity;  // parity: of the rows
+  static constexpr bool kEnlarged = kVariant.result == WsResult::kEnlarged;
+
+  int group, part, parity;  // parity: of the rows of pixels, if two warps share the staging
+  int row, plane;           // the result's rows of pixels, and plane, that the part begins with
   uint32_t staging;
   bool leads;  // the thread that has the engine store
 
   UPSCALED_DEVICE WsStores(const WsParams& params, int in_group, int warp)
       : group(in_group),
-        part(kVariant.pairs ? warp % 2 : warp),
-        parity(kVariant.pairs ? warp / 2 : 0),
+        part(kVariant.warps_pair() ? warp % 2 : warp),
+        parity(kVariant.warps_pair() ? warp / 2 : 0),
+        row(kEnlarged ? BlockY() / kVariant.PlaneBlocks(params.conv.shape) : 0),
+        plane(kEnlarged ? BlockY() % kVariant.PlaneBlocks(params.conv.shape) *
+                                  WsVariant::kEnlargedPlanes +
+                              warp
+                        : (BlockY() * kVariant.columns() + part * 16) / kPlaneChannels),
         staging(kVariant.weight_bytes(params.units) + group * kVariant.group_staging() +
                 part * kVariant.warp_staging()),
         leads(ThreadIndex() % kWarpThreads == 0 && parity == 0) {}
 
-  UPSCALED_DEVICE int first_column() const { return BlockY() * kVariant.columns() + part * 16; }
-  // Those who share the staging.
+  // Meets the warps that share the staging.
   UPSCALED_DEVICE void Sync() const {
-    if constexpr (kVariant.pairs) {
+    if constexpr (kVariant.warps_pair()) {
       SyncWarps(1 + group * 2 + part, 2 * kWarpThreads);
     } else {
       SyncWarp();
     }
   }
+  UPSCALED_DEVICE int FirstX(const BlockPlace& place) const {
+    return place.x + (kVariant.together ? group * 8 : 0);
+  }
+  // Coordinates of the result's boxes.
   UPSCALED_DEVICE int BoxX(const WsParams& params, const BlockPlace& place) const {
-    return (place.x + (kVariant.together ? group * 8 : 0) - params.conv.dst.region.x) *
-           kPlaneChannels;
+    return (FirstX(place) * (kEnlarged ? 2 : 1) - params.conv.dst.region.x) * kPlaneChannels;
+  }
+  UPSCALED_DEVICE int BoxY(const WsParams& params, const BlockPlace& place) const {
+    const int first_y = params.results[row].first_y;
+    return kEnlarged ? (place.y * 2 + row - first_y) / 2 : place.y - first_y;
   }
   UPSCALED_DEVICE void StoreBoxes(const WsParams& params, const BlockPlace& place,
-                                  int plane) const {
+                                  int staged) const {
     FenceForProducts();
     Sync();
     if (leads) {
-      StoreBox(params.dst, BoxX(params, place), place.y - params.conv.dst.region.y,
-               first_column() / kPlaneChannels + plane, place.tile, staging);
+      StoreBox(params.results[row].dst, BoxX(params, place), BoxY(params, place), plane + staged,
+               place.tile, staging);
     }
   }
   UPSCALED_DEVICE uint32_t residual_barrier(const WsBarriers& at) const {
@@ -177,24 +204,48 @@ struct WsStores {
     if (!leads) return;
     WaitStoresRead();
     ArriveExpecting(residual_barrier(at), kVariant.warp_staging());
-    LoadBox(staging, params.residual, BoxX(params, place), place.y - params.conv.dst.region.y,
-            first_column() / kPlaneChannels, place.tile, residual_barrier(at));
+    LoadBox(staging, params.results[row].residual, BoxX(params, place), BoxY(params, place), plane,
+            place.tile, residual_barrier(at));
+  }
+  // Adds staged planes to a global pooling's sums, 4 rows of 8 pixels at a time.
+  UPSCALED_DEVICE void AddSums(const WsParams& params, const BlockPlace& place, int staged) const {
+    constexpr int kRows = 4, kRowBytes = 8 * kPixelBytes;
+    const PooledSums& pooled = params.conv.sums;
+    for (int i = 0; i < kVariant.staged_planes; ++i) {
+      WarpSums own;
+#pragma unroll 1
+      for (int y = parity * kRows; y < kVariant.height();
+           y += kRows * (kVariant.warps_pair() ? 2 : 1)) {
+        own.AddPassed(staging + i * kVariant.staged_plane_bytes() + y * kRowBytes, [&](int pixel) {
+          const int of_tile = y + pixel / 8;
+          return of_tile < kVariant.height() &&
+                 IsInside(pooled.part, FirstX(place) + pixel % 8, place.y + of_tile);
+        });
+      }
+      own.MoveTo(pooled, place.tile, PlaneCount(params.conv.dst.channels), plane + staged + i);
+    }
+    Sync();  // no warp reads the staging any more
   }
 };
 
 // Activates a tile's sums and has the engine store them. stmatrix passes four matrices, each a row
-// of 8 pixels of a plane: two rows of two planes, or four rows of one. Behind the last row it is
-// stored once more.
+// of 8 pixels of a plane: two rows of two planes, or four rows of one; enlarged, of every second
+// pixel. Behind the last row it is stored once more.
 template <WsVariant kVariant>
-UPSCALED_DEVICE void WsStoreTile(const WsParams& params, const BlockPlace& place,
-                                 const WsStores<kVariant>& stores, const SlopedColumn (&columns)[2],
-                                 const float (&sums)[kVariant.sums()]) {
+UPSCALED_DEVICE void WsStorePlanes(const WsParams& params, const BlockPlace& place,
+                                   const WsStores<kVariant>& stores,
+                                   const SlopedColumn (&columns)[2],
+                                   const float (&sums)[kVariant.sums()]) {
+  constexpr bool kEnlarged = kVariant.result == WsResult::kEnlarged;
   constexpr int kPlanes = kVariant.staged_planes, kRows = 4 / kPlanes;
-  constexpr uint32_t kRowBytes = 8 * kPixelBytes, kRowStep = (kVariant.pairs ? 2 : 1) * kRowBytes;
+  constexpr uint32_t kRowBytes = 8 * kPixelBytes,
+                     kRowStep = (kEnlarged ? 2 : kVariant.pixels) * kRowBytes,
+                     kPixelStep = (kEnlarged ? 2 : 1) * kPixelBytes,
+                     kPlaneStep = kEnlarged ? kPixelBytes : kVariant.staged_plane_bytes();
   const int lane = ThreadIndex() % kWarpThreads, matrix = lane / 8;
   const int matrix_row = matrix / kPlanes;
-  const uint32_t own = stores.staging + stores.parity * kRowBytes + lane % 8 * kPixelBytes +
-                       matrix % kPlanes * kVariant.staged_plane_bytes();
+  const uint32_t own = stores.staging + stores.parity * kRowBytes + lane % 8 * kPixelStep +
+                       matrix % kPlanes * kPlaneStep;
 #pragma unroll
   for (int first_plane = 0; first_plane < 2; first_plane += kPlanes) {
     if constexpr (!kVariant.adds) {
@@ -223,16 +274,79 @@ UPSCALED_DEVICE void WsStoreTile(const WsParams& params, const BlockPlace& place
       StoreTransposed(address, halves);
     }
     stores.StoreBoxes(params, place, first_plane);
+    if constexpr (!kEnlarged) {
+      if (params.conv.sums.data != nullptr) stores.AddSums(params, place, first_plane);
+    }
+  }
+}
+
+// The pixel that a lane stores of each row of groups: lanes follow a row of the result.
+struct ThinPixel {
+  bool is_one;    // or there are more lanes than pixels
+  uint32_t from;  // its columns in the staging of a row
+  int x, y;       // from the result's pixel of the row's first group
+
+  template <WsVariant kVariant>
+  UPSCALED_DEVICE static ThinPixel Of(const ConvShape& shape, int warp) {
+    const int lane = ThreadIndex() % kWarpThreads;
+    const int stride = shape.out_stride, pixel_columns = shape.PixelColumns();
+    const int lane_y = lane / (8 * stride), lane_x = lane - lane_y * 8 * stride;
+    const int group = lane_x / stride;
+    const int column = (lane_y * stride + lane_x - group * stride) * pixel_columns;
+    const int row = warp * 16 + column;  // of the product
+    const int pixel_y = row % kVariant.columns() / pixel_columns / stride;
+    return {column < 16 && pixel_y < stride,
+            static_cast<uint32_t>((group * WsVariant::kThinPitch + column) * sizeof(float)),
+            lane_x - shape.crop, row / kVariant.columns() * stride + pixel_y - shape.crop};
+  }
+};
+
+template <WsVariant kVariant>
+UPSCALED_DEVICE void WsStoreThin(const WsParams& params, const BlockPlace& place,
+                                 const WsStores<kVariant>& stores, const ThinPixel& pixel,
+                                 const SlopedColumn (&columns)[2],
+                                 const float (&sums)[kVariant.sums()]) {
+  constexpr int kPitch = WsVariant::kThinPitch, kRows = kVariant.thin_rows();
+  constexpr uint32_t kRowBytes = 8 * kPitch * sizeof(float);
+  const int lane = ThreadIndex() % kWarpThreads;
+  const uint32_t own = stores.staging + (lane % 4 * 2 * kPitch + lane / 4) * sizeof(float);
+  const int stride = params.conv.shape.out_stride;
+#pragma unroll
+  for (int first = 0; first < kVariant.rows; first += kRows) {
+    constexpr int kEnd = kVariant.rows;
+    SyncWarp();  // the rows before have been read
+#pragma unroll
+    for (int row = first; row < first + kRows && row < kEnd; ++row) {
+      float* const to = SharedAt<float>(own + (row - first) * kRowBytes);
+      to[0] = columns[0].Apply(sums[4 * row]);
+      to[kPitch] = columns[0].Apply(sums[4 * row + 1]);
+      to[8] = columns[1].Apply(sums[4 * row + 2]);
+      to[kPitch + 8] = columns[1].Apply(sums[4 * row + 3]);
+    }
+    SyncWarp();
+    if (!pixel.is_one) continue;
+#pragma unroll 1
+    for (int row = first; row < first + kRows && row < kEnd; ++row) {
+      float values[kPlaneChannels] = {};
+      Load<kThinColumns>(
+          SharedAt<const float>(stores.staging + (row - first) * kRowBytes + pixel.from), values);
+      StorePixel<Half>(params.conv, 0, place.x * stride + pixel.x,
+                       (place.y + row * kVariant.pixels) * stride + pixel.y, place.tile, values);
+    }
   }
 }
 
 // 128 of the threads that multiply. A stage is given back when the next unit's products are issued.
 template <WsVariant kVariant>
 UPSCALED_DEVICE void WsMultiplyTiles(const WsParams& params, const WsBarriers& at, int group) {
-  const int lane = ThreadIndex() % kWarpThreads;
-  const WsStores<kVariant> stores(params, group, OfWarp(ThreadIndex() / kWarpThreads % 4));
-  const int column = stores.first_column() + SumGroup(lane, 0);
-  SlopedColumn columns[2] = {{params.conv, column}, {params.conv, column + kPlaneChannels}};
+  const int lane = ThreadIndex() % kWarpThreads, warp = OfWarp(ThreadIndex() / kWarpThreads % 4);
+  const WsStores<kVariant> stores(params, group, warp);
+  const ThinPixel pixel = ThinPixel::Of<kVariant>(params.conv.shape, warp);
+  const auto column_at = [&](int row) {
+    return SlopedColumn(params.conv,
+                        kVariant.LayerColumn(params.conv.shape, BlockY(), warp * 16 + row));
+  };
+  SlopedColumn columns[2] = {column_at(SumGroup(lane, 0)), column_at(SumGroup(lane, 1))};
   const auto arrive = [&](uint32_t barrier) {
     SyncWarp();
     if (lane == 0) Arrive(barrier);
@@ -286,13 +400,20 @@ UPSCALED_DEVICE void WsMultiplyTiles(const WsParams& params, const WsBarriers& a
     if (patience.tries <= 0) {
       columns[0].bias = columns[1].bias = std::numeric_limits<float>::quiet_NaN();
     }
-    WsStoreTile<kVariant>(params, place, stores, columns, sums);
+    if constexpr (kVariant.result == WsResult::kThin) {
+      WsStoreThin<kVariant>(params, place, stores, pixel, columns, sums);
+    } else {
+      WsStorePlanes<kVariant>(params, place, stores, columns, sums);
+    }
   }
   if (stores.leads) WaitStores();
 }
 
 template <WsVariant kVariant>
 UPSCALED_DEVICE void RunConv3x3Ws(const WsParams& params) {
+  if constexpr (kVariant.result == WsResult::kEnlarged) {  // a region of one row of pixels
+    if (params.results[BlockY() / kVariant.PlaneBlocks(params.conv.shape)].empty) return;
+  }
   const WsBarriers at(kVariant, params);
   if (ThreadIndex() == 0) {
     for (int stage = 0; stage < params.stages; ++stage) {

@@ -14,35 +14,19 @@ namespace {
 
 // mma.m16n8k16, cp.async.
 constexpr int kMmaArchitecture = 80;
-// wgmma is there in sm_90a alone.
+// Only sm_90a has wgmma.
 constexpr int kWgmmaArchitecture = 90;
 
 bool IsDense3x3(const ConvShape& shape) { return shape.taps == 3 && shape.in_stride == 1; }
 
+}  // namespace
+
 const WsVariant* FindWsVariant(const ConvShape& shape, bool adds, const DeviceLimits& device) {
-  if (device.architecture != kWgmmaArchitecture || !IsDense3x3(shape) || shape.out_stride != 1) {
-    return nullptr;
-  }
+  if (device.architecture != kWgmmaArchitecture) return nullptr;
   const auto* const found = std::ranges::find_if(kWsVariants, [&](const WsVariant& variant) {
     return WsFits(variant, shape, adds, device.shared_bytes);
   });
   return found == std::end(kWsVariants) ? nullptr : found;
-}
-
-}  // namespace
-
-int Conv3x3WsColumns(const ConvShape& shape, const DeviceLimits& device) {
-  const WsVariant* const variant = FindWsVariant(shape, /*adds=*/false, device);
-  return variant == nullptr ? 0 : variant->columns();
-}
-
-bool Conv3x3WsAdds(const ConvShape& shape, const DeviceLimits& device) {
-  return FindWsVariant(shape, /*adds=*/true, device) != nullptr;
-}
-
-int Conv3x3WsBlock(const ConvShape& shape, const DeviceLimits& device) {
-  const WsVariant* const variant = FindWsVariant(shape, /*adds=*/false, device);
-  return variant != nullptr && variant->pairs ? 2 : 1;
 }
 
 int Conv3x3WgmmaColumns(const ConvShape& shape, const DeviceLimits& device) {

@@ -6,17 +6,17 @@
 
 namespace upscaled::cuda {
 
+struct WsVariant;
+
 // Each gives the columns of one block; 0 when the kernel does not compute this shape there.
 int Conv3x3MmaColumns(const ConvShape& shape, const DeviceLimits& device);
-int Conv3x3WsColumns(const ConvShape& shape, const DeviceLimits& device);
 int Conv3x3WgmmaColumns(const ConvShape& shape, const DeviceLimits& device);
 int Im2colMmaColumns(const ConvShape& shape, const DeviceLimits& device);
 int ColumnsMmaColumns(const ConvShape& shape, const DeviceLimits& device);  // tap columns
 int Im2colFfmaColumns(const ConvShape& shape);
 
-// Whether conv3x3_ws computes this shape with a residual, too.
-bool Conv3x3WsAdds(const ConvShape& shape, const DeviceLimits& device);
-// The side of the blocks that conv3x3_ws computes whole: 2 for pairs of pixels.
-int Conv3x3WsBlock(const ConvShape& shape, const DeviceLimits& device);
+// The first blocking of conv3x3_ws that computes this shape; null: none does. All blockings with as
+// many pixels a group and the same kind of result take the same weights. `adds`: with a residual.
+const WsVariant* FindWsVariant(const ConvShape& shape, bool adds, const DeviceLimits& device);
 
 }  // namespace upscaled::cuda

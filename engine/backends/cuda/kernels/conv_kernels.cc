@@ -3,6 +3,7 @@
 #include "engine/backends/cuda/kernels/conv_choice.h"
 #include "engine/backends/cuda/kernels/conv_launches.h"
 #include "engine/backends/cuda/kernels/pack_weights.h"
+#include "engine/backends/cuda/kernels/ws_variant.h"
 
 namespace upscaled::cuda {
 namespace {
@@ -29,29 +30,44 @@ constexpr ConvKernel kConv3x3Wgmma = {
     },
     /*adds_sums=*/true};
 
-// Shuffled results and samples are left to the others, as is the sum with a tensor of lower
-// resolution.
-constexpr ConvKernel kConv3x3Ws = {
-    {"conv3x3_ws", kFuseAdd | kFuseCrop},
-    [](const FusedConv& layers, Precision precision, const DeviceLimits& device) {
-      return IsForTensorCores(layers, precision) && layers.shuffle == nullptr &&
-             ActivationOf(layers).kind <= ActivationKind::kSloped &&
-             Conv3x3WsColumns(ShapeOf(layers), device) > 0;
-    },
-    [](const FusedConv& layers, Precision, const DeviceLimits& device) {
-      return PackConv3x3Ws(layers, Conv3x3WsColumns(ShapeOf(layers), device));
-    },
-    [](const ConvParams& params, Precision, const DeviceLimits& device, cudaStream_t stream) {
-      return LaunchConv3x3Ws(params, device, stream);
-    },
-    /*adds_sums=*/false,
-    [](const FusedConv& layers, const DeviceLimits& device) {
-      return Conv3x3WsAdds(ShapeOf(layers), device);
-    },
-    [](const FusedConv& layers, const DeviceLimits& device) {
-      return Conv3x3WsBlock(ShapeOf(layers), device);
-    },
-    /*seen=*/false};
+// The kinds of results of conv3x3_ws are kernels of their own: each has to prove itself.
+const WsVariant* FindWs(const FusedConv& layers, WsResult result, const DeviceLimits& device,
+                        bool adds = false) {
+  const WsVariant* const variant = FindWsVariant(ShapeOf(layers), adds, device);
+  return variant != nullptr && variant->result == result ? variant : nullptr;
+}
+
+template <WsResult kResult>
+constexpr ConvKernel WsKernel(std::string_view name, unsigned fuses, bool adds_sums) {
+  return {
+      {name, fuses},
+      [](const FusedConv& layers, Precision precision, const DeviceLimits& device) {
+        return IsForTensorCores(layers, precision) &&
+               ActivationOf(layers).kind <= ActivationKind::kSloped &&
+               FindWs(layers, kResult, device) != nullptr;
+      },
+      [](const FusedConv& layers, Precision, const DeviceLimits& device) {
+        return PackConv3x3Ws(layers, *FindWs(layers, kResult, device));
+      },
+      [](const ConvParams& params, Precision, const DeviceLimits& device, cudaStream_t stream) {
+        return LaunchConv3x3Ws(params, device, stream);
+      },
+      adds_sums,
+      kResult == WsResult::kThin
+          ? nullptr
+          : +[](const FusedConv& layers,
+                const DeviceLimits&
+                    device) { return FindWs(layers, kResult, device, /*adds=*/true) != nullptr; },
+      [](const FusedConv& layers, const DeviceLimits& device) {
+        return FindWs(layers, kResult, device)->pixels;
+      },
+      /*seen=*/false};
+}
+constexpr ConvKernel kConv3x3Ws =
+    WsKernel<WsResult::kPlanes>("conv3x3_ws", kFuseAdd | kFuseCrop, /*adds_sums=*/true);
+constexpr ConvKernel kThinWs = WsKernel<WsResult::kThin>("thin_ws", kFuseAll, /*adds_sums=*/false);
+constexpr ConvKernel kEnlargeWs =
+    WsKernel<WsResult::kEnlarged>("enlarge_ws", kFuseAdd | kFuseCrop, /*adds_sums=*/false);
 
 constexpr ConvKernel kConv3x3Mma = {
     {"conv3x3_mma", kFuseAll},
@@ -102,8 +118,8 @@ constexpr ConvKernel kIm2colFfma = {
       return LaunchIm2colFfma(params, Im2colFfmaColumns(params.shape), precision, stream);
     }};
 
-constexpr ConvKernel kKernels[] = {kColumnsMma, kConv3x3Ws, kConv3x3Wgmma,
-                                   kConv3x3Mma, kIm2colMma, kIm2colFfma};
+constexpr ConvKernel kKernels[] = {kThinWs,       kColumnsMma, kConv3x3Ws, kEnlargeWs,
+                                   kConv3x3Wgmma, kConv3x3Mma, kIm2colMma, kIm2colFfma};
 
 }  // namespace
 

@@ -28,13 +28,13 @@ struct ConvKernel : KernelInfo {
   // dst.region launches nothing. cudaErrorInvalidValue when the parameters do not fit each other.
   cudaError_t (*launch)(const ConvParams& params, Precision precision, const DeviceLimits& device,
                         cudaStream_t stream);
-  bool adds_sums = false;  // ConvParams::sums
+  bool adds_sums = false;  // ConvParams::sums, of shapes with out_stride 1
   // Whether it can add a residual to these layers, which it supports; null: it can, if `fuses` says
   // so.
   bool (*adds_residual)(const FusedConv& layers, const DeviceLimits& device) = nullptr;
   // The side of the blocks of pixels that it computes whole: Program::block_px; null: 1.
   int (*block_px)(const FusedConv& layers, const DeviceLimits& device) = nullptr;
-  // Whether it has run on a device of ours, and was right. Others are taken only where they have
+  // Whether it has run on a device of ours, and was right. Others are taken only after they have
   // proven themselves on the device at hand (BackendOptions::proven_kernels), or are forced.
   bool seen = true;
 };

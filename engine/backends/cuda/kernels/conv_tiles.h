@@ -28,9 +28,13 @@ struct BlockPlace {
   int x, y;  // its first group
 };
 
-inline BlockGrid MakeBlockGrid(const ConvParams& params, int width, int height) {
+// Rectangles begin at multiples of `align_y` in the layer.
+inline BlockGrid MakeBlockGrid(const ConvParams& params, int width, int height, int align_y = 1) {
   BlockGrid grid{GroupsOf(params.shape, params.dst.region), width, height};
   if (params.dst.region.empty()) return grid;
+  const int above = grid.groups.y - FloorDiv(grid.groups.y, align_y) * align_y;
+  grid.groups.y -= above;
+  grid.groups.height += above;
   grid.columns = CeilDiv(grid.groups.width, width);
   grid.rows = CeilDiv(grid.groups.height, height);
   grid.count = grid.columns * grid.rows * params.tiles;

@@ -32,7 +32,7 @@ UPSCALED_DEVICE void SyncThreads() { __syncthreads(); }
 UPSCALED_DEVICE void SyncWarp() { __syncwarp(); }
 // The first lane's value, of which the compiler knows that it is the same in all lanes.
 UPSCALED_DEVICE int OfWarp(int value) { return __shfl_sync(0xFFFFFFFFu, value, 0); }
-// That of the lane whose number differs by these bits.
+// The value of the lane with the number that differs by these bits.
 UPSCALED_DEVICE int ShuffleXor(int value, int bits) {
   return __shfl_xor_sync(0xFFFFFFFFu, value, bits);
 }
@@ -57,7 +57,7 @@ UPSCALED_DEVICE void CopyAsync16(uint32_t dst, const void* src, bool inside) {
                : "memory");
 }
 UPSCALED_DEVICE void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Until at most `kPending` of the thread's latest groups are under way.
+// Until at most `kPending` of the thread's latest groups are in flight.
 template <int kPending>
 UPSCALED_DEVICE void WaitCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
@@ -144,7 +144,7 @@ UPSCALED_DEVICE void WaitForPhase(uint32_t barrier, int parity, Patience& patien
       : "r"(SharedState(barrier)), "r"(parity)
       : "memory");
 }
-// An arrival that lets the phase wait for so many bytes of the engine's copies, too.
+// An arrival that lets the phase wait for `bytes` of the engine's copies, too.
 UPSCALED_DEVICE void ArriveExpecting(uint32_t barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(SharedState(barrier)),
                "r"(bytes)
@@ -155,13 +155,13 @@ UPSCALED_DEVICE void FenceBarriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-// A meeting of so many threads, whole warps, by the number of one of 15 places.
+// A meeting of `threads` threads, whole warps, by the number of one of 15 places.
 UPSCALED_DEVICE void SyncWarps(int place, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(place), "r"(threads) : "memory");
 }
 
 // The copy engine (TMA): boxes at {8 x, y, plane, tile}, see tensor_map.h, and whole runs of bytes.
-// What it brings counts at a barrier; what it stores, the storing thread waits for.
+// Bytes that it brings count at a barrier. The thread that has it store waits for the stores.
 UPSCALED_DEVICE void LoadBox(uint32_t to, const TensorMap& map, int x, int y, int plane, int tile,
                              uint32_t barrier) {
   asm volatile(
@@ -214,8 +214,8 @@ template <int kPending>
 UPSCALED_DEVICE void WaitProducts() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
-// After the wait: keeps the sums' uses behind it, which otherwise depend on the products' issue
-// alone.
+// After the wait: keeps the sums' uses behind it, which otherwise depend only on the products'
+// issue.
 template <int kCount>
 UPSCALED_DEVICE void HoldSums(float (&d)[kCount]) {
 #pragma unroll

@@ -1,4 +1,4 @@
-// Layers that move or combine values: one thread a pixel and plane; blocks [pixels][plane][tile].
+// Layers that move or combine values: one thread per pixel and plane; blocks [pixels][plane][tile].
 #pragma once
 
 #include "engine/backends/cuda/kernels/elementwise_params.h"

@@ -9,7 +9,7 @@ namespace upscaled::cuda {
 // Every operation that is neither the input, a convolution nor about whole images.
 bool ElementwiseSupports(const Layer& layer);
 
-// All that depends on the layer alone; tensors, constants and first_channel are the caller's.
+// Everything that depends only on the layer; tensors, constants and first_channel are the caller's.
 // `one_pixel`: whether a kMul's second input is one.
 ElementwiseParams ElementwiseOf(const Layer& layer, bool one_pixel);
 

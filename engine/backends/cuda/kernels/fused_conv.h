@@ -1,4 +1,4 @@
-// A convolution with what is fused into it, as a matrix product (conv_params.h).
+// A convolution with its fused layers, as a matrix product (conv_params.h).
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct PackedConv {
 // Zero where columns, taps and channels are only filled up.
 float WeightAt(const FusedConv& layers, const ConvShape& shape, int column, int tap_y, int tap_x,
                int in_channel);
-// kPlaneConstants for each 8 of so many columns, in order; zeros beyond the last.
+// kPlaneConstants for each 8 of `columns` columns, in order; zeros beyond the last.
 std::vector<float> PackColumnConstants(const FusedConv& layers, const ConvShape& shape,
                                        int columns);
 

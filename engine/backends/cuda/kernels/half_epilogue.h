@@ -14,7 +14,7 @@
 
 namespace upscaled::cuda {
 
-// 8 channels of a pixel; those of a plane's 32 pixels.
+// 8 channels of a pixel, and the bytes of 32 pixels of a plane.
 using PackedPixel = Packed<uint32_t, 4>;
 inline constexpr uint32_t kPassedBytes = kWarpThreads * sizeof(PackedPixel);
 
@@ -52,7 +52,7 @@ UPSCALED_DEVICE float HighHalf(uint32_t pair) {
   return HalfToFloat(static_cast<uint16_t>(pair >> 16));
 }
 
-// A plane of one pixel: what a lane stores.
+// A plane of one pixel, which a lane stores.
 struct LanePixel {
   int tile, plane, x, y;
 

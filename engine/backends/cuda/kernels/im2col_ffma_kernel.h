@@ -29,7 +29,7 @@ struct Im2colFfma {
   static constexpr int kWeights = kPlaneChannels * kColumns;               // per virtual plane
   static constexpr int kThreadWeights = (kWeights + kThreads - 1) / kThreads;
 
-  // [channel][group], [channel][column], twice; then the sums of 8 columns on their way to the
+  // [channel][group], [channel][column], twice; then the sums of 8 columns, for the
   // threads that store them.
   static constexpr uint32_t kGroupBytes = kPlaneChannels * kGroupCount * sizeof(float);
   static constexpr uint32_t kStageBytes = kGroupBytes + kWeights * sizeof(float);
@@ -43,7 +43,7 @@ struct Im2colFfma {
   }
 };
 
-// A thread's part of a virtual plane, on its way to shared memory: one group's channels and some
+// A thread's part of a virtual plane, before it is in shared memory: one group's channels and some
 // weights.
 template <typename Storage, typename Tile>
 struct VirtualPlane {

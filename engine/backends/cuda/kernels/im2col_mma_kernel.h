@@ -45,7 +45,7 @@ struct Im2colTile {
   }
 };
 
-// 256 groups: two blocks a multiprocessor, one where it has no more than 100 KiB of shared memory.
+// 256 groups: two blocks a multiprocessor, one with no more than 100 KiB of shared memory.
 using Im2colMma = Im2colTile<8, 3>;
 
 template <typename Tile, int kColumns>

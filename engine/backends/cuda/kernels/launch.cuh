@@ -14,8 +14,9 @@
 
 namespace upscaled::cuda {
 
-// Lets a kernel be launched with up to so much dynamic shared memory, beyond 48 KiB. The same for
-// all launches of a kernel: another stream's thread may set it between this and the launch.
+// Lets a kernel be launched with up to shared_bytes of dynamic shared memory, beyond 48 KiB. The
+// same for all launches of a kernel: another stream's thread may set it between this and the
+// launch.
 inline cudaError_t GrantShared(const void* kernel, size_t shared_bytes) {
   return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                               static_cast<int>(shared_bytes));

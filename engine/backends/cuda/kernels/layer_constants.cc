@@ -5,7 +5,7 @@
 namespace upscaled::cuda {
 namespace {
 
-// One of the values, or the only one, or zero where there is none, for channel `c`.
+// Returns the value for channel `c`: one of them, or the only one; zero without values.
 float ValueAt(const std::vector<float>& values, int c) {
   if (values.size() == 1) return values[0];
   return static_cast<size_t>(c) < values.size() ? values[c] : 0.0f;

@@ -1,4 +1,4 @@
-// The constants that kernels need of a layer beside its weights.
+// The constants that kernels need of a layer, besides its weights.
 #pragma once
 
 #include <vector>

@@ -121,24 +121,24 @@ PackedConv PackConv3x3Wgmma(const FusedConv& layers) {
   return packed;
 }
 
-PackedConv PackConv3x3Ws(const FusedConv& layers, int columns) {
-  // All variants with as many columns take the weights alike.
-  const WsVariant& variant = *std::ranges::find(kWsVariants, columns, &WsVariant::columns);
+PackedConv PackConv3x3Ws(const FusedConv& layers, const WsVariant& variant) {
   const Weights weights(layers);
   const ConvShape& shape = weights.shape();
   const int units = CeilDiv(shape.in_channels, kStepChannels);
-  PackedConv packed = WithConstants(layers, shape, columns);
-  packed.weights.resize(size_t{1} * BlockCount(shape, columns) * units * variant.unit_bytes());
+  const int blocks = variant.ColumnBlocks(shape), columns = variant.columns();
+  PackedConv packed{{}, PackColumnConstants(layers, shape, blocks * columns)};
+  packed.weights.resize(size_t{1} * blocks * units * variant.unit_bytes());
   uint8_t* to = packed.weights.data();
-  for (int block = 0; block < BlockCount(shape, columns); ++block) {
+  for (int block = 0; block < blocks; ++block) {
     for (int unit = 0; unit < units; ++unit, to += variant.unit_bytes()) {
-      for (int tap = 0; tap < 9; ++tap) {
+      for (int tap = 0; tap < shape.taps * shape.taps; ++tap) {
         for (int channel = 0; channel < kStepChannels; ++channel) {
           for (int column = 0; column < columns; ++column) {
-            const uint16_t half = FloatToHalfBits(
-                weights.At(block * columns + column, tap, unit * kStepChannels + channel));
-            std::memcpy(to + variant.WeightAddress(tap / 3, tap % 3, channel, column), &half,
-                        sizeof(half));
+            const uint16_t half = FloatToHalfBits(weights.At(
+                variant.LayerColumn(shape, block, column), tap, unit * kStepChannels + channel));
+            std::memcpy(
+                to + variant.WeightAddress(tap / shape.taps, tap % shape.taps, channel, column),
+                &half, sizeof(half));
           }
         }
       }

@@ -5,9 +5,11 @@
 
 namespace upscaled::cuda {
 
+struct WsVariant;
+
 // `columns`: of a block, as the kernels' ...Columns functions say.
 PackedConv PackConv3x3Mma(const FusedConv& layers, int columns);
-PackedConv PackConv3x3Ws(const FusedConv& layers, int columns);
+PackedConv PackConv3x3Ws(const FusedConv& layers, const WsVariant& variant);
 PackedConv PackConv3x3Wgmma(const FusedConv& layers);
 PackedConv PackIm2colMma(const FusedConv& layers, int columns);
 PackedConv PackColumnsMma(const FusedConv& layers, int columns);

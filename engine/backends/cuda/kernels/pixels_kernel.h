@@ -1,4 +1,4 @@
-// Between images and tensors: one thread a pixel.
+// Between images and tensors: one thread per pixel.
 #pragma once
 
 #include "engine/backends/cuda/kernels/elementwise_kernel.h"

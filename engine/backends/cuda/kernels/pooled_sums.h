@@ -23,7 +23,7 @@ struct CountedSum {
 
   UPSCALED_DEVICE void Add(float value) {
     constexpr float kLimit = 1 << 16;
-    // Floats beside these are an eighth and a unit apart, so that their bits count them.
+    // Floats next to these are an eighth and a unit apart, so that their bits count them.
     constexpr float kEighths = 1.5f * (1 << 20), kUnits = 0.75f;
     const float clamped = fmaxf(fminf(value, kLimit), -kLimit);  // fminf takes the number of two
     const float shifted = clamped + kEighths, rest = clamped - (shifted - kEighths);

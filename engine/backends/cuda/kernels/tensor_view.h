@@ -8,7 +8,7 @@
 
 namespace upscaled::cuda {
 
-// Channels in a plane: 16 bytes of halves, what one thread copies at once.
+// Channels in a plane: 16 bytes of halves, which one thread copies at once.
 inline constexpr int kPlaneChannels = 8;
 
 UPSCALED_HD constexpr int PlaneCount(int channels) {

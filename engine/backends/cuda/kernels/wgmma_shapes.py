@@ -4,7 +4,7 @@
 Usage: wgmma_shapes.py >wgmma_shapes.h
 """
 
-COLUMNS = (128, 176, 184, 200, 216, 256)
+COLUMNS = (120, 128, 176, 184, 200, 216, 256)
 
 print("""// Written by wgmma_shapes.py: m64nNk16 of halves with sums in fp32, operands from shared memory.
 #pragma once

@@ -11,8 +11,16 @@
 
 namespace upscaled::cuda {
 
+// WsResultMaps, before they are encoded. A base may be null: nothing uses the map.
+struct WsResultBoxes {
+  TensorBoxes dst, residual;
+  int first_y = 0;
+  bool empty = false;
+};
+
 struct WsLaunch {
-  TensorBoxes src, dst, residual;  // the last one's base may be null
+  TensorBoxes src;
+  WsResultBoxes results[2];
   BlockGrid grid;
   int units = 0;
   int stages = 0;
@@ -20,7 +28,7 @@ struct WsLaunch {
   uint32_t shared_bytes = 0;
 };
 
-// Whether the variant computes the shape in so much shared memory; `adds`: with a residual.
+// Whether the variant computes the shape in that much shared memory; `adds`: with a residual.
 bool WsFits(const WsVariant& variant, const ConvShape& shape, bool adds, size_t shared_bytes);
 
 // The index of the variant whose tiles take the tensor cores the least time; -1: none fits.

@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,12 +29,14 @@ using cuda::ConvShape;
 using cuda::FusedConv;
 using cuda::kWsVariantCount;
 using cuda::kWsVariants;
+using cuda::WsResult;
 using cuda::WsVariant;
 using test::Around;
 using test::Describe;
 using test::EmulatedTensor;
 using test::kHopper;
 using test::MakeConv;
+using test::MakePlain;
 using test::PlantedFault;
 using test::RandomInt;
 using test::RandomTensor;
@@ -44,89 +48,170 @@ int tested_stages = 0;  // 0: any number
 constexpr TestedKernel kWs = {
     "conv3x3_ws", Precision::kFast,
     [](const ConvShape& /*shape*/) { return kWsVariants[tested_variant].columns(); },
-    &cuda::PackConv3x3Ws,
+    [](const FusedConv& layers, int /*columns*/) {
+      return cuda::PackConv3x3Ws(layers, kWsVariants[tested_variant]);
+    },
     [](const ConvParams& params, int /*columns*/, std::mt19937& random) {
       test::RunWsVariant(params, tested_variant, random, tested_stages);
     }};
 
+// A layer with the shuffle of its result, if there is one.
+struct Layers {
+  Layer conv;
+  std::optional<Layer> shuffle;
+
+  FusedConv fused() const { return {&conv, shuffle.has_value() ? &*shuffle : nullptr}; }
+  ConvShape shape() const { return cuda::ShapeOf(fused()); }
+};
+
+// The results of a launch, in memory that holds anything before.
+struct Written {
+  std::unique_ptr<EmulatedTensor> tensor;
+  std::vector<uint8_t> samples;
+  std::vector<uint32_t> lost;  // a mark for each tile
+  std::vector<int64_t> sums;
+};
+
 class Conv3x3WsTest : public test::ConvKernelFixture {
  protected:
-  // Returns the kernel that takes such layers without conv3x3_ws.
+  // Returns the kernel of these that takes such layers without conv3x3_ws, with the same sums.
   static const TestedKernel& Shipped(const ConvShape& shape) {
     const auto kernels = test::TestedKernels();
-    return *std::ranges::find_if(kernels, [&](const TestedKernel& kernel) {
-      return (kernel.name == "conv3x3_wgmma" || kernel.name == "conv3x3_mma") &&
-             kernel.columns(shape) > 0;
-    });
+    const auto find = [&](std::string_view name) {
+      return std::ranges::find_if(kernels, [&](const TestedKernel& kernel) {
+        return kernel.name == name && kernel.columns(shape) > 0;
+      });
+    };
+    auto found = find("conv3x3_wgmma");
+    if (found == kernels.end()) found = find("conv3x3_mma");
+    return *(found == kernels.end() ? find("im2col_mma") : found);
   }
 
-  // A layer that the variant fits, of random channels, in at most so many units of 16.
-  Layer RandomLayer(const WsVariant& variant, int max_units = WsVariant::kMaxUnits) {
+  // Layers that the variant fits, of random channels, in at most this many units of 16.
+  Layers RandomLayers(const WsVariant& variant, int max_units = WsVariant::kMaxUnits) {
     while (true) {
       const int in = RandomInt(random_, 1, max_units) * 16 - RandomInt(random_, 0, 1) * 8;
-      const int out = variant.pairs ? RandomInt(random_, 24, 32)
-                                    : RandomInt(random_, 0, 1) * 64 + RandomInt(random_, 48, 64);
-      Layer layer = MakeConv(Op::kConv, in, out, 3, 1, RandomInt(random_, 0, 1), random_);
-      layer.activation = std::vector{Activation::kNone, Activation::kRelu,
-                                     Activation::kPRelu}[RandomInt(random_, 0, 2)];
-      layer.slope.resize(out);
-      for (float& slope : layer.slope) slope = RandomInt(random_, -8, 8) / 8.0f;
-      if (cuda::WsFits(variant, cuda::ShapeOf({&layer}), variant.adds, kHopper.shared_bytes)) {
-        return layer;
+      Layers layers;
+      switch (variant.result) {
+        case WsResult::kPlanes: {
+          const int out = variant.pixels == 2
+                              ? RandomInt(random_, 24, 32)
+                              : RandomInt(random_, 0, 1) * 64 + RandomInt(random_, 48, 64);
+          layers.conv = MakeConv(Op::kConv, in, out, 3, 1, RandomInt(random_, 0, 1), random_);
+          break;
+        }
+        case WsResult::kThin: {
+          const int factor = variant.pixels == 8 ? 1 : variant.pixels == 4 ? 2 : 4;
+          const int out = RandomInt(random_, 1, 4), wide = out * factor * factor;
+          layers.conv = MakeConv(Op::kConv, in, wide, 3, 1, RandomInt(random_, 0, 1), random_);
+          if (factor > 1) layers.shuffle = MakePlain(Op::kPixelShuffle, wide, out, factor, 0, {0});
+          break;
+        }
+        case WsResult::kEnlarged: {
+          const int out = RandomInt(random_, 1, 3) * 32 - RandomInt(random_, 0, 7);
+          layers.conv = MakeConv(Op::kConvTranspose, in, out, 2, 2, 0, random_);
+        }
       }
+      Layer& conv = layers.conv;
+      conv.activation = std::vector{Activation::kNone, Activation::kRelu,
+                                    Activation::kPRelu}[RandomInt(random_, 0, 2)];
+      conv.slope.resize(conv.out_channels);
+      for (float& slope : conv.slope) slope = RandomInt(random_, -8, 8) / 8.0f;
+      if (cuda::WsFits(variant, layers.shape(), variant.adds, kHopper.shared_bytes)) return layers;
     }
   }
 
-  // A variant's launch with what it reads, and the result that it is to have.
+  // A variant's launch with its inputs, and the results that it must have.
   struct Launch {
-    Layer layer;
+    Layers layers;
     Size in, out;
     Rect region;
     std::vector<reference::Tensor> inputs;
     std::unique_ptr<EmulatedTensor> residual;
     ConvParams params;
-    std::unique_ptr<EmulatedTensor> expected;
+    Written expected;
   };
 
   // `is_whole`: the whole result of a layer of few channels, or any part of it.
   Launch MakeLaunch(int index, Size in, int tiles, bool is_whole) {
     const WsVariant& variant = kWsVariants[index];
-    Launch launch{.layer = RandomLayer(variant, is_whole ? 5 : WsVariant::kMaxUnits), .in = in};
-    const FusedConv fused{&launch.layer};
+    const bool thin = variant.result == WsResult::kThin;
+    Launch launch{.layers = RandomLayers(variant, is_whole ? 5 : WsVariant::kMaxUnits), .in = in};
+    const FusedConv fused = launch.layers.fused();
     launch.out = OutputSize(fused, in);
-    const int channels = launch.layer.out_channels;
+    const int channels = launch.layers.shape().out_channels;
     const Rect whole{0, 0, launch.out.width, launch.out.height};
     launch.region = is_whole ? whole : RandomRegion(launch.out);
-    launch.residual = std::make_unique<EmulatedTensor>(channels, launch.out, Around(whole), whole,
-                                                       tiles, Precision::kFast);
+    ConvParams& params = launch.params;
+    if (thin) params.residual_factor = RandomInt(random_, 1, 2);
+    const Size added{CeilDiv(launch.out.width, params.residual_factor),
+                     CeilDiv(launch.out.height, params.residual_factor)};
+    const Rect whole_added{0, 0, added.width, added.height};
+    launch.residual = std::make_unique<EmulatedTensor>(channels, added, Around(whole_added),
+                                                       whole_added, tiles, Precision::kFast);
     for (int tile = 0; tile < tiles; ++tile) {
-      launch.inputs.push_back(RandomTensor(launch.layer.in_channels, in, random_));
+      launch.inputs.push_back(RandomTensor(launch.layers.conv.in_channels, in, random_));
       test::RoundValues(Precision::kFast, launch.inputs.back().values);
-      launch.residual->Fill(tile, RandomTensor(channels, launch.out, random_), random_);
+      launch.residual->Fill(tile, RandomTensor(channels, added, random_), random_);
     }
-    if (variant.adds) launch.params.residual = launch.residual->view();
-    launch.expected =
-        Run(Shipped(cuda::ShapeOf(fused)), fused, launch.inputs, launch.region, launch.params);
+    const bool adds = thin ? RandomInt(random_, 0, 1) == 1 : variant.adds;
+    if (adds) params.residual = launch.residual->view();
+    if (thin && channels == 3 && RandomInt(random_, 0, 3) > 0) {
+      params.samples.rect = Around(launch.region);
+      params.samples.kind = static_cast<cuda::SampleKind>(RandomInt(random_, 0, 2));
+      params.samples.tile_stride = params.samples.rect.Area() * 3;
+    }
+    if (variant.result == WsResult::kPlanes && RandomInt(random_, 0, 1) == 1) {
+      params.sums.part = RandomRegion({launch.region.width, launch.region.height});
+      params.sums.part.x += launch.region.x;
+      params.sums.part.y += launch.region.y;
+    }
+    launch.expected = RunLaunch(Shipped(launch.layers.shape()), launch);
     return launch;
+  }
+
+  Written RunLaunch(const TestedKernel& kernel, const Launch& launch) {
+    const size_t tiles = launch.inputs.size();
+    ConvParams params = launch.params;
+    Written written;
+    written.samples.assign(params.samples.tile_stride * tiles * sizeof(float), 0x5a);
+    written.lost.assign(tiles, 0);
+    if (params.samples.tile_stride > 0) {
+      params.samples.data = written.samples.data();
+      params.samples.lost = written.lost.data();
+    }
+    written.sums.assign(
+        tiles * cuda::PlaneCount(launch.layers.conv.out_channels) * cuda::kPlaneChannels, -7);
+    if (!params.sums.part.empty()) params.sums.data = written.sums.data();
+    written.tensor = Run(kernel, launch.layers.fused(), launch.inputs, launch.region, params);
+    return written;
   }
 
   // Runs the variant; whether it wrote every expected bit and nothing else.
   bool IsRight(int index, const Launch& launch) {
     tested_variant = index;
-    const FusedConv fused{&launch.layer};
-    const auto result = Run(kWs, fused, launch.inputs, launch.region, launch.params);
-    if (result->WrittenOutside() != 0) return false;
+    const Written result = RunLaunch(kWs, launch);
+    const Written& expected = launch.expected;
+    if (result.tensor->WrittenOutside() != 0) return IsWrong() << "written outside";
+    if (result.samples != expected.samples) return IsWrong() << "samples";
+    if (result.lost != expected.lost) return IsWrong() << "marks of lost tiles";
+    const int channels = launch.layers.shape().out_channels;
+    const int stored = cuda::PlaneCount(channels) * cuda::kPlaneChannels;
+    for (size_t i = 0; i < result.sums.size(); ++i) {
+      if (static_cast<int>(i) % stored < channels && result.sums[i] != expected.sums[i]) {
+        return IsWrong() << "sum " << i;
+      }
+    }
+    if (launch.params.samples.tile_stride > 0) return true;
     const Rect& region = launch.region;
     for (int tile = 0; tile < static_cast<int>(launch.inputs.size()); ++tile) {
-      for (int c = 0; c < launch.layer.out_channels; ++c) {
+      for (int c = 0; c < channels; ++c) {
         for (int y = region.y; y < region.bottom(); ++y) {
           for (int x = region.x; x < region.right(); ++x) {
-            if (std::bit_cast<uint32_t>(result->At(tile, c, x, y)) !=
-                std::bit_cast<uint32_t>(launch.expected->At(tile, c, x, y))) {
-              wrong_ = (testing::Message()
-                        << "channel " << c << " at " << x << ", " << y << " of tile " << tile)
-                           .GetString();
-              return false;
+            if (std::bit_cast<uint32_t>(result.tensor->At(tile, c, x, y)) !=
+                std::bit_cast<uint32_t>(expected.tensor->At(tile, c, x, y))) {
+              return IsWrong() << "channel " << c << " at " << x << ", " << y << " of tile "
+                               << tile;
             }
           }
         }
@@ -139,7 +224,7 @@ class Conv3x3WsTest : public test::ConvKernelFixture {
     const Launch launch = MakeLaunch(index, in, tiles, /*is_whole=*/false);
     const Rect& region = launch.region;
     EXPECT_TRUE(IsRight(index, launch))
-        << wrong_ << ": variant " << index << ", " << Describe(launch.layer) << ", input "
+        << wrong_ << ": variant " << index << ", " << Describe(launch.layers.conv) << ", input "
         << in.width << "x" << in.height << ", region " << region.width << "x" << region.height
         << " at " << region.x << ", " << region.y << ", " << tiles << " tiles";
   }
@@ -156,6 +241,22 @@ class Conv3x3WsTest : public test::ConvKernelFixture {
   }
 
  private:
+  // Collects why a result is wrong; false.
+  class Wrong {
+   public:
+    explicit Wrong(std::string& text) : text_(text) { text_.clear(); }
+    template <typename T>
+    Wrong& operator<<(const T& part) {
+      text_ += (testing::Message() << part).GetString();
+      return *this;
+    }
+    operator bool() const { return false; }  // NOLINT: as a result
+
+   private:
+    std::string& text_;
+  };
+  Wrong IsWrong() { return Wrong(wrong_); }
+
   std::string wrong_;
 };
 
@@ -180,7 +281,8 @@ TEST_F(Conv3x3WsTest, FaultsAreNoticed) {
     int variant;  // of kWsVariants
     std::function<Fault(const cuda::WsBarriers& at)> fault;
   };
-  constexpr int kPlain = 3, kAdds = 4, kTogether = 7, kPairs = 12;
+  constexpr int kPlain = 3, kAdds = 4, kTogether = 7, kPairs = 12, kThin = 17, kEnlarged = 19,
+                kEnlargedAdds = 20;
   const auto call = [](Fault::Call call) {
     return [call](const cuda::WsBarriers&) { return Fault{call}; };
   };
@@ -223,6 +325,19 @@ TEST_F(Conv3x3WsTest, FaultsAreNoticed) {
       {"staging is read without a fence", kPlain, call(Fault::kFenceForProducts)},
       {"two warps share staging without a meeting", kPairs, call(Fault::kSyncWarps)},
       {"the block ends before its stores", kTogether, call(Fault::kWaitStores)},
+      {"thin results are read before all lanes have written them", kThin, call(Fault::kSyncWarp)},
+      {"a stage of thin results is given back before its products are done", kThin,
+       [](const cuda::WsBarriers&) {
+         return Fault{Fault::kWaitProducts, 1, 2};
+       }},
+      {"pixels of a group are not waited for", kThin, full(Fault::kWaitForPhase)},
+      {"the enlarged layer's residual is not waited for", kEnlargedAdds,
+       [](const cuda::WsBarriers& at) {
+         return Fault{Fault::kWaitForPhase, at.residual};
+       }},
+      {"enlarged staging is read without a fence", kEnlarged, call(Fault::kFenceForProducts)},
+      {"enlarged staging is overwritten before it is read", kEnlarged,
+       call(Fault::kWaitStoresRead)},
   };
   for (const Case& tested : cases) {
     const WsVariant& variant = kWsVariants[tested.variant];
@@ -232,7 +347,7 @@ TEST_F(Conv3x3WsTest, FaultsAreNoticed) {
       const Launch launch = MakeLaunch(
           tested.variant, {variant.width() * 4 + 2, variant.height() + 3}, 2, /*is_whole=*/true);
       tested_stages = WsVariant::kMinStages;
-      const cuda::WsParams params{.units = (launch.layer.in_channels + 15) / 16,
+      const cuda::WsParams params{.units = (launch.layers.conv.in_channels + 15) / 16,
                                   .stages = tested_stages};
       noticed = IsNoticed(tested.variant, launch, tested.fault(cuda::WsBarriers(variant, params)));
       tested_stages = 0;
@@ -241,28 +356,30 @@ TEST_F(Conv3x3WsTest, FaultsAreNoticed) {
   }
 }
 
-// Zeros of pairs spread a NaN to one row more. In regions of whole pairs it reaches the same
-// pixels.
-TEST_F(Conv3x3WsTest, NanReachesTheSamePixelsInEveryRegionOfWholePairs) {
+// Zeros of groups of several pixels spread a NaN to all of them. With inputs of whole groups it
+// reaches the same pixels of every region.
+TEST_F(Conv3x3WsTest, NanReachesTheSamePixelsOfEveryRegion) {
   for (int index = 0; index < kWsVariantCount; ++index) {
-    if (!kWsVariants[index].pairs || kWsVariants[index].adds) continue;
+    const WsVariant& variant = kWsVariants[index];
+    if (variant.pixels == 1 || variant.adds) continue;
     tested_variant = index;
-    const Layer layer = RandomLayer(kWsVariants[index]);
-    const FusedConv fused{&layer};
+    const Layers layers = RandomLayers(variant, 5);
+    const FusedConv fused = layers.fused();
     const Size in{RandomInt(random_, 9, 20), RandomInt(random_, 9, 30)};
-    std::vector<reference::Tensor> inputs{RandomTensor(layer.in_channels, in, random_)};
+    std::vector<reference::Tensor> inputs{RandomTensor(layers.conv.in_channels, in, random_)};
     for (int i = 0; i < 6; ++i) {
       inputs[0].values[RandomInt(random_, 0, static_cast<int>(in.Area()) - 1)] = std::nanf("");
     }
     test::RoundValues(Precision::kFast, inputs[0].values);
     const Size out = OutputSize(fused, in);
     const Rect whole{0, 0, out.width, out.height};
-    const int block = cuda::Conv3x3WsBlock(cuda::ShapeOf(fused), kHopper);
-    EXPECT_EQ(block, 2);
+    const int block = variant.pixels * layers.shape().out_stride;
     const auto all = Run(kWs, fused, inputs, whole);
     for (int i = 0; i < 4; ++i) {
-      const Rect part = Intersect(RoundToBlocks(RandomRegion(out), block, {}), whole);
-      const auto of_part = Run(kWs, fused, inputs, part);
+      const Rect part = variant.result == WsResult::kThin
+                            ? RandomRegion(out)
+                            : Intersect(RoundToBlocks(RandomRegion(out), block, {}), whole);
+      const auto of_part = Run(kWs, fused, inputs, part, {}, block);
       EXPECT_EQ(of_part->WrittenOutside(), 0);
       for (int y = part.y; y < part.bottom(); ++y) {
         for (int x = part.x; x < part.right(); ++x) {
@@ -277,9 +394,12 @@ TEST_F(Conv3x3WsTest, NanReachesTheSamePixelsInEveryRegionOfWholePairs) {
 
 // Whether the host takes what suits the sizes of images, layer by layer.
 TEST(WsLaunchTest, ChoosesByRoundsAndHeight) {
-  const auto chosen = [](int in, int out, Size size, bool adds = false, int tiles = 1) {
+  ConvShape shape{.taps = 3, .offset = -1};
+  const auto chosen = [&](int in, int out, Size size, bool adds = false, int tiles = 1) {
     ConvParams params;
-    params.shape = {.taps = 3, .offset = -1, .in_channels = in, .out_channels = out};
+    params.shape = shape;
+    params.shape.in_channels = in;
+    params.shape.out_channels = out;
     params.dst.region = {0, 0, size.width, size.height};
     params.tiles = tiles;
     if (adds) params.residual.data = &params;
@@ -294,13 +414,23 @@ TEST(WsLaunchTest, ChoosesByRoundsAndHeight) {
   EXPECT_EQ(variant(128, 128, {1924, 1084}).staged_planes, 1);
   EXPECT_TRUE(variant(192, 64, {480, 270}, true).together);
   EXPECT_TRUE(variant(256, 64, {480, 270}).together);
-  EXPECT_EQ(variant(96, 32, {480, 270}), (WsVariant{.rows = 23, .pairs = true}));
-  EXPECT_EQ(variant(160, 32, {480, 270}),
-            (WsVariant{.rows = 23, .pairs = true, .staged_planes = 1}));
+  EXPECT_EQ(variant(96, 32, {480, 270}), (WsVariant{.rows = 23, .pixels = 2}));
+  EXPECT_EQ(variant(160, 32, {480, 270}), (WsVariant{.rows = 23, .pixels = 2, .staged_planes = 1}));
   EXPECT_EQ(chosen(160, 32, {480, 270}, true), -1);  // no room
   EXPECT_EQ(chosen(64, 40, {480, 270}), -1);         // too many columns for nothing
-  EXPECT_EQ(chosen(64, 3, {480, 270}), -1);
+  EXPECT_EQ(variant(64, 3, {1920, 1080}).pixels, 8);
+  EXPECT_EQ(variant(128, 3, {1922, 1082}, true).pixels, 8);  // threads add the residual
+  EXPECT_EQ(chosen(256, 3, {1920, 1080}), -1);               // no room
   EXPECT_EQ(chosen(272, 64, {480, 270}), -1);
+  shape.out_stride = 2;
+  EXPECT_EQ(variant(64, 3, {1920, 1080}).pixels, 4);
+  EXPECT_EQ(chosen(64, 12, {1920, 1080}), -1);  // shuffled planes
+  shape.out_stride = 4;
+  EXPECT_EQ(variant(64, 3, {1920, 1080}), (WsVariant{.rows = 25, .result = WsResult::kThin}));
+  shape = {.taps = 1, .out_stride = 2};
+  EXPECT_EQ(variant(64, 64, {1924, 1084}, true),
+            (WsVariant{.rows = 32, .result = WsResult::kEnlarged, .adds = true}));
+  EXPECT_EQ(chosen(64, 40, {1924, 1084}), -1);  // a plane of four is missing
 }
 
 }  // namespace

@@ -78,17 +78,21 @@ class ConvKernelFixture : public testing::Test {
     return ComputeReference(*layers.shuffle, {result}, out);
   }
 
-  // Runs the kernel for `region` and returns what it wrote.
+  // Runs the kernel for `region` and returns the tensor that it wrote. It finds inputs for whole
+  // blocks of `block_px` pixels of the result.
   std::unique_ptr<EmulatedTensor> Run(const TestedKernel& kernel, const cuda::FusedConv& layers,
                                       const std::vector<reference::Tensor>& inputs,
-                                      const Rect& region, cuda::ConvParams params = {}) {
+                                      const Rect& region, cuda::ConvParams params = {},
+                                      int block_px = 1) {
     const cuda::ConvShape shape = cuda::ShapeOf(layers);
     const int columns = kernel.columns(shape), tiles = static_cast<int>(inputs.size());
     const cuda::PackedConv packed = kernel.pack(layers, columns);
     const AlignedCopy weights(packed.weights);
     const AlignedCopy constants(packed.constants);
     const Size in = inputs[0].layer, out = OutputSize(layers, in);
-    const Rect read = RegionRead(layers, region, in);
+    const Rect blocks =
+        Intersect(RoundToBlocks(region, block_px, {}), {0, 0, out.width, out.height});
+    const Rect read = RegionRead(layers, blocks, in);
     EmulatedTensor src(layers.conv->in_channels, in, Around(read), read, tiles, kernel.precision);
     for (int tile = 0; tile < tiles; ++tile) src.Fill(tile, inputs[tile], random_);
     auto dst = std::make_unique<EmulatedTensor>(shape.out_channels, out, Around(region), region,

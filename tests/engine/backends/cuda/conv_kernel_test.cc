@@ -87,7 +87,8 @@ TEST_F(ConvKernelTest, LargerLayersAndBatches) {
                                      MakeConv(Op::kConv, 16, 128, 3, 1, 0, random_),
                                      MakeConv(Op::kConv, 100, 3, 3, 1, 1, random_),
                                      MakeConv(Op::kConvTranspose, 40, 3, 4, 2, 3, random_),
-                                     MakeConv(Op::kConvTranspose, 24, 40, 2, 2, 0, random_)};
+                                     MakeConv(Op::kConvTranspose, 24, 40, 2, 2, 0, random_),
+                                     MakeConv(Op::kConvTranspose, 24, 64, 2, 2, 0, random_)};
   for (const TestedKernel& kernel : TestedKernels()) {
     const std::vector<FusedConv> supported = SupportedBy(kernel, layers);
     if (HasFailure()) return;

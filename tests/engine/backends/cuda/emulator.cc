@@ -528,16 +528,16 @@ void SyncThreads() {
   if (!Lacks(Fault::kSyncThreads)) g_block->MeetBlock();
 }
 void SyncWarp() {
-  g_block->MeetWarp([] {});
+  if (!Lacks(Fault::kSyncWarp)) g_block->MeetWarp([] {});
 }
 
 int ShuffleXor(int value, int bits) {
   Thread& thread = g_block->thread();
   const int other = thread.index % kWarp ^ bits;
   thread.value = value;
-  SyncWarp();
+  g_block->MeetWarp([] {});
   const int given = g_block->WarpThread(other).value;
-  SyncWarp();  // before the next one's values
+  g_block->MeetWarp([] {});  // before the next one's values
   return given;
 }
 

@@ -24,6 +24,7 @@ struct PlantedFault {
   enum Call {
     kNone,
     kSyncThreads,
+    kSyncWarp,
     kSyncWarps,
     kFenceBarriers,
     kFenceForProducts,

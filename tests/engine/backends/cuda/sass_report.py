@@ -2,8 +2,9 @@
 """Reads the machine code of kernels for Hopper: tensor cores that are fed without a gap, no local memory.
 
 Usage: sass_report.py NVCC SOURCE ROOT    (compiles SOURCE for sm_90a; ROOT holds the includes)
-Fails if more than MAX_GAP instructions lie between two HGMMA of a unit, if a kernel has no UTMALDG, HGMMA or STSM,
-or has LDL or STL. Opcodes are the low 12 bits of an instruction of 16 bytes.
+Fails if more than MAX_GAP instructions lie between two HGMMA of a unit, if a kernel has no UTMALDG or HGMMA, if it stores
+neither by UTMASTG behind STSM nor, thin results, by itself, or if it has LDL or STL. Opcodes are the low 12 bits of an
+instruction of 16 bytes.
 """
 import pathlib
 import struct
@@ -11,9 +12,10 @@ import subprocess
 import sys
 import tempfile
 
-MAX_GAP = 7  # uniform registers of the next operands
-OPCODES = {0x9f0: "HGMMA", 0x5b4: "UTMALDG", 0x3ba: "UBLKCP", 0x3b5: "UTMASTG", 0x844: "STSM", 0x983: "LDL", 0x387: "STL"}
-NEEDED = ("HGMMA", "UTMALDG", "UTMASTG", "STSM")
+MAX_GAP = 6  # uniform registers of the next operands
+OPCODES = {0x9f0: "HGMMA", 0x5b4: "UTMALDG", 0x3ba: "UBLKCP", 0x3b5: "UTMASTG", 0x844: "STSM", 0x983: "LDL", 0x387: "STL", 0x986: "STG"}
+NEEDED = ("HGMMA", "UTMALDG")
+STORES = ({"UTMASTG", "STSM"}, {"STG"})
 
 
 def text_sections(elf: bytes):
@@ -33,7 +35,7 @@ def main() -> int:
     nvcc, source, root = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
         cubin = pathlib.Path(folder) / "kernels.cubin"
-        subprocess.run([nvcc, "-cubin", "-arch=sm_90a", "-std=c++20", "-O3", "--expt-relaxed-constexpr", "-w", "-I", root,
+        subprocess.run([nvcc, "-cubin", "-arch=sm_90a", "-std=c++20", "-O3", "--expt-relaxed-constexpr", "-fmad=false", "-w", "-I", root,
                         "-o", cubin, source], check=True)
         kernels = sorted(text_sections(cubin.read_bytes()))
     wrong = [] if kernels else ["no kernel was compiled"]
@@ -44,6 +46,8 @@ def main() -> int:
         gaps = [b - a - 1 for a, b in zip(places, places[1:])]
         print(kernel, len(opcodes), "instructions,", counts, "between HGMMA:", gaps)
         wrong += [f"{kernel} has no {name}" for name in NEEDED if counts[name] == 0]
+        if not any(all(counts[name] for name in way) for way in STORES):
+            wrong.append(f"{kernel} stores nothing")
         wrong += [f"{kernel} has {name}" for name in ("LDL", "STL") if counts[name]]
         wrong += [f"{kernel}: {gap} instructions between HGMMA" for gap in gaps if gap > MAX_GAP]
     print("\n".join(wrong) or "all kernels are as they should be")

@@ -63,13 +63,15 @@ void RunConv3x3Ws(const ConvParams& params, std::mt19937& random, int stages) {
   constexpr cuda::WsVariant kVariant = cuda::kWsVariants[kIndex];
   const cuda::WsLaunch launch = cuda::MakeWsLaunch(kVariant, params, kHopper);
   if (stages == 0) stages = RandomInt(random, cuda::WsVariant::kMinStages, launch.stages);
-  const cuda::WsParams own{.src = launch.src,
-                           .dst = launch.dst,
-                           .residual = launch.residual,
-                           .conv = params,
-                           .grid = launch.grid,
-                           .units = launch.units,
-                           .stages = stages};
+  cuda::WsParams own{.src = launch.src,
+                     .conv = params,
+                     .grid = launch.grid,
+                     .units = launch.units,
+                     .stages = stages};
+  for (int row = 0; row < 2; ++row) {
+    const cuda::WsResultBoxes& boxes = launch.results[row];
+    own.results[row] = {boxes.dst, boxes.residual, boxes.first_y, boxes.empty};
+  }
   const int blocks = RandomInt(random, 1, std::min(launch.blocks, 4));
   RunEmulated(
       {blocks, launch.column_blocks, 1, cuda::WsVariant::kThreads,
@@ -96,6 +98,28 @@ void RunIm2colFfma(const ConvParams& params, int columns, std::mt19937& random) 
                 : RunIm2colFfma<Storage, 16>(params, random);
 }
 
+template <cuda::WsResult kResult>
+TestedKernel WsKernel(std::string_view name, bool adds_sums) {
+  return {name,
+          Precision::kFast,
+          [](const ConvShape& shape) {
+            const auto* const found = cuda::FindWsVariant(shape, /*adds=*/false, kHopper);
+            return found != nullptr && found->result == kResult ? found->columns() : 0;
+          },
+          [](const FusedConv& layers, int /*columns*/) {
+            const ConvShape shape = cuda::ShapeOf(layers);
+            return cuda::PackConv3x3Ws(layers,
+                                       *cuda::FindWsVariant(shape, /*adds=*/false, kHopper));
+          },
+          [](const ConvParams& params, int /*columns*/, std::mt19937& random) {
+            RunWsVariant(params, cuda::ChooseWsVariant(params, kHopper), random);
+          },
+          adds_sums,
+          [](const FusedConv& layers) {
+            return cuda::ActivationOf(layers).kind <= cuda::ActivationKind::kSloped;
+          }};
+}
+
 const TestedKernel kKernels[] = {
     {"columns_mma", Precision::kFast,
      [](const ConvShape& shape) { return cuda::ColumnsMmaColumns(shape, kHopper); },
@@ -112,17 +136,9 @@ const TestedKernel kKernels[] = {
                  Tile::SharedBytes(params.shape), true, random, &cuda::RunConv3x3Wgmma);
      },
      /*adds_sums=*/true},
-    {"conv3x3_ws", Precision::kFast,
-     [](const ConvShape& shape) { return cuda::Conv3x3WsColumns(shape, kHopper); },
-     &cuda::PackConv3x3Ws,
-     [](const ConvParams& params, int /*columns*/, std::mt19937& random) {
-       RunWsVariant(params, cuda::ChooseWsVariant(params, kHopper), random);
-     },
-     /*adds_sums=*/false,
-     [](const FusedConv& layers) {
-       return layers.shuffle == nullptr &&
-              cuda::ActivationOf(layers).kind <= cuda::ActivationKind::kSloped;
-     }},
+    WsKernel<cuda::WsResult::kPlanes>("conv3x3_ws", /*adds_sums=*/true),
+    WsKernel<cuda::WsResult::kThin>("thin_ws", /*adds_sums=*/false),
+    WsKernel<cuda::WsResult::kEnlarged>("enlarge_ws", /*adds_sums=*/false),
     {"conv3x3_mma", Precision::kFast,
      [](const ConvShape& shape) { return cuda::Conv3x3MmaColumns(shape, kHopper); },
      &cuda::PackConv3x3Mma,
