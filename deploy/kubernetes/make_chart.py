@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 """Makes the Helm chart in chart/ of the Kustomize base and PARTS: make_chart.py [--check]. Needs kubectl and PyYAML.
 
-VALUES is all that a chart's user may set; everything else is as in the folders, but that a part's objects are there only if
-its value is true. --check only says whether chart/ is current."""
+VALUES and chart_parts.yaml are all that a chart's user may set; everything else is as in the folders, except that names follow
+the release, labels are Kubernetes' own, and a part's objects are there only if its condition is true. --check only says whether
+chart/ is current. The chart's own files (helpers, notes, routes, schema's additions) are in chart_parts/."""
+import json
 import pathlib
 import re
 import subprocess
@@ -12,18 +14,25 @@ import yaml
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 CHART = FOLDER / "chart"
+OWN = FOLDER / "chart_parts"  # files that no folder has
 
 SERVER = "Deployment/upscaled"
 WORKERS = "Deployment/upscale-worker"
 POD = "spec.template.spec"
 HPA, SCALED = "HorizontalPodAutoscaler/upscaled", "ScaledObject/upscaled"
+MONITOR = "ServiceMonitor/upscaled"
 
 # name in values.yaml: the folder that has the part, and what it is.
 PARTS = {
     "cpuAutoscaler": ("overlays/cpu", "whether Kubernetes sets the number of replicas, by CPU"),
-    "kedaAutoscaler": ("overlays/keda", "or KEDA does, by CPU and backlog, which is better"),
+    "kedaAutoscaler": ("overlays/keda", "or KEDA does, by CPU and backlog, which is better; brings serviceMonitor"),
+    "serviceMonitor": ("overlays/monitoring", "whether Prometheus' operator scrapes and alerts, with metricsSecret"),
+    "ingress": ("overlays/ingress", "whether ingress-nginx leads to it, by host"),
     "worker": ("worker", "whether there are workers on queued jobs"),
 }
+
+# The conditions of parts that others bring.
+CONDITIONS = {"serviceMonitor": "or .Values.serviceMonitor .Values.kedaAutoscaler"}
 
 # name in values.yaml: what it is, then objects with the path that it sets in each. The default is the first's.
 VALUES = {
@@ -56,7 +65,42 @@ VALUES = {
                  (WORKERS, f"{POD}.containers.0.envFrom.0.secretRef.name")),
     "jobsClaim": ("of the volume that workers and submitters share",
                   ("PersistentVolumeClaim/upscale-jobs", "metadata.name"), (WORKERS, f"{POD}.volumes.0.persistentVolumeClaim.claimName")),
+    "metricsSecret": ("has key, with the role admin, by which Prometheus scrapes",
+                      (MONITOR, "spec.endpoints.0.authorization.credentials.name")),
     "jobsStorage": ("of it", ("PersistentVolumeClaim/upscale-jobs", "spec.resources.requests.storage")),
+}
+
+
+NAME = 'include "upscaled.name" .'
+# Objects' own names, and names that lead to them, by what follows the release's name.
+SUFFIXES = {"upscaled": "", "upscaled-replicas": "-replicas", "upscaled-grpc": "-grpc", "upscaled-http": "-http",
+            "upscaled-from-ingress": "-from-ingress", "upscale-worker": "-worker"}
+COMPONENTS = {"upscaled": "server", "upscale-worker": "worker"}
+
+# Lines that stand for HELMBLOCK_NAME, at its indentation; {n} is that, for nindent.
+BLOCKS = {
+    "labels": ["{{- include \"upscaled.labels\" . | nindent {n} }}"],
+    "replicas": ["{{- if not (or .Values.cpuAutoscaler .Values.kedaAutoscaler) }}", "replicas: {{ .Values.replicas }}", "{{- end }}"],
+    "pod": ["{{- include \"upscaled.pod\" . | nindent {n} }}"],
+    "server_pod": ["{{- include \"upscaled.pod\" . | nindent {n} }}", "{{- include \"upscaled.tolerations\" . | nindent {n} }}",
+                   "{{- if .Values.models.files }}", "initContainers:",
+                   "- name: models", "  image: {{ .Values.models.fetchImage | quote }}",
+                   "  command: [sh, -c, {{ include \"upscaled.fetchModels\" . | toJson }}]",
+                   "  securityContext:", "    allowPrivilegeEscalation: false", "    capabilities: { drop: [ALL] }",
+                   "    readOnlyRootFilesystem: true",
+                   "  volumeMounts:", "  - { name: models, mountPath: /models }", "{{- end }}"],
+    "pod_labels": ["{{- with .Values.podLabels }}", "{{- toYaml . | nindent {n} }}", "{{- end }}"],
+    "pod_metadata": ["{{- with .Values.podAnnotations }}", "annotations:", "  {{- toYaml . | nindent {n2} }}", "{{- end }}"],
+    "env": ["{{- if and .Values.gpus (not .Values.settings.device) }}", "- name: UPSCALED_DEVICE", "  value: cuda", "{{- end }}",
+            "{{- range $name, $value := .Values.settings }}",
+            "- name: {{ printf \"UPSCALED_%s\" ($name | upper | replace \"-\" \"_\") }}",
+            "  value: {{ include \"upscaled.setting\" $value | quote }}", "{{- end }}",
+            "{{- with .Values.extraEnv }}", "{{- toYaml . | nindent {n} }}", "{{- end }}"],
+    "limits": ["{{- with .Values.gpus }}", "nvidia.com/gpu: {{ . | quote }}", "{{- end }}"],
+    "mounts": ["{{- with .Values.extraVolumeMounts }}", "{{- toYaml . | nindent {n} }}", "{{- end }}"],
+    "models": ["- name: models", "  {{- if .Values.models.volume }}", "  {{- toYaml .Values.models.volume | nindent {n2} }}",
+               "  {{- else }}", "  emptyDir: {}", "  {{- end }}",
+               "{{- with .Values.extraVolumes }}", "{{- toYaml . | nindent {n} }}", "{{- end }}"],
 }
 
 
@@ -75,11 +119,87 @@ def render(folder):
     return {f"{document['kind']}/{document['metadata']['name']}": document for document in objects}
 
 
+def block(name):
+    return {f"HELMBLOCK_{name}": ""}
+
+
+def name_by_release(node):
+    """Names and labels of `node`, and in it, follow the release."""
+    if isinstance(node, list):
+        for entry in node:
+            name_by_release(entry)
+    if not isinstance(node, dict):
+        return
+    if node.get("name") in SUFFIXES and "image" not in node:  # a container's name is no object's
+        node["name"] = f"HELM<{NAME}>{SUFFIXES[node['name']]}"
+    if (app := node.pop("app", None)) is not None:
+        node |= {"app.kubernetes.io/name": "upscaled", "app.kubernetes.io/instance": "HELM<.Release.Name | quote>",
+                 "app.kubernetes.io/component": COMPONENTS[app]}
+    for value in node.values():
+        name_by_release(value)
+
+
+def add_blocks(name, document):
+    """Puts in what folders do not have."""
+    document["metadata"].setdefault("labels", {}).update(block("labels"))
+    if document["kind"] == "ServiceMonitor":
+        document["spec"]["jobLabel"] = "app.kubernetes.io/name"
+    if document["kind"] == "ScaledObject":  # the replicas of this release, and no others
+        own = f'{{job="upscaled", namespace="HELM<.Release.Namespace>", service="HELM<{NAME}>-replicas"'
+        for trigger in document["spec"]["triggers"]:
+            if "query" in trigger["metadata"]:
+                trigger["metadata"]["query"] = trigger["metadata"]["query"].replace('{job="upscaled"', own)
+    if document["kind"] == "Ingress":
+        document["spec"]["ingressClassName"] = "HELM<.Values.ingressClass | quote>"
+        document["spec"]["tls"] = [{"hosts": ["HELM<.Values.host | quote>"], "secretName": "HELM<.Values.tlsSecret | quote>"}]
+        document["spec"]["rules"][0]["host"] = "HELM<.Values.host | quote>"
+    if document["kind"] != "Deployment":
+        return
+    template = document["spec"]["template"]
+    pod = template["spec"]
+    (container,) = pod["containers"]
+    container["imagePullPolicy"] = "HELM<.Values.imagePullPolicy>"
+    if name != SERVER:
+        pod.update(block("pod"))
+        server = next(variable for variable in container["env"] if variable["name"] == "UPSCALE_SERVER")
+        server["value"] = server["value"].replace("upscaled", f"HELM<{NAME}>")
+        return
+    del document["spec"]["replicas"]
+    document["spec"].update(block("replicas"))
+    rolling = document["spec"]["strategy"]["rollingUpdate"]  # there may be no GPU to spare
+    rolling.update(maxSurge="HELM<ternary 0 1 (ne (int .Values.gpus) 0)>", maxUnavailable="HELM<ternary 1 0 (ne (int .Values.gpus) 0)>")
+    template["metadata"].update(block("pod_metadata"))
+    template["metadata"]["labels"].update(block("pod_labels"))
+    pod.update(block("server_pod"))
+    container["env"].append("HELMBLOCK_env")
+    container["resources"]["limits"].update(block("limits"))
+    container["volumeMounts"].append("HELMBLOCK_mounts")
+    pod["volumes"] = ["HELMBLOCK_models" if volume["name"] == "models" else volume for volume in pod["volumes"]]
+
+
+def expand(match):
+    indent = match[1]
+    lines = BLOCKS[match[2]]
+    return "\n".join(indent + line.replace("{n}", str(len(indent))).replace("{n2}", str(len(indent) + 2)) for line in lines)
+
+
 def template(document, condition):
-    """The template of an object, which is there if the value `condition` is true, or always."""
-    # Text that YAML would quote is for Helm to replace first.
-    text = re.sub(r"'(\{\{.*?\}\})'", r"\1", yaml.safe_dump(document))
-    return f"{{{{- if .Values.{condition} }}}}\n{text}{{{{- end }}}}\n" if condition else text
+    """The template of an object, which is there if `condition` is true, or always."""
+    text = yaml.safe_dump(document, width=10000)
+    text = text.replace("{{", '{{ "{{" }}')  # of Prometheus
+    text = re.sub(r"^( *)(?:- )?HELMBLOCK_(\w+)(?:: '')?$", expand, text, flags=re.M)
+    text = re.sub(r"HELM<(.*?)>", r"{{ \1 }}", text)
+    return f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n" if condition else text
+
+
+def schema(defaults):
+    """JSON Schema of the values: no others, each of its default's type, with OWN's own for what has a form."""
+    types = {bool: "boolean", int: "integer", str: "string", list: "array", dict: "object"}
+    known = {name: {"type": types[type(value)]} for name, value in defaults.items()}
+    for name, rule in json.loads((OWN / "schema.json").read_text()).items():
+        known[name] = rule
+    return {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "additionalProperties": False,
+            "properties": {"global": {"type": "object"}, **known}}
 
 
 def chart():
@@ -87,7 +207,8 @@ def chart():
     objects, parts, defaults = render("base"), {}, ""
     for part, (folder, meaning) in PARTS.items():
         added = {name: document for name, document in render(folder).items() if name not in objects}
-        parts |= dict.fromkeys(added, part)
+        condition = CONDITIONS.get(part, f".Values.{part}")
+        parts |= dict.fromkeys(added, condition)
         objects |= added
         defaults += f"{part}: false # {meaning}\n"
     for name, (meaning, *places) in VALUES.items():
@@ -95,21 +216,28 @@ def chart():
         (default,) = {str(holder[last]) for holder, last in targets}
         defaults += f"{name}: {yaml.safe_dump(targets[0][0][targets[0][1]]).splitlines()[0]} # {meaning}\n"
         for holder, last in targets:  # strings stay strings, be they all digits
-            holder[last] = f"{{{{ .Values.{name}{' | quote' if isinstance(holder[last], str) else ''} }}}}"
-    files = {f"templates/{name.lower().replace('/', '-')}.yaml": template(document, parts.get(name))
-             for name, document in objects.items()}
+            holder[last] = f"HELM<.Values.{name}{' | quote' if isinstance(holder[last], str) else ''}>"
+    defaults += (OWN / "values.yaml").read_text()
+    files = {}
+    for name, document in objects.items():
+        add_blocks(name, document)
+        name_by_release(document)
+        files[f"templates/{name.lower().replace('/', '-')}.yaml"] = template(document, parts.get(name))
+    for path in sorted((OWN / "templates").iterdir()):
+        files[f"templates/{path.name}"] = path.read_text()
     version = re.search(r"project\(upscaled VERSION ([\d.]+)", (FOLDER.parents[1] / "CMakeLists.txt").read_text())[1]
     head = "# Made by make_chart.py of the Kustomize folders; not to be edited.\n"
     about = {"apiVersion": "v2", "name": "upscaled", "description": "A network image-upscaling service", "type": "application",
              "version": version, "appVersion": version}
     files["Chart.yaml"] = head + yaml.safe_dump(about, sort_keys=False)
     files["values.yaml"] = head + defaults
+    files["values.schema.json"] = json.dumps(schema(yaml.safe_load(defaults)), indent=2) + "\n"
     return files
 
 
 def main():
     wanted = chart()
-    there = {str(path.relative_to(CHART)): path.read_text() for path in CHART.rglob("*.yaml")}
+    there = {str(path.relative_to(CHART)): path.read_text() for path in CHART.rglob("*") if path.is_file()}
     if "--check" in sys.argv:
         stale = sorted(name for name in wanted.keys() | there.keys() if wanted.get(name) != there.get(name))
         if stale:

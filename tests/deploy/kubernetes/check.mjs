@@ -5,13 +5,17 @@ import { createRequire } from "node:module";
 
 const require = createRequire(import.meta.url);
 const PACKAGES = {
+  "gateway.networking.k8s.io": "@kubernetes-models/gateway-api",
   "keda.sh": "@kubernetes-models/keda",
   "monitoring.coreos.com": "@kubernetes-models/prometheus-operator",
 };
 
-function modelOf({ apiVersion, kind }) {
+const MODULES = new Set(["gateway.networking.k8s.io"]); // in packages that cannot be required
+
+async function modelOf({ apiVersion, kind }) {
   const group = apiVersion.includes("/") ? apiVersion.split("/")[0] : "";
-  return require(`${PACKAGES[group] ?? "kubernetes-models"}/${apiVersion}/${kind}`)[kind];
+  const path = `${PACKAGES[group] ?? "kubernetes-models"}/${apiVersion}/${kind}`;
+  return (MODULES.has(group) ? await import(path) : require(path))[kind];
 }
 
 // `value`, and in `unread` the paths of its fields until they are read.
@@ -32,7 +36,7 @@ for (const object of JSON.parse(readFileSync(0, "utf8"))) {
   const name = `${object.kind} ${object.metadata.name}`;
   const unread = new Set();
   try {
-    modelOf(object).prototype.validate.call(watched(object, name, unread));
+    (await modelOf(object)).prototype.validate.call(watched(object, name, unread));
   } catch (error) {
     errors.push(`${name}: ${error.message}`);
   }
