@@ -104,7 +104,8 @@ class SpreadImage {
                              .output = output,
                              .executor = *executor,
                              .cancellation = &cancellation_,
-                             .limits = {.max_pixels = std::numeric_limits<int32_t>::max()}};
+                             .limits = {.max_pixels = std::numeric_limits<int32_t>::max(),
+                                        .frame = std::max(1, request_.options.frame())}};
     request.progress.on_tile = [this](int64_t done, int64_t total) { OnTile(done, total); };
     const absl::Time start = absl::Now();
     ASSIGN_OR_RETURN(

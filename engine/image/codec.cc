@@ -102,7 +102,9 @@ ImageFormat ResultFormatOf(ImageFormat source) {
   return CanEncode(source) ? source : ImageFormat::kPng;
 }
 
-bool HoldsFrames(ImageFormat format) { return CodecFor(format).holds_frames; }
+bool HoldsFrames(ImageFormat format) {
+  return CodecFor(format).create_animation_encoder != nullptr;
+}
 
 bool HoldsCicp(ImageFormat format) { return CodecFor(format).holds_cicp; }
 
@@ -120,7 +122,12 @@ absl::StatusOr<std::optional<ImageHeader>> ParseImageHeader(std::span<const uint
   if (codec == nullptr) return NoImageOfOurs(prefix);
   if (match == Match::kNeedsMore) return std::nullopt;
   if (!CanDecode(codec->format)) return NoImageOfOurs(prefix);
-  return codec->parse_header(prefix, limits, is_whole);
+  ASSIGN_OR_RETURN(std::optional<ImageHeader> header,
+                   codec->parse_header(prefix, limits, is_whole));
+  if (header.has_value() && limits.frame > 1 && !header->may_move)
+    return absl::InvalidArgumentError(
+        absl::StrCat(codec->title, ": frame ", limits.frame, " is asked for; the image has 1"));
+  return header;
 }
 
 absl::StatusOr<ImageHeader> ReadImageHeader(ByteSource& source, const DecodeLimits& limits,
@@ -194,7 +201,9 @@ ImageSpec OutputSpecFor(ImageFormat format, const ImageSpec& spec) {
 }
 
 size_t EncoderBytes(const EncodeOptions& options, const ImageSpec& spec) {
-  return CodecFor(options.format).encoder_bytes(options, spec);
+  const Codec& codec = CodecFor(options.format);
+  return options.animation.has_value() ? codec.animation_encoder_bytes(options, spec)
+                                       : codec.encoder_bytes(options, spec);
 }
 
 absl::StatusOr<std::unique_ptr<ImageEncoder>> CreateImageEncoder(const EncodeOptions& options,
@@ -215,7 +224,10 @@ absl::StatusOr<std::unique_ptr<ImageEncoder>> CreateImageEncoder(const EncodeOpt
   if (options.threads < 1)
     return absl::InvalidArgumentError(
         absl::StrCat("threads is ", options.threads, "; it must be at least 1"));
-  return CodecFor(options.format).create_encoder(options, spec, metadata, sink, cancellation);
+  const Codec& codec = CodecFor(options.format);
+  const auto create =
+      options.animation.has_value() ? codec.create_animation_encoder : codec.create_encoder;
+  return create(options, spec, metadata, sink, cancellation);
 }
 
 std::string_view FormatName(ImageFormat format) { return CodecFor(format).name; }

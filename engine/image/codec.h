@@ -75,6 +75,7 @@ struct ImageHeader {
   std::optional<JpegCoding> jpeg;  // of JPEG files that have their tables before the first scan
   // Set: the decoder gives all frames of the file (DecodeLimits::frame), each of `spec`.
   std::optional<Animation> animation;
+  bool may_move = false;  // there are frames that are left out, or there may be
   // Sentences for the user about what the decoder changes or leaves out.
   std::vector<std::string> warnings;
 };

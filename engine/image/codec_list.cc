@@ -20,6 +20,8 @@ constexpr Codec kCodecs[] = {
         .open_decoder = OpenPngDecoder,
         .encoder_bytes = PngEncoderBytes,
         .create_encoder = CreatePngEncoder,
+        .animation_encoder_bytes = ApngEncoderBytes,
+        .create_animation_encoder = CreateApngEncoder,
     },
     {
         .format = ImageFormat::kJpeg,
@@ -52,6 +54,8 @@ constexpr Codec kCodecs[] = {
         .open_decoder = OpenWebpDecoder,
         .encoder_bytes = WebpEncoderBytes,
         .create_encoder = CreateWebpEncoder,
+        .animation_encoder_bytes = WebpAnimationEncoderBytes,
+        .create_animation_encoder = CreateWebpAnimationEncoder,
     },
     {
         .format = ImageFormat::kAvif,

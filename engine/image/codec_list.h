@@ -46,13 +46,15 @@ struct Codec {
   bool holds_alpha;
   bool holds_u16;
   bool holds_cicp;
-  bool holds_frames;
 
   // null: this build does not read, or not write, the format.
   ParseHeaderFn* parse_header;
   OpenDecoderFn* open_decoder;
   EncoderBytesFn* encoder_bytes;
   CreateEncoderFn* create_encoder;
+  // For animations (EncodeOptions::animation); null: the format holds no frames.
+  EncoderBytesFn* animation_encoder_bytes;
+  CreateEncoderFn* create_animation_encoder;
 };
 
 std::span<const Codec> Codecs();
@@ -62,7 +64,9 @@ ParseHeaderFn ParsePngHeader, ParseJpegHeader, ParseWebpHeader, ParseBmpHeader, 
     ParseAvifHeader;
 OpenDecoderFn OpenPngDecoder, OpenJpegDecoder, OpenWebpDecoder, OpenBmpDecoder, OpenGifDecoder,
     OpenAvifDecoder;
-EncoderBytesFn PngEncoderBytes, JpegEncoderBytes, WebpEncoderBytes, AvifEncoderBytes;
-CreateEncoderFn CreatePngEncoder, CreateJpegEncoder, CreateWebpEncoder, CreateAvifEncoder;
+EncoderBytesFn PngEncoderBytes, ApngEncoderBytes, JpegEncoderBytes, WebpEncoderBytes,
+    WebpAnimationEncoderBytes, AvifEncoderBytes;
+CreateEncoderFn CreatePngEncoder, CreateApngEncoder, CreateJpegEncoder, CreateWebpEncoder,
+    CreateWebpAnimationEncoder, CreateAvifEncoder;
 
 }  // namespace upscaled

@@ -10,7 +10,9 @@
 #include "engine/base/string_view.h"
 #include "engine/image/codec_checks.h"
 #include "engine/image/codec_list.h"
+#include "engine/image/frame_canvas.h"
 #include "engine/image/png_feed.h"
+#include "engine/image/png_frames.h"
 #include "engine/image/png_metadata.h"
 #include "engine/image/png_session.h"
 #include "engine/image/stored_image.h"
@@ -258,14 +260,29 @@ absl::Status PngReader::CheckEnd() {
 
 }  // namespace
 
+absl::StatusOr<std::unique_ptr<StoredImage>> OpenStoredPng(std::unique_ptr<ReplaySource> source,
+                                                           const ImageSpec& spec,
+                                                           const DecodeLimits& limits,
+                                                           const Cancellation* cancellation) {
+  auto reader = std::make_unique<PngReader>(std::move(source), spec, limits, cancellation);
+  RETURN_IF_ERROR(reader->Start());
+  return reader;
+}
+
 absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenPngDecoder(std::unique_ptr<ReplaySource> source,
                                                              const ImageHeader& header,
                                                              const DecodeLimits& limits,
                                                              const Cancellation* cancellation) {
-  auto reader =
-      std::make_unique<PngReader>(std::move(source), StoredSpec(header), limits, cancellation);
-  RETURN_IF_ERROR(reader->Start());
-  return MakeDecoder(header, std::move(reader));
+  if (limits.frame != 1 && StatedPngFrames(source->prefix()) > 1) {
+    ASSIGN_OR_RETURN(std::optional<PngAnimation> animation,
+                     ParsePngAnimation(source->prefix(), limits, /*is_whole=*/true));
+    ASSIGN_OR_RETURN(auto frames,
+                     OpenPngFrames(std::move(source), *std::move(animation), limits, cancellation));
+    return MakeCanvasDecoder(header, std::move(frames), limits, cancellation);
+  }
+  ASSIGN_OR_RETURN(auto stored,
+                   OpenStoredPng(std::move(source), StoredSpec(header), limits, cancellation));
+  return MakeDecoder(header, std::move(stored));
 }
 
 }  // namespace upscaled

@@ -17,9 +17,11 @@
 #include "engine/image/colour_profile.h"
 #include "engine/image/endian.h"
 #include "engine/image/exif.h"
+#include "engine/image/frame_canvas.h"
 #include "engine/image/orientation.h"
 #include "engine/image/piece_deflater.h"
 #include "engine/image/png_bomb_guard.h"
+#include "engine/image/png_frames.h"
 #include "engine/image/png_metadata.h"
 
 namespace upscaled {
@@ -124,15 +126,20 @@ void ParsePngExtra(std::string_view type, std::span<const uint8_t> chunk, PngExt
   }
 }
 
+// About the frames of an animation of which only the still image is read.
+void WarnOfFrames(const PngExtras& extras, ImageHeader& header) {
+  const uint32_t left_out = extras.frames - (extras.still_is_frame ? 1 : 0);
+  if (extras.frames == 0 || left_out == 0) return;
+  header.may_move = true;
+  header.warnings.push_back(absl::StrCat(
+      "PNG: it is an animation of ", extras.frames,
+      " frames: ", extras.still_is_frame ? "the first" : "the image that stands for it",
+      " is computed, ", left_out, " left out"));
+}
+
 ImageHeader MakeHeader(const Ihdr& ihdr, const PngExtras& extras, size_t pixels_begin,
                        size_t inflated_bytes) {
   ImageHeader header;
-  const uint32_t left_out = extras.frames - (extras.still_is_frame ? 1 : 0);
-  if (extras.frames > 0 && left_out > 0)
-    header.warnings.push_back(absl::StrCat(
-        "PNG: it is an animation of ", extras.frames,
-        " frames: ", extras.still_is_frame ? "the first" : "the image that stands for it",
-        " is computed, ", left_out, " left out"));
   if (!extras.others.empty())
     header.warnings.push_back(
         absl::StrCat("PNG: chunks are left out: ", absl::StrJoin(extras.others, ", ")));
@@ -159,10 +166,26 @@ ImageHeader MakeHeader(const Ihdr& ihdr, const PngExtras& extras, size_t pixels_
   return header;
 }
 
+// Makes the header of an image that of its animation.
+absl::StatusOr<std::optional<ImageHeader>> DescribeAnimation(std::span<const uint8_t> prefix,
+                                                             const DecodeLimits& limits,
+                                                             bool is_whole, ImageHeader header) {
+  ASSIGN_OR_RETURN(const std::optional<PngAnimation> animation,
+                   ParsePngAnimation(prefix, limits, is_whole));
+  if (!animation.has_value()) return std::nullopt;
+  if (animation->needs_alpha && !header.spec.has_alpha()) ++header.spec.channels;
+  RETURN_IF_ERROR(DescribeFrames(kPng, animation->animation, limits, header));
+  header.prefix_bytes = HeaderBufferBytes(prefix.size());
+  // A frame's file of its own, and the list of chunks.
+  header.decoder_bytes += header.prefix_bytes + 4 * prefix.size() + CanvasBytes(header);
+  return header;
+}
+
 }  // namespace
 
 absl::StatusOr<std::optional<ImageHeader>> ParsePngHeader(std::span<const uint8_t> prefix,
-                                                          const DecodeLimits& limits, bool) {
+                                                          const DecodeLimits& limits,
+                                                          bool is_whole) {
   size_t position = kPngSignatureBytes + kPngChunkHeaderBytes + kIhdrBytes;
   if (prefix.size() < position) return std::nullopt;
   ASSIGN_OR_RETURN(const Ihdr ihdr, ParseIhdr(prefix.data() + kPngSignatureBytes, limits));
@@ -176,7 +199,11 @@ absl::StatusOr<std::optional<ImageHeader>> ParsePngHeader(std::span<const uint8_
     if (type == ChunkType("IDAT")) {
       PngBombGuard guard(limits);
       RETURN_IF_ERROR(guard.Follow(prefix.first(position)));
-      return MakeHeader(ihdr, extras, position, guard.inflated_bytes());
+      ImageHeader header = MakeHeader(ihdr, extras, position, guard.inflated_bytes());
+      if (extras.frames > 1 && limits.frame != 1)
+        return DescribeAnimation(prefix, limits, is_whole, std::move(header));
+      WarnOfFrames(extras, header);
+      return header;
     }
     if (type == ChunkType("IEND")) return absl::InvalidArgumentError("PNG: it has no pixels");
     if (length > INT32_MAX)

@@ -11,8 +11,10 @@
 #include "engine/image/codec_checks.h"
 #include "engine/image/codec_list.h"
 #include "engine/image/exif.h"
+#include "engine/image/frame_canvas.h"
 #include "engine/image/memory_io.h"
 #include "engine/image/stored_image.h"
+#include "engine/image/webp_frames.h"
 #include "engine/image/webp_header.h"
 
 namespace upscaled {
@@ -204,6 +206,10 @@ absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenWebpDecoder(std::unique_ptr<Re
                                                               const ImageHeader& header,
                                                               const DecodeLimits& limits,
                                                               const Cancellation* cancellation) {
+  if (IsWebpAnimation(source->prefix())) {
+    ASSIGN_OR_RETURN(auto frames, OpenWebpFrames(std::move(source), limits));
+    return MakeCanvasDecoder(header, std::move(frames), limits, cancellation);
+  }
   auto reader =
       std::make_unique<WebpReader>(std::move(source), StoredSpec(header), limits, cancellation);
   RETURN_IF_ERROR(reader->Start(header.orientation != Orientation::kIdentity));

@@ -15,6 +15,7 @@
 #include "engine/image/memory_io.h"
 #include "engine/image/orientation.h"
 #include "engine/image/stored_image.h"
+#include "engine/image/webp_frames.h"
 #include "engine/image/webp_lossless.h"
 
 namespace upscaled {
@@ -46,13 +47,13 @@ struct Container {
   bool has_alpha = false;
   bool lossless = false;
   bool found_pixels = false;
+  bool is_animated = false;
   size_t position = kFileHeaderBytes;
 };
 
 absl::Status ParseVp8x(std::span<const uint8_t> payload, const DecodeLimits& limits,
                        Container& found) {
-  if (payload[0] & kAnimationFlag)
-    return absl::UnimplementedError("WebP: animated images are not read");
+  found.is_animated = (payload[0] & kAnimationFlag) != 0;
   found.has_exif = (payload[0] & kExifFlag) != 0;
   found.has_xmp = (payload[0] & kXmpFlag) != 0;
   found.canvas = {static_cast<int>(LoadLe24(&payload[4]) + 1),
@@ -112,6 +113,7 @@ absl::StatusOr<Container> Walk(std::span<const uint8_t> prefix, const DecodeLimi
     RETURN_IF_ERROR(CheckMetadataBytes(kWebp, end, limits));
     if (prefix.size() < end) break;
     if (first) RETURN_IF_ERROR(ParseVp8x(payload, limits, found));
+    if (found.is_animated) return found;
     if (type == FourCc("ICCP") && found.icc_profile.empty())
       found.icc_profile = payload.first(length);
     found.position = end;
@@ -171,6 +173,7 @@ absl::StatusOr<std::optional<ImageHeader>> ParseWebpHeader(std::span<const uint8
                                                            const DecodeLimits& limits,
                                                            bool is_whole) {
   ASSIGN_OR_RETURN(const Container found, Walk(prefix, limits));
+  if (found.is_animated) return ParseWebpAnimationHeader(prefix, limits, is_whole);
   if (!found.found_pixels) return std::nullopt;
   RETURN_IF_ERROR(CheckImageSize(kWebp, found.image.width, found.image.height, limits));
   const size_t file_bytes = WebpFileBytes(prefix);

@@ -111,6 +111,10 @@ std::vector<std::string> PlanWarnings(const ImageHeader& header, const EncodeOpt
     warnings.push_back("16 bits a sample become 8: " + format + " holds no more");
   if (encoded.type == SampleType::kU16 && options.format == ImageFormat::kAvif)
     warnings.push_back("16 bits a sample become 12: avif holds no more");
+  if (options.animation.has_value() && options.format == ImageFormat::kWebp &&
+      options.animation->plays > UINT16_MAX)
+    warnings.push_back(absl::StrCat("the animation is shown 65535 times, not ",
+                                    options.animation->plays, ": webp states no more"));
   return warnings;
 }
 
@@ -119,39 +123,97 @@ int PortionRows(const ImageSpec& spec) {
   return std::clamp(rows, 1, spec.height_px);
 }
 
-absl::Status Encode(RowSource& rows, const EncodeOptions& options, const ImageDecoder& source,
-                    ByteSink& sink, const TranscodeRequest& request, TranscodeStats& stats) {
-  const Clock& clock = request.clock;
-  std::unique_ptr<ImageEncoder> encoder;
-  {
-    const Timed timed(clock, stats.encode, &stats.encoding);
-    const ImageMetadata metadata = ResultMetadata(source.metadata(), source.spec(), options,
-                                                  rows.spec(), /*late=*/false, stats.warnings);
-    ASSIGN_OR_RETURN(
-        encoder, CreateImageEncoder(options, rows.spec(), metadata, sink, request.cancellation));
-  }
-  ImageSpec portion = rows.spec();
-  portion.height_px = PortionRows(portion);
-  Image buffer(portion);
-  for (int left = rows.spec().height_px; left > 0; left -= portion.height_px) {
-    portion.height_px = std::min(portion.height_px, left);
-    const MutableImageView view =
-        buffer.mutable_view().Crop({0, 0, portion.width_px, portion.height_px});
-    {
-      const Timed timed(clock, stats.infer);
-      RETURN_IF_ERROR(rows.ReadRows(view));
-    }
-    {
-      const Timed timed(clock, stats.encode, &stats.encoding);
-      RETURN_IF_ERROR(encoder->WriteRows(view));
-    }
-    if (request.on_rows) request.on_rows();
-  }
-  const Timed timed(clock, stats.encode, &stats.encoding);
-  encoder->AddLateMetadata(ResultMetadata(source.late_metadata(), source.spec(), options,
-                                          rows.spec(), /*late=*/true, stats.warnings));
-  return encoder->Finish();
+// Progress of one frame as that of all of them.
+UpscaleProgress ProgressOfFrame(const UpscaleProgress& progress, int frame, int frames) {
+  if (!progress.on_tile || frames == 1) return progress;
+  return {.on_tile = [&on_tile = progress.on_tile, frame, frames](
+                         int64_t done,
+                         int64_t total) { on_tile(frame * total + done, frames * total); },
+          .on_spared = progress.on_spared};
 }
+
+// Takes the frames of one image from its decoder to the result, one after the other.
+class FrameRun {
+ public:
+  FrameRun(const TranscodeRequest& request, const TranscodePlan& plan, ImageDecoder& decoder,
+           ByteSink& sink, TranscodeStats& stats)
+      : request_(request), plan_(plan), decoder_(decoder), sink_(sink), stats_(stats) {}
+
+  absl::Status Run() {
+    RETURN_IF_ERROR(Begin());
+    for (int frame = 0; frame < plan_.frames(); ++frame) {
+      if (plan_.encode.animation.has_value()) RETURN_IF_ERROR(NextFrame());
+      TimedRows source(decoder_, request_.clock, stats_);
+      const auto part = plan_.crop.make(source);
+      const auto upscaler =
+          MakeUpscaler(plan_.upscale, *part, request_.executor, request_.cancellation,
+                       ProgressOfFrame(request_.progress, frame, plan_.frames()));
+      const auto rows = plan_.convert.make(*upscaler);
+      RETURN_IF_ERROR(Encode(*rows));
+    }
+    return End();
+  }
+
+ private:
+  const ImageSpec& encoded() const { return plan_.convert.result; }
+  Timed TimeEncoding() { return Timed(request_.clock, stats_.encode, &stats_.encoding); }
+
+  absl::Status Begin() {
+    const Timed timed = TimeEncoding();
+    const ImageMetadata metadata =
+        ResultMetadata(decoder_.metadata(), decoder_.spec(), plan_.encode, encoded(),
+                       /*late=*/false, stats_.warnings);
+    ASSIGN_OR_RETURN(encoder_, CreateImageEncoder(plan_.encode, encoded(), metadata, sink_,
+                                                  request_.cancellation));
+    return absl::OkStatus();
+  }
+
+  absl::Status NextFrame() {
+    FrameDelay delay;
+    {
+      const Timed timed(request_.clock, stats_.decode, &stats_.decoding);
+      ASSIGN_OR_RETURN(delay, decoder_.NextFrame());
+    }
+    const Timed timed = TimeEncoding();
+    return encoder_->BeginFrame(delay);
+  }
+
+  absl::Status Encode(RowSource& rows) {
+    ImageSpec portion = encoded();
+    portion.height_px = PortionRows(portion);
+    Image buffer(portion);
+    for (int left = encoded().height_px; left > 0; left -= portion.height_px) {
+      portion.height_px = std::min(portion.height_px, left);
+      const MutableImageView view =
+          buffer.mutable_view().Crop({0, 0, portion.width_px, portion.height_px});
+      {
+        const Timed timed(request_.clock, stats_.infer);
+        RETURN_IF_ERROR(rows.ReadRows(view));
+      }
+      {
+        const Timed timed = TimeEncoding();
+        RETURN_IF_ERROR(encoder_->WriteRows(view));
+      }
+      if (request_.on_rows) request_.on_rows();
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status End() {
+    const Timed timed = TimeEncoding();
+    encoder_->AddLateMetadata(ResultMetadata(decoder_.late_metadata(), decoder_.spec(),
+                                             plan_.encode, encoded(), /*late=*/true,
+                                             stats_.warnings));
+    return encoder_->Finish();
+  }
+
+  const TranscodeRequest& request_;
+  const TranscodePlan& plan_;
+  ImageDecoder& decoder_;
+  ByteSink& sink_;
+  TranscodeStats& stats_;
+  std::unique_ptr<ImageEncoder> encoder_;
+};
 
 }  // namespace
 
@@ -202,18 +264,13 @@ absl::StatusOr<TranscodeStats> TranscodeImage(const TranscodeRequest& request,
         decoder, request.open ? request.open(header, replay, request.limits, request.cancellation)
                               : OpenImageDecoder(replay, request.limits, request.cancellation));
   }
-  if (decoder->spec() != plan.crop.source) {
+  if (decoder->spec() != plan.crop.source || decoder->header().animation != plan.encode.animation) {
     return absl::InternalError("the image differs from the one that was planned for");
   }
   const absl::Duration opening = stats.decode;
 
-  TimedRows source(*decoder, request.clock, stats);
   TimedSink output(request.output, request.clock, stats);
-  const auto part = plan.crop.make(source);
-  const auto upscaler =
-      MakeUpscaler(plan.upscale, *part, request.executor, request.cancellation, request.progress);
-  const auto rows = plan.convert.make(*upscaler);
-  RETURN_IF_ERROR(Encode(*rows, plan.encode, *decoder, output, request, stats));
+  RETURN_IF_ERROR(FrameRun(request, plan, *decoder, output, stats).Run());
   std::ranges::copy(decoder->warnings(), std::back_inserter(stats.warnings));
 
   // Each was measured with what it called: rows were decoded on demand of the upscaler, bytes read

@@ -32,6 +32,9 @@ struct TranscodePlan {
                             // metadata; executors' workspaces are not in it
   // Sentences about all that is dropped or changed, as far as the header tells.
   std::vector<std::string> warnings;
+
+  // Frames that go through `upscale` one after the other.
+  int frames() const { return encode.animation.value_or(Animation()).frames; }
 };
 
 // Plans to enlarge `part` of the image, whose size upscale.source has. INVALID_ARGUMENT when the

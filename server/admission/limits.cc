@@ -19,10 +19,11 @@ absl::Status Check(absl::string_view what, int64_t value, absl::string_view unit
       maximum, flag);
 }
 
-absl::Status CheckPixels(absl::string_view what, Size size, int64_t maximum,
-                         std::string_view flag) {
-  return Check(absl::StrCat(what, " of ", size.width, "x", size.height), size.Area(), "pixels",
-               maximum, flag);
+absl::Status CheckPixels(absl::string_view what, Size size, int64_t maximum, std::string_view flag,
+                         int frames = 1) {
+  const std::string of_frames = frames > 1 ? absl::StrCat(frames, " frames of ") : "";
+  return Check(absl::StrCat(what, " of ", of_frames, size.width, "x", size.height),
+               size.Area() * frames, "pixels", maximum, flag);
 }
 
 }  // namespace
@@ -41,8 +42,8 @@ absl::Status LimitExceeded(std::string_view sentence, int64_t value, int64_t max
                     {"maximum", absl::StrCat(maximum)}});
 }
 
-absl::Status CheckResultSize(const Limits& limits, Size result) {
-  return CheckPixels("the result", result, limits.max_result_pixels, "max-result-pixels");
+absl::Status CheckResultSize(const Limits& limits, Size result, int frames) {
+  return CheckPixels("the result", result, limits.max_result_pixels, "max-result-pixels", frames);
 }
 
 absl::Status CheckSourceBytes(const Limits& limits, int64_t bytes) {

@@ -57,7 +57,7 @@ absl::Status LimitExceeded(std::string_view sentence, int64_t value, int64_t max
 
 // Each is OK, or INVALID_ARGUMENT with reason kLimitExceeded, a message that gives value and limit,
 // and metadata {limit: its flag's name, value, maximum}. Sizes must not be negative.
-absl::Status CheckResultSize(const Limits& limits, Size result);
+absl::Status CheckResultSize(const Limits& limits, Size result, int frames = 1);
 absl::Status CheckSourceBytes(const Limits& limits, int64_t bytes);
 absl::Status CheckUnaryBytes(const Limits& limits, int64_t bytes);
 absl::Status CheckTileSize(const Limits& limits, Size tile);

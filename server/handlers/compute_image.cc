@@ -50,6 +50,11 @@ int64_t CodecCost(Size source, Size result, ImageFormat format) {
   return source.Area() * kSourcePixelCost + result.Area() * ResultPixelCost(format);
 }
 
+// The work of all frames, each of which costs as much.
+int64_t ForFrames(int64_t cost, int frames) {
+  return static_cast<int64_t>(std::min(frames * static_cast<double>(cost), kMaxCost));
+}
+
 // The steps of one job, in order.
 class ImageComputation {
  public:
@@ -66,12 +71,12 @@ class ImageComputation {
     ClientSource input(job_.input, flow_);
     ClientSink output(job_.output, flow_);
     WorkSlice slice;
-    TranscodeRequest request{
+    const TranscodeRequest request{
         .input = input,
         .output = output,
         .executor = flow_,
         .cancellation = &context_.cancellation,
-        .limits = ToDecodeLimits(environment_.admission.limits()),
+        .limits = ToDecodeLimits(environment_.admission.limits(), job_.options),
         .progress = {.on_tile = [this](int64_t done, int64_t total) { OnTile(done, total); },
                      .on_spared = [this](int64_t px) { context_.record.spared_pixels += px; }},
         .on_rows =
@@ -81,7 +86,6 @@ class ImageComputation {
             },
         .open = environment_.open_image,
         .clock = environment_.clock};
-    request.limits.fill_damage = job_.options.fill_damage;
     absl::StatusOr<TranscodeStats> stats =
         TranscodeImage(request, [this](const ImageHeader& header) { return Admit(header); });
     return Conclude(std::move(stats));
@@ -90,8 +94,8 @@ class ImageComputation {
   absl::StatusOr<ImageVerdict> Judge() {
     context_.record.model = models_.name();
     std::vector<uint8_t> prefix;
-    const absl::StatusOr<ImageHeader> header =
-        ReadImageHeader(job_.input, ToDecodeLimits(environment_.admission.limits()), prefix);
+    const absl::StatusOr<ImageHeader> header = ReadImageHeader(
+        job_.input, ToDecodeLimits(environment_.admission.limits(), job_.options), prefix);
     if (!header.ok()) return ExplainEngineError(header.status());
     const absl::StatusOr<TranscodePlan> plan = Admit(*header);
     if (!plan.ok()) return ExplainEngineError(plan.status());
@@ -109,8 +113,10 @@ class ImageComputation {
     ASSIGN_OR_RETURN(TranscodePlan plan, Plan(header));
     const ImageSpec& source = header.spec;
     const ImageSpec& result = plan.upscale.result;
-    network_cost_ = plan.upscale.cost;
-    cost_ = network_cost_ + CodecCost(source.size(), result.size(), plan.encode.format);
+    const int frames = plan.frames();
+    network_cost_ = ForFrames(plan.upscale.cost, frames);
+    cost_ = network_cost_ +
+            ForFrames(CodecCost(source.size(), result.size(), plan.encode.format), frames);
     RETURN_IF_ERROR(context_.reservation.Change({.memory_bytes = MemoryOf(plan),
                                                  .scratch_bytes = ScratchOf(plan.upscale),
                                                  .cost = cost_,
@@ -120,7 +126,8 @@ class ImageComputation {
     RETURN_IF_ERROR(CheckTime(plan.upscale));
     context_.record.source = source.size();
     context_.record.result = result.size();
-    context_.record.source_pixels = source.size().Area();
+    context_.record.source_pixels = frames * source.size().Area();
+    result_pixels_ = frames * result.size().Area();
     const ImageSpec& encoded = plan.convert.result;
 
     pb::UpscaleImageHeader announcement;
@@ -133,7 +140,8 @@ class ImageComputation {
     announcement.set_bits_per_sample(static_cast<int>(8 * SampleBytes(encoded.type)));
     announcement.set_channels(encoded.channels);
     announcement.set_model(models_.name());
-    announcement.set_tiles(plan.upscale.tile_count);
+    announcement.set_tiles(frames * plan.upscale.tile_count);
+    announcement.set_frames(frames);
     if (noise_level_ != kNoDenoise) announcement.set_noise_level(noise_level_);
     if (forecast_.has_value()) *announcement.mutable_estimate() = ToProto(forecast_->total());
     for (const std::string& warning : plan.warnings) announcement.add_warnings(warning);
@@ -218,12 +226,11 @@ class ImageComputation {
     // Before a model is loaded for it; what that shows to be needed takes its place, and it that of
     // what the call held until now.
     context_.reservation.Release();
-    ASSIGN_OR_RETURN(context_.reservation,
-                     environment_.admission.Reserve(
-                         {.memory_bytes = static_cast<int64_t>(job_.buffer_bytes),
-                          .cost = CodecCost(source, resolved.result, resolved.encode.format) +
-                                  RoughNetworkCost(source, resolved),
-                          .payer = context_.payer}));
+    ASSIGN_OR_RETURN(
+        context_.reservation,
+        environment_.admission.Reserve({.memory_bytes = static_cast<int64_t>(job_.buffer_bytes),
+                                        .cost = RoughCost(source, resolved),
+                                        .payer = context_.payer}));
     RETURN_IF_ERROR(LoadPasses(source, resolved));
     const int streams = passes_.empty() ? 1 : environment_.scheduler.StreamCount(device_class());
     ImageSpec part = header.spec;
@@ -259,6 +266,12 @@ class ImageComputation {
         "model ", model.name, " takes sums over the image: it computes ", pass.source.width_px, "x",
         pass.source.height_px, " pixels in ", pass.cells->count(), " cells of ", cell.width, "x",
         cell.height, ", each as an image of its own"));
+  }
+
+  int64_t RoughCost(Size source, const ResolvedJob& resolved) const {
+    return ForFrames(CodecCost(source, resolved.result, resolved.encode.format) +
+                         RoughNetworkCost(source, resolved),
+                     resolved.encode.animation.value_or(Animation()).frames);
   }
 
   // Without the halos of tiles, each network being taken to be like that of the native scale.
@@ -365,7 +378,7 @@ class ImageComputation {
     record.encode = stats->encode;
     record.stages.decode = stats->decoding;
     record.stages.encode = stats->encoding;
-    record.result_pixels = record.result.Area();
+    record.result_pixels = result_pixels_;
     record.sent_bytes = stats->result_bytes;
 
     ComputedImage computed{.arithmetic = Arithmetic(), .mixed = IsMixed(usage)};
@@ -393,8 +406,9 @@ class ImageComputation {
   DeviceExecutables passes_;
   int noise_level_ = kNoDenoise;
   int64_t payer_changes_ = 0;  // of the flow, that the memory has followed
-  int64_t network_cost_ = 0;   // in multiply-adds
+  int64_t network_cost_ = 0;   // in multiply-adds, of all frames
   int64_t cost_ = 0;           // of the result's pixels as well
+  int64_t result_pixels_ = 0;  // of all frames
   std::optional<Forecast> forecast_;
 };
 

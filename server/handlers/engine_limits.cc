@@ -8,12 +8,14 @@
 
 namespace upscaled::server {
 
-DecodeLimits ToDecodeLimits(const Limits& limits) {
+DecodeLimits ToDecodeLimits(const Limits& limits, const RequestOptions& options) {
   return {
       .max_pixels = limits.max_source_pixels,
       .max_metadata_bytes = static_cast<size_t>(limits.max_metadata_bytes),
       .max_jpeg_scans = limits.max_jpeg_scans,
       .max_frames = limits.max_frames,
+      .frame = options.frame,
+      .fill_damage = options.fill_damage,
       .explain = [&limits](DecodeLimit limit, int64_t value, const std::string& sentence) {
         switch (limit) {
           case DecodeLimit::kPixels:

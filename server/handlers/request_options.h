@@ -38,7 +38,7 @@ struct RequestOptions {
   std::optional<bool> keep_colours;         // none: the server's default
   MetadataPolicy metadata = MetadataPolicy::kKeep;
   bool fill_damage = false;  // whether files that lack pixels are computed
-  int frame = 0;             // of an animation, from 1; 0: all
+  int frame = 0;             // of an animation, from 1; 0: all, which the format can hold
 };
 
 // All of these return INVALID_ARGUMENT (kInvalidOption), naming field, value and range.

@@ -26,19 +26,17 @@ absl::StatusOr<ResolvedJob> ResolveJob(const HandlerEnvironment& environment,
                                        const RequestOptions& options, const ModelChain& models,
                                        const ImageHeader& source) {
   ResolvedJob job;
-  if (options.frame > 1) {
-    return MakeError(absl::StatusCode::kUnimplemented, ErrorReason::kUnsupported,
-                     absl::StrCat("frame is ", options.frame, "; only the first frame is read"),
-                     {{"field", "frame"}});
-  }
   const absl::StatusOr<ResolvedTarget> target =
       ResolveTarget(options.target, source.spec.size(), NativeScale(models.cards()));
   if (!target.ok()) return WithReason(target.status(), ErrorReason::kInvalidOption);
   job.part = target->source;
   job.result = target->result;
-  RETURN_IF_ERROR(CheckResultSize(environment.admission.limits(), job.result));
+  const int frames = source.animation.value_or(Animation()).frames;
+  RETURN_IF_ERROR(CheckResultSize(environment.admission.limits(), job.result, frames));
 
+  job.frame = source.animation.has_value() ? 0 : std::max(options.frame, 1);
   job.encode = options.encode;
+  job.encode.animation = source.animation;
   job.encode.format = options.format.value_or(ResultFormatOf(source.format));
   job.encode.metadata = options.metadata;
   const bool stays_webp = source.lossless_webp && job.encode.format == ImageFormat::kWebp;

@@ -18,6 +18,7 @@ namespace upscaled::server {
 struct ResolvedJob {
   Rect part;  // of the source, which the result shows
   Size result;
+  int frame = 1;  // of the source, from 1; 0: all of them, encode.animation
   EncodeOptions encode;
   SampleType sample_type = SampleType::kU8;
   int noise_level = kNoDenoise;   // of the request, or chosen by the source

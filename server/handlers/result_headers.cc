@@ -32,6 +32,7 @@ pb::UpscaleImageHeader HeaderOf(const ImageSpec& source, const ResolvedJob& reso
   header.set_channels(OutputSpecFor(resolved.encode.format, source).channels);
   header.set_model(models);
   if (resolved.noise_level != kNoDenoise) header.set_noise_level(resolved.noise_level);
+  header.set_frames(resolved.encode.animation.value_or(Animation()).frames);
   header.set_etag(name);
   for (const std::string& warning : resolved.warnings) header.add_warnings(warning);
   header.set_not_modified(true);
@@ -39,6 +40,8 @@ pb::UpscaleImageHeader HeaderOf(const ImageSpec& source, const ResolvedJob& reso
 }
 
 std::string SourceToText(const ImageHeader& source) {
+  // The header depends on the frame that was asked for.
+  if (source.animation.has_value() || source.may_move) return "";
   const JpegCoding jpeg = source.jpeg.value_or(JpegCoding{});
   return absl::StrJoin(
       {kSourceFormat, static_cast<int>(source.format), source.spec.width_px, source.spec.height_px,

@@ -17,6 +17,7 @@ upscale::v1::UpscaleImageHeader HeaderOf(const ImageSpec& source, const Resolved
                                          const std::string& models, const std::string& name);
 
 // All of a source's header that ResolveJob and HeaderOf look at, for StoredResult::source_header.
+// Empty for images that move, or may.
 std::string SourceToText(const ImageHeader& source);
 // No value for texts of other versions.
 std::optional<ImageHeader> SourceFromText(const std::string& text);

@@ -18,6 +18,7 @@ absl::StatusOr<Digest> ResultSharing::KeyOf(const std::string& tenant, const Dig
                                             const ResolvedJob& resolved) {
   ResultParts parts{.tenant = tenant,
                     .source = source,
+                    .frame = resolved.frame,
                     .part = resolved.part,
                     .result = resolved.result,
                     .prefilter = options.prefilter,

@@ -57,7 +57,7 @@ class SharedImageJob {
       if (known) return Summary();
     }
     const absl::StatusOr<ImageHeader> header =
-        held.ReadHeader(ToDecodeLimits(environment_.admission.limits()));
+        held.ReadHeader(ToDecodeLimits(environment_.admission.limits(), job_.options));
     if (!header.ok()) return ExplainEngineError(header.status());
     ASSIGN_OR_RETURN(resolved_, ResolveJob(environment_, job_.options, models_, *header));
     source_ = *header;
@@ -116,7 +116,7 @@ class SharedImageJob {
   // Without keys, a digest would be enough to get results of images that others have sent.
   bool MayFindSource() const {
     return job_.source_digest.has_value() && !job_.name_only && !tenant().empty() &&
-           sharing_.store() != nullptr;
+           sharing_.store() != nullptr && job_.options.frame <= 1;
   }
 
   // A result that cannot fit is not computed.

@@ -4,7 +4,7 @@ namespace upscaled::server {
 namespace {
 
 // To be counted up whenever the fields below change their meaning.
-constexpr std::string_view kRequestFormat = "upscaled request 3";
+constexpr std::string_view kRequestFormat = "upscaled request 4";
 constexpr std::string_view kResultFormat = "upscaled result 2";
 
 int64_t FormatOption(const EncodeOptions& encode) {
@@ -24,8 +24,8 @@ Digest RequestKey(const ResultParts& parts) {
   hash.Field(kRequestFormat).Field(parts.tenant).Field(AsText(parts.source));
   hash.Field(static_cast<int64_t>(parts.networks.size()));
   for (const Digest& network : parts.networks) hash.Field(AsText(network));
-  for (const int side : {parts.part.x, parts.part.y, parts.part.width, parts.part.height,
-                         parts.result.width, parts.result.height}) {
+  for (const int side : {parts.frame, parts.part.x, parts.part.y, parts.part.width,
+                         parts.part.height, parts.result.width, parts.result.height}) {
     hash.Field(int64_t{side});
   }
   hash.Field(int64_t{parts.prefilter.has_value()});

@@ -23,6 +23,7 @@ struct ResultParts {
   std::string tenant;            // who asks, and shares with nobody else; empty: all share
   Digest source;                 // of the encoded source's bytes
   std::vector<Digest> networks;  // of the passes, in order: NetworkDigests
+  int frame = 1;                 // of the source, from 1; 0: all of them
   Rect part;                     // of the source, which the result shows
   Size result;
   std::optional<BilateralOptions> prefilter;

@@ -5,10 +5,13 @@
 //                <- kNeedBytes      any number of times, wherever the decoder wants input:
 //   kBytes       ->                 some of the encoded image; empty: its end
 //                <- kOpened         metadata and warnings (image_notes.h)
+//   kNextFrame   ->                 before each frame of an animation
+//                <- kFrame          how long it is shown
 //   kReadRows    ->                 any number of times
 //                <- kRows           just their bytes
-//                <- kEnd            behind the last rows: metadata and warnings that came since
-//                <- kFailed         instead of kOpened or kRows; the worker then ends
+//                <- kEnd            behind the last rows of the last frame: metadata and warnings
+//                                   that came since
+//                <- kFailed         instead of kOpened, kFrame or kRows; the worker then ends
 #pragma once
 
 #include <cstddef>
@@ -26,6 +29,8 @@ enum class FrameType : uint32_t {
   kNeedBytes,
   kBytes,
   kOpened,
+  kNextFrame,
+  kFrame,
   kReadRows,
   kRows,
   kEnd,

@@ -70,7 +70,7 @@ class Worker {
     }
     RETURN_IF_ERROR(SendNotes(FrameType::kOpened, {decoder_->metadata(), decoder_->warnings()}));
     const auto told = static_cast<ptrdiff_t>(decoder_->warnings().size());
-    RETURN_IF_ERROR(SendRows(open.spec));
+    RETURN_IF_ERROR(SendFrames(open.spec));
     const std::vector<std::string>& warnings = decoder_->warnings();
     return SendNotes(FrameType::kEnd,
                      {decoder_->late_metadata(), {warnings.begin() + told, warnings.end()}});
@@ -93,6 +93,19 @@ class Worker {
               failed_.value = value;
               return absl::ResourceExhaustedError(sentence);
             }};
+  }
+
+  // The rows of the image, or of all frames.
+  absl::Status SendFrames(const ImageSpec& spec) {
+    if (!decoder_->header().animation.has_value()) return SendRows(spec);
+    for (int left = decoder_->header().animation->frames; left > 0; --left) {
+      ASSIGN_OR_RETURN(const FrameHeader frame, socket_.ReceiveHeader());
+      if (frame.type != FrameType::kNextFrame) return absl::InternalError("no frame is asked for");
+      ASSIGN_OR_RETURN(const FrameDelay delay, decoder_->NextFrame());
+      RETURN_IF_ERROR(socket_.SendStruct(FrameType::kFrame, delay));
+      RETURN_IF_ERROR(SendRows(spec));
+    }
+    return absl::OkStatus();
   }
 
   // As the server asks for them, until it goes.

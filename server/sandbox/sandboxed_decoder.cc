@@ -77,6 +77,21 @@ absl::StatusOr<ImageNotes> SandboxedDecoder::ReceiveNotes(FrameType type, size_t
   return *std::move(notes);
 }
 
+absl::StatusOr<FrameDelay> SandboxedDecoder::NextFrame() {
+  if (!header().animation.has_value() || frames_left_ == 0 || rows_left_ > 0)
+    return absl::FailedPreconditionError(
+        absl::StrCat(frames_left_, " frames and ", rows_left_, " rows are left"));
+  RETURN_IF_ERROR(Explain(socket_.Send(FrameType::kNextFrame)));
+  FrameDelay delay;
+  ASSIGN_OR_RETURN(const size_t bytes, Await(FrameType::kFrame));
+  if (bytes != sizeof(delay)) return BrokenProtocol();
+  RETURN_IF_ERROR(Explain(socket_.Receive({reinterpret_cast<uint8_t*>(&delay), bytes})));
+  if (delay.denominator == 0) return BrokenProtocol();
+  --frames_left_;
+  rows_left_ = spec().height_px;
+  return delay;
+}
+
 absl::Status SandboxedDecoder::ReadRows(MutableImageView rows) {
   const int max_rows = RowsOfFrame(header().spec);
   for (int y = 0; y < rows.height_px(); y += max_rows) {
@@ -84,7 +99,7 @@ absl::Status SandboxedDecoder::ReadRows(MutableImageView rows) {
     RETURN_IF_ERROR(ReadFrameOfRows(rows.Crop({0, y, rows.width_px(), count})));
   }
   rows_left_ -= rows.height_px();
-  if (rows_left_ > 0 || std::exchange(has_end_, true)) return absl::OkStatus();
+  if (rows_left_ > 0 || frames_left_ > 0 || std::exchange(has_end_, true)) return absl::OkStatus();
   ASSIGN_OR_RETURN(ImageNotes notes, ReceiveNotes(FrameType::kEnd, kMaxLateMetadataBytes));
   late_metadata_ = std::move(notes.metadata);
   std::ranges::move(notes.warnings, std::back_inserter(warnings_));

@@ -29,6 +29,7 @@ class SandboxedDecoder final : public ImageDecoder {
 
   bool has_sent_input() const { return has_sent_input_; }
 
+  absl::StatusOr<FrameDelay> NextFrame() override;
   absl::Status ReadRows(MutableImageView rows) override;
 
  private:
@@ -52,7 +53,8 @@ class SandboxedDecoder final : public ImageDecoder {
   std::atomic<int64_t>& crashes_;
   bool has_sent_input_ = false;
   int reads_after_end_ = 0;
-  int rows_left_ = spec().height_px;
+  int frames_left_ = header().animation.has_value() ? header().animation->frames : 0;
+  int rows_left_ = frames_left_ > 0 ? 0 : spec().height_px;
   bool has_end_ = false;
   std::vector<uint8_t> buffer_;           // a frame
   Cancellation::Registration on_cancel_;  // last: it uses the socket

@@ -50,7 +50,7 @@ void CheckHeader(std::span<const uint8_t> bytes, const DecodeLimits& limits,
   }
 }
 
-void DecodeRows(const DecodeLimits& limits, ImageDecoder& decoder) {
+bool DecodeRows(const DecodeLimits& limits, ImageDecoder& decoder) {
   const ImageSpec spec = decoder.spec();
   Require(spec.size().Area() <= limits.max_pixels);
   ImageSpec band_spec = spec;
@@ -58,7 +58,22 @@ void DecodeRows(const DecodeLimits& limits, ImageDecoder& decoder) {
   Image band(band_spec);
   for (int y = 0; y < spec.height_px; y += band_spec.height_px) {
     const int count = std::min(band_spec.height_px, spec.height_px - y);
-    if (!decoder.ReadRows(band.mutable_view().Crop({0, 0, spec.width_px, count})).ok()) return;
+    if (!decoder.ReadRows(band.mutable_view().Crop({0, 0, spec.width_px, count})).ok())
+      return false;
+  }
+  return true;
+}
+
+// All frames of a file that moves.
+void DecodeFrames(std::span<const uint8_t> bytes, DecodeLimits limits) {
+  limits.frame = 0;
+  limits.max_frames = 32;
+  PiecewiseSource source(bytes);
+  const auto decoder = OpenImageDecoder(source, limits);
+  if (!decoder.ok() || !(*decoder)->header().animation.has_value()) return;
+  CheckHeader(bytes, limits, (*decoder)->header());
+  for (int left = (*decoder)->header().animation->frames; left > 0; --left) {
+    if (!(*decoder)->NextFrame().ok() || !DecodeRows(limits, **decoder)) return;
   }
 }
 
@@ -69,6 +84,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace upscaled;
   const std::span<const uint8_t> bytes(data, size);
   const DecodeLimits limits = SmallLimits();
+  DecodeFrames(bytes, limits);
   (void)ParseImageHeader(bytes, limits);
   (void)ParseImageHeader(bytes.first(size / 2), limits);
   PiecewiseSource source(bytes);

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/image/codec.h"
+#include "tests/support/animations.h"
 #include "tests/support/prefixes.h"
 #include "tests/support/test_image.h"
 
@@ -23,12 +24,15 @@ struct GifFrame {
   bool interlaced = false;
   int transparent = -1;
   bool own_table = false;  // the screen's, with its channels exchanged
+  int disposal = DISPOSAL_UNSPECIFIED;
+  int delay = 0;  // in hundredths of a second
 };
 
 struct GifFile {
   Size screen;
   std::vector<GifFrame> frames;
   std::string comment, icc_profile;
+  int repeats = -1;  // of the animation; -1: nothing is said
 };
 
 constexpr int kColours = 64;
@@ -64,9 +68,16 @@ std::string WriteGif(const GifFile& file) {
     EGifPutExtensionBlock(gif, static_cast<int>(file.icc_profile.size()), file.icc_profile.data());
     EGifPutExtensionTrailer(gif);
   }
+  if (file.repeats >= 0) {
+    const char loop[] = {1, static_cast<char>(file.repeats), static_cast<char>(file.repeats >> 8)};
+    EGifPutExtensionLeader(gif, APPLICATION_EXT_FUNC_CODE);
+    EGifPutExtensionBlock(gif, 11, "NETSCAPE2.0");
+    EGifPutExtensionBlock(gif, 3, loop);
+    EGifPutExtensionTrailer(gif);
+  }
   for (const GifFrame& frame : file.frames) {
-    if (frame.transparent >= 0) {
-      GraphicsControlBlock control = {DISPOSAL_UNSPECIFIED, false, 0, frame.transparent};
+    if (frame.transparent >= 0 || frame.disposal != 0 || frame.delay != 0) {
+      GraphicsControlBlock control = {frame.disposal, false, frame.delay, frame.transparent};
       GifByteType extension[4];
       EGifGCBToExtension(&control, extension);
       EGifPutExtension(gif, GRAPHICS_EXT_FUNC_CODE, 4, extension);
@@ -171,6 +182,134 @@ TEST(GifTest, AnimationsAreReadAsTheirFirstFrameAndSaySo) {
         (*decoder)->warnings(),
         ElementsAre("GIF: it is an animation of 5 frames: the first is computed, 4 left out"));
   }
+}
+
+GifFile RandomAnimation(Size screen, bool opaque, std::mt19937& random) {
+  GifFile file{.screen = screen, .repeats = test::RandomInt(random, 0, 300)};
+  for (int i = 0; i < 14; ++i) {
+    const int x = i == 0 ? 0 : test::RandomInt(random, 0, screen.width - 1);
+    const int y = i == 0 ? 0 : test::RandomInt(random, 0, screen.height - 1);
+    // Some reach beyond the screen.
+    const int width = i == 0 ? screen.width : test::RandomInt(random, 1, screen.width);
+    const int height = i == 0 ? screen.height : test::RandomInt(random, 1, screen.height);
+    GifFrame& frame = file.frames.emplace_back(RandomFrame({x, y, width, height}, random));
+    frame.interlaced = i % 2 == 1;
+    frame.own_table = i % 3 == 1;
+    frame.transparent = i > 0 && i % 5 < 3 ? test::RandomInt(random, 0, kColours - 1) : -1;
+    frame.disposal = opaque ? i % 2 : i % 4;
+    frame.delay = test::RandomInt(random, 0, 65535);
+  }
+  return file;
+}
+
+// The canvases of a file, pixel by pixel.
+std::vector<Image> ExpectedFrames(const GifFile& file, int channels) {
+  Image canvas({file.screen.width, file.screen.height, channels, SampleType::kU8});
+  for (int y = 0; y < file.screen.height; ++y)
+    std::fill_n(canvas.mutable_view().row(y), canvas.spec().row_bytes(), uint8_t{0});
+  std::vector<Image> frames;
+  for (const GifFrame& frame : file.frames) {
+    Image before(canvas.spec());
+    std::copy_n(canvas.view().data, canvas.bytes(), before.mutable_view().data);
+    const auto each_pixel = [&](auto change) {
+      for (int y = frame.place.y; y < std::min(frame.place.bottom(), file.screen.height); ++y)
+        for (int x = frame.place.x; x < std::min(frame.place.right(), file.screen.width); ++x)
+          change(x, y, canvas.mutable_view().row(y) + x * channels);
+    };
+    each_pixel([&](int x, int y, uint8_t* pixel) {
+      const int index = frame.indices[(y - frame.place.y) * frame.place.width + x - frame.place.x];
+      if (index == frame.transparent) return;
+      const GifColorType colour = ColourOf(index, frame.own_table);
+      const uint8_t rgba[] = {colour.Red, colour.Green, colour.Blue, 255};
+      std::copy_n(rgba, channels, pixel);
+    });
+    Image& shown = frames.emplace_back(canvas.spec());
+    std::copy_n(canvas.view().data, canvas.bytes(), shown.mutable_view().data);
+    each_pixel([&](int x, int y, uint8_t* pixel) {
+      if (frame.disposal == DISPOSE_BACKGROUND) std::fill_n(pixel, channels, 0);
+      if (frame.disposal == DISPOSE_PREVIOUS)
+        std::copy_n(before.view().row(y) + x * channels, channels, pixel);
+    });
+  }
+  return frames;
+}
+
+TEST(GifTest, EveryFrameIsDrawnAsItsDisposalSays) {
+  std::mt19937 random = test::FreshRandom();
+  for (const Size size : {Size{1, 1}, Size{9, 4}, Size{40, 23}})
+    for (const bool opaque : {false, true}) {
+      SCOPED_TRACE(::testing::Message() << size.width << " px " << opaque);
+      const GifFile file = RandomAnimation(size, opaque, random);
+      const std::string bytes = WriteGif(file);
+      const auto decoded = test::DecodeFrames(bytes, random);
+      ASSERT_TRUE(decoded.ok()) << decoded.status();
+      EXPECT_THAT(decoded->warnings, IsEmpty());
+      const uint32_t plays = file.repeats == 0 ? 0 : file.repeats + 1;
+      EXPECT_EQ(decoded->header.animation, (Animation{14, plays}));
+      ASSERT_EQ(decoded->header.spec.channels, opaque ? 3 : 4);
+      const std::vector<Image> expected = ExpectedFrames(file, opaque ? 3 : 4);
+      for (size_t i = 0; i < expected.size(); ++i) {
+        EXPECT_TRUE(test::SameImages(decoded->frames[i].view(), expected[i].view())) << i;
+        EXPECT_EQ(decoded->delays[i],
+                  (FrameDelay{static_cast<uint32_t>(file.frames[i].delay), 100}));
+        if (i == 0) continue;
+        const auto one = test::Decode(bytes, {.frame = static_cast<int>(i) + 1});
+        ASSERT_TRUE(one.ok()) << one.status();
+        EXPECT_TRUE(test::SameImages(one->image.view(), expected[i].view())) << i;
+        EXPECT_THAT(one->header.warnings, ElementsAre(HasSubstr("13 left out")));
+      }
+      EXPECT_THAT(std::string(test::Decode(bytes, {.frame = 15}).status().message()),
+                  HasSubstr("GIF: frame 15 is asked for; the image has 14"));
+    }
+}
+
+TEST(GifTest, AnAnimationThatSaysNothingIsShownOnce) {
+  std::mt19937 random = test::FreshRandom();
+  GifFile file = RandomAnimation({5, 5}, true, random);
+  file.repeats = -1;
+  const auto decoded = test::DecodeFrames(WriteGif(file), random);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->header.animation, (Animation{14, 1}));
+}
+
+TEST(GifTest, CutAndDamagedAnimationsAreRefusedOrFilled) {
+  std::mt19937 random = test::FreshRandom();
+  const GifFile file = RandomAnimation({12, 9}, false, random);
+  const std::string bytes = WriteGif(file);
+  const std::vector<Image> expected = ExpectedFrames(file, 4);
+  for (size_t length = 0; length < bytes.size(); length += 11) {
+    const std::string_view cut = std::string_view(bytes).substr(0, length);
+    const auto decoded = test::DecodeFrames(cut, random);
+    if (!decoded.ok())
+      EXPECT_EQ(decoded.status().code(), absl::StatusCode::kInvalidArgument) << length;
+    const auto filled = test::DecodeFrames(cut, random, {.fill_damage = true});
+    if (!filled.ok()) continue;
+    EXPECT_GE(filled->warnings.size(), 1u) << length;
+    if (filled->header.spec.channels != 4) continue;
+    for (size_t i = 0; i + 1 < filled->frames.size(); ++i)
+      EXPECT_TRUE(test::SameImages(filled->frames[i].view(), expected[i].view())) << i;
+  }
+  for (int i = 0; i < 300; ++i) {
+    std::string damaged = bytes;
+    damaged[test::RandomInt(random, 0, static_cast<int>(bytes.size()) - 1)] ^=
+        1 << test::RandomInt(random, 0, 7);
+    (void)test::DecodeFrames(damaged, random, {.max_pixels = 1 << 16});
+  }
+}
+
+TEST(GifTest, RefusesHostileAnimations) {
+  std::mt19937 random = test::FreshRandom();
+  const std::string bytes = WriteGif(RandomAnimation({12, 9}, false, random));
+  EXPECT_THAT(std::string(test::DecodeFrames(bytes, random, {.max_frames = 13}).status().message()),
+              HasSubstr("GIF: the animation has at least 14 frames; the limit is 13"));
+  EXPECT_THAT(
+      std::string(test::DecodeFrames(bytes, random, {.max_pixels = 500}).status().message()),
+      HasSubstr("GIF: the animation's first 5 frames have 540 pixels; the limit is 500"));
+  EXPECT_THAT(std::string(ParseImageHeader(AsBytes(bytes).first(910),
+                                           {.max_animation_bytes = 900, .frame = 0})
+                              .status()
+                              .message()),
+              HasSubstr("GIF: the animation has more than 900 bytes"));
 }
 
 TEST(GifTest, CarriesCommentAndProfile) {

@@ -143,6 +143,60 @@ TEST_F(MemoryTest, EncodersKeepToTheirBound) {
   }
 }
 
+// Writes and reads an animation of noise, of which each frame is another.
+void ExpectAnimationsWithinBound(const EncodeOptions& options, const ImageSpec& spec,
+                                 std::mt19937& random) {
+  std::vector<Image> frames;
+  for (int i = 0; i < options.animation->frames; ++i)
+    frames.push_back(test::RandomImage(spec, random));
+  std::string file;
+  {
+    StringSink sink;
+    const auto encoder = CreateImageEncoder(options, spec, {}, sink);
+    for (const Image& frame : frames) {
+      ASSERT_TRUE((*encoder)->BeginFrame({1, 10}).ok());
+      ASSERT_TRUE((*encoder)->WriteRows(frame.view()).ok());
+    }
+    ASSERT_TRUE((*encoder)->Finish().ok());
+    file = sink.Take();
+  }
+  const std::string what(FormatName(options.format));
+  {
+    Probe probe;
+    const auto encoder = CreateImageEncoder(options, spec, {}, probe);
+    for (const Image& frame : frames) {
+      ASSERT_TRUE((*encoder)->BeginFrame({1, 10}).ok());
+      ASSERT_TRUE((*encoder)->WriteRows(frame.view()).ok());
+      probe.Look();
+    }
+    ASSERT_TRUE((*encoder)->Finish().ok());
+    EXPECT_LE(probe.grown_bytes(), EncoderBytes(options, spec)) << what << spec;
+  }
+  const DecodeLimits limits{.frame = 0};
+  const ImageHeader header = **ParseImageHeader(AsBytes(file), limits);
+  Image image(header.spec);
+  Probe probe(file);
+  const auto decoder = OpenImageDecoder(probe, limits);
+  ASSERT_TRUE(decoder.ok()) << decoder.status();
+  for (int i = 0; i < header.animation->frames; ++i) {
+    ASSERT_TRUE((*decoder)->NextFrame().ok());
+    ASSERT_TRUE((*decoder)->ReadRows(image.mutable_view()).ok());
+    probe.Look();
+  }
+  EXPECT_LE(probe.grown_bytes(), header.decoder_bytes) << what << header.spec;
+}
+
+TEST_F(MemoryTest, AnimationsKeepToTheirBounds) {
+  std::mt19937 random = test::FreshRandom();
+  for (const Size size : kImageSizes)
+    for (const ImageFormat format : {ImageFormat::kPng, ImageFormat::kWebp})
+      for (const int quality : {75, 99, 100})
+        for (const int channels : {3, 4})
+          ExpectAnimationsWithinBound(
+              {.format = format, .quality = quality, .animation = Animation{6, 0}},
+              {size.width, size.height, channels, SampleType::kU8}, random);
+}
+
 TEST_F(MemoryTest, RowSourcesKeepToTheirBounds) {
   std::mt19937 random = test::FreshRandom();
   const Image image = test::ArtImage({700, 500, 4, SampleType::kU8}, random);

@@ -177,29 +177,6 @@ TEST(WebpTest, HighQualityKeepsColouredLines) {
   }
 }
 
-TEST(WebpTest, RefusesAnimations) {
-  std::mt19937 random = test::FreshRandom();
-  const Image image = test::PhotoImage({16, 16, 3, SampleType::kU8}, random);
-  const std::string still = WriteWebp(image.view(), true);
-  WebPMux* mux = WebPMuxNew();
-  WebPMuxFrameInfo frame = {};
-  frame.bitstream = {reinterpret_cast<const uint8_t*>(still.data()), still.size()};
-  frame.id = WEBP_CHUNK_ANMF;
-  frame.duration = 100;
-  ASSERT_EQ(WebPMuxPushFrame(mux, &frame, 1), WEBP_MUX_OK);
-  ASSERT_EQ(WebPMuxPushFrame(mux, &frame, 1), WEBP_MUX_OK);
-  const WebPMuxAnimParams params = {};
-  WebPMuxSetAnimationParams(mux, &params);
-  WebPData result;
-  ASSERT_EQ(WebPMuxAssemble(mux, &result), WEBP_MUX_OK);
-  const std::string bytes(reinterpret_cast<const char*>(result.bytes), result.size);
-  WebPDataClear(&result);
-  WebPMuxDelete(mux);
-  const absl::Status status = test::Decode(bytes).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("animated"));
-}
-
 TEST(WebpTest, RefusesAFrameOfAnotherSizeThanTheCanvas) {
   std::mt19937 random = test::FreshRandom();
   const Image image = test::PhotoImage({16, 16, 3, SampleType::kU8}, random);

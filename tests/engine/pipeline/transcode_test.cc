@@ -3,14 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
 
 #include "engine/image/convert.h"
 #include "engine/image/memory_io.h"
 #include "engine/pipeline/local_executor.h"
 #include "tests/engine/pipeline/fakes.h"
+#include "tests/support/animations.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/test_image.h"
 
@@ -55,6 +60,7 @@ class TranscodeTest : public ::testing::Test {
   std::unique_ptr<TileExecutor> executor_ = MakeLocalExecutor(backend_);
   std::shared_ptr<const FakeExecutable> network_ = std::make_shared<FakeExecutable>(2);
   StringSink output_;
+  absl::Mutex mutex_;
 };
 
 TEST_F(TranscodeTest, TurnsAnEncodedImageIntoItsEncodedResult) {
@@ -70,6 +76,51 @@ TEST_F(TranscodeTest, TurnsAnEncodedImageIntoItsEncodedResult) {
     ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_TRUE(test::SameImages(result->image.view(),
                                  test::ComputePass(*network_, image, {}, type).view()));
+  }
+}
+
+TEST_F(TranscodeTest, EnlargesEachFrameOfAnAnimation) {
+  test::ApngFile file{.canvas = {37, 29}, .plays = 3};
+  std::vector<FrameDelay> delays;
+  for (int i = 0; i < 5; ++i) {
+    delays.push_back({static_cast<uint32_t>(10 * i), 1000});
+    file.frames.push_back({.place = {0, 0, 37, 29},
+                           .pixels = test::RandomImage({37, 29, 3, SampleType::kU8}, random_),
+                           .delay = delays.back()});
+  }
+  const std::string source = test::WriteApng(file);
+  for (const ImageFormat format : {ImageFormat::kPng, ImageFormat::kWebp}) {
+    MemorySource input(source);
+    output_.Take();
+    std::vector<int64_t> done, totals;
+    const TranscodeRequest request{.input = input,
+                                   .output = output_,
+                                   .executor = *executor_,
+                                   .limits = {.frame = 0},
+                                   .progress = {.on_tile = [&](int64_t tiles, int64_t total) {
+                                     const absl::MutexLock lock(&mutex_);
+                                     done.push_back(tiles);
+                                     totals.push_back(total);
+                                   }}};
+    int64_t tiles = 0;
+    const auto stats = TranscodeImage(request, [&](const ImageHeader& header) {
+      EncodeOptions encode{.format = format, .quality = 100, .animation = header.animation};
+      absl::StatusOr<TranscodePlan> plan = Double(network_, encode)(header);
+      if (plan.ok()) tiles = 5 * plan->upscale.tile_count;
+      return plan;
+    });
+    ASSERT_TRUE(stats.ok()) << stats.status();
+    const auto result = test::DecodeFrames(output_.bytes(), random_);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->header.animation, (Animation{5, 3}));
+    EXPECT_EQ(result->delays, delays);
+    for (size_t i = 0; i < 5; ++i) {
+      const Image expected =
+          test::ComputePass(*network_, file.frames[i].pixels, {}, SampleType::kU8);
+      EXPECT_TRUE(test::SameImages(result->frames[i].view(), expected.view())) << i;
+    }
+    EXPECT_EQ(*std::ranges::max_element(done), tiles);
+    EXPECT_THAT(totals, testing::Each(tiles));
   }
 }
 

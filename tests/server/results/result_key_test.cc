@@ -55,6 +55,8 @@ TEST(ResultKeyTest, EachPartChangesIt) {
       [](Request& r) { std::swap(r.parts.networks[0], r.parts.networks[1]); },
       [](Request& r) { r.parts.networks.pop_back(); },
       [](Request& r) { r.parts.networks.clear(); },
+      [](Request& r) { r.parts.frame = 0; },
+      [](Request& r) { r.parts.frame = 2; },
       [](Request& r) { r.parts.part.x = 1; },
       [](Request& r) { r.parts.part.y = 1; },
       [](Request& r) { r.parts.part.width = 201; },

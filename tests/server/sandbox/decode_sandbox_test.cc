@@ -14,6 +14,7 @@
 #include "engine/image/memory_io.h"
 #include "server/base/error.h"
 #include "server/sandbox/sandboxed_decoder.h"
+#include "tests/support/animations.h"
 #include "tests/support/bombs.h"
 #include "tests/support/odd_files.h"
 #include "tests/support/test_image.h"
@@ -126,6 +127,40 @@ TEST_F(DecodeSandboxTest, GivesWhatTheDecodersGive) {
     EXPECT_EQ(actual->warnings, expected->warnings);
   }
   EXPECT_EQ(sandbox_->crashes(), 0);
+}
+
+TEST_F(DecodeSandboxTest, GivesEveryFrameOfAnAnimation) {
+  test::ApngFile file{.canvas = {90, 31}, .plays = 7};
+  for (int i = 0; i < 6; ++i)
+    file.frames.push_back(
+        {.place = {i, i, 90 - i, 31 - i},
+         .pixels = test::RandomImage({90 - i, 31 - i, 4, SampleType::kU8}, random_),
+         .delay = {static_cast<uint32_t>(i), 30},
+         .disposal = i % 3,
+         .blends = i % 2 == 1});
+  const std::string bytes =
+      test::WriteApng(file, test::PngChunk("tEXt", std::string("Title\0late", 10)));
+  const DecodeLimits limits{.frame = 0};
+  const auto expected = test::DecodeFrames(bytes, random_);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  MemorySource source(bytes);
+  const auto decoder = Open(*sandbox_, source, bytes, limits);
+  ASSERT_TRUE(decoder.ok()) << decoder.status();
+  for (size_t i = 0; i < expected->frames.size(); ++i) {
+    const absl::StatusOr<FrameDelay> delay = (*decoder)->NextFrame();
+    ASSERT_TRUE(delay.ok()) << delay.status();
+    EXPECT_EQ(*delay, expected->delays[i]);
+    const absl::StatusOr<Image> frame = test::ReadAllInPortions(**decoder, random_);
+    ASSERT_TRUE(frame.ok()) << frame.status();
+    EXPECT_TRUE(test::SameImages(frame->view(), expected->frames[i].view())) << i;
+  }
+  EXPECT_EQ((*decoder)->late_metadata(), expected->late_metadata);
+  EXPECT_EQ((*decoder)->NextFrame().status().code(), absl::StatusCode::kFailedPrecondition);
+  for (const int frame : {1, 4}) {
+    const auto one = DecodeInside(*sandbox_, bytes, random_, {.frame = frame});
+    ASSERT_TRUE(one.ok()) << one.status();
+    EXPECT_TRUE(test::SameImages(one->image.view(), expected->frames[frame - 1].view()));
+  }
 }
 
 TEST_F(DecodeSandboxTest, FillsDamageAsTheDecodersDo) {
