@@ -9,6 +9,12 @@
 #include <webp/decode.h>
 #include <webp/encode.h>
 #include <zlib.h>
+#ifdef UPSCALED_HAVE_TIFF
+#include <tiffio.h>
+#endif
+#ifdef UPSCALED_HAVE_JXL
+#include <jxl/decode.h>
+#endif
 #ifdef UPSCALED_HAVE_ISAL
 #include <isa-l.h>
 #endif
@@ -24,6 +30,20 @@ constexpr int kIsalVersion = ISAL_VERSION;
 #else
 constexpr int kIsalVersion = 0;
 #endif
+
+#ifdef UPSCALED_HAVE_TIFF
+constexpr int kTiffVersion = TIFFLIB_VERSION;
+#else
+constexpr int kTiffVersion = 0;
+#endif
+
+uint32_t JxlVersion() {
+#ifdef UPSCALED_HAVE_JXL
+  return JxlDecoderVersion();
+#else
+  return 0;
+#endif
+}
 
 // To be counted up whenever an encoder writes other bytes for the same pixels and options.
 constexpr int kEncoders = 3;
@@ -44,8 +64,9 @@ std::string ImageArithmetic() {
   return absl::StrCat("decoders ", kDecoders, ", encoders ", kEncoders, ", lcms ", LCMS_VERSION,
                       ", libjpeg ", kJpegVersion, ", libpng ", png_access_version_number(),
                       ", libwebp ", WebPGetDecoderVersion(), "/", WebPGetEncoderVersion(),
-                      ", zlib ", zlibVersion(), ", isa-l ", kIsalVersion, ", libc ",
-                      gnu_get_libc_version(), ", targets ", hwy::SupportedTargets());
+                      ", libtiff ", kTiffVersion, ", libjxl ", JxlVersion(), ", zlib ",
+                      zlibVersion(), ", isa-l ", kIsalVersion, ", libc ", gnu_get_libc_version(),
+                      ", targets ", hwy::SupportedTargets());
 }
 
 }  // namespace upscaled

@@ -84,11 +84,17 @@ constexpr Codec kCodecs[] = {
         .media_types = {"image/jxl", ""},
         .extensions = {"jxl", ""},
         .signatures = {"\xff\x0a", std::string_view("\0\0\0\x0cJXL \r\n\x87\n", 12)},
-        .max_side_px = 1'000'000,
+        .max_side_px = 262'144,  // the format's level 5, which viewers read
         .holds_gray = true,
         .holds_alpha = true,
         .holds_u16 = true,
         .holds_cicp = true,
+        .parse_header = ParseJxlHeader,
+#ifdef UPSCALED_HAVE_JXL
+        .open_decoder = OpenJxlDecoder,
+        .encoder_bytes = JxlEncoderBytes,
+        .create_encoder = CreateJxlEncoder,
+#endif
     },
     {
         .format = ImageFormat::kTiff,
@@ -102,6 +108,12 @@ constexpr Codec kCodecs[] = {
         .holds_gray = true,
         .holds_alpha = true,
         .holds_u16 = true,
+        .parse_header = ParseTiffHeader,
+#ifdef UPSCALED_HAVE_TIFF
+        .open_decoder = OpenTiffDecoder,
+#endif
+        .encoder_bytes = TiffEncoderBytes,
+        .create_encoder = CreateTiffEncoder,
     },
     {
         .format = ImageFormat::kGif,

@@ -61,12 +61,12 @@ std::span<const Codec> Codecs();
 
 // In <format>_header.cc, <format>_decoder.cc and <format>_encoder.cc.
 ParseHeaderFn ParsePngHeader, ParseJpegHeader, ParseWebpHeader, ParseBmpHeader, ParseGifHeader,
-    ParseAvifHeader;
+    ParseAvifHeader, ParseTiffHeader, ParseJxlHeader;
 OpenDecoderFn OpenPngDecoder, OpenJpegDecoder, OpenWebpDecoder, OpenBmpDecoder, OpenGifDecoder,
-    OpenAvifDecoder;
+    OpenAvifDecoder, OpenTiffDecoder, OpenJxlDecoder;
 EncoderBytesFn PngEncoderBytes, ApngEncoderBytes, JpegEncoderBytes, WebpEncoderBytes,
-    WebpAnimationEncoderBytes, AvifEncoderBytes;
+    WebpAnimationEncoderBytes, AvifEncoderBytes, TiffEncoderBytes, JxlEncoderBytes;
 CreateEncoderFn CreatePngEncoder, CreateApngEncoder, CreateJpegEncoder, CreateWebpEncoder,
-    CreateWebpAnimationEncoder, CreateAvifEncoder;
+    CreateWebpAnimationEncoder, CreateAvifEncoder, CreateTiffEncoder, CreateJxlEncoder;
 
 }  // namespace upscaled

@@ -191,7 +191,7 @@ void CmykToSrgb::Delete::operator()(void* transform) const {
   cmsDeleteContext(context);
 }
 
-std::unique_ptr<CmykToSrgb> CmykToSrgb::Create(std::string_view icc_profile) {
+std::unique_ptr<CmykToSrgb> CmykToSrgb::Create(std::string_view icc_profile, SampleType type) {
   Context context = MakeContext();
   if (context == nullptr) return nullptr;
   const Profile cmyk(
@@ -199,15 +199,16 @@ std::unique_ptr<CmykToSrgb> CmykToSrgb::Create(std::string_view icc_profile) {
   if (cmyk == nullptr || cmsGetColorSpace(cmyk.get()) != cmsSigCmykData) return nullptr;
   const Profile srgb(cmsCreate_sRGBProfileTHR(context.get()));
   if (srgb == nullptr) return nullptr;
-  void* const transform =
-      cmsCreateTransformTHR(context.get(), cmyk.get(), TYPE_CMYK_8_REV, srgb.get(), TYPE_RGB_8,
-                            INTENT_RELATIVE_COLORIMETRIC, cmsFLAGS_NOCACHE);
+  const bool wide = type == SampleType::kU16;
+  void* const transform = cmsCreateTransformTHR(
+      context.get(), cmyk.get(), wide ? TYPE_CMYK_16_REV : TYPE_CMYK_8_REV, srgb.get(),
+      wide ? TYPE_RGB_16 : TYPE_RGB_8, INTENT_RELATIVE_COLORIMETRIC, cmsFLAGS_NOCACHE);
   if (transform == nullptr) return nullptr;
   (void)context.release();  // goes with the transform
   return std::unique_ptr<CmykToSrgb>(new CmykToSrgb(transform));
 }
 
-void CmykToSrgb::Convert(const uint8_t* cmyk, int width_px, uint8_t* rgb) const {
+void CmykToSrgb::Convert(const void* cmyk, int width_px, void* rgb) const {
   cmsDoTransform(transform_.get(), cmyk, rgb, static_cast<cmsUInt32Number>(width_px));
 }
 

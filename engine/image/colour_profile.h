@@ -18,11 +18,12 @@ class CmykToSrgb {
   // Memory beside the profile's own, three times which is taken, too.
   static constexpr size_t kBytes = size_t{6} << 20;
 
-  // null: `icc_profile` does not describe CMYK.
-  static std::unique_ptr<CmykToSrgb> Create(std::string_view icc_profile);
+  // For samples of 8 or 16 bits. null: `icc_profile` does not describe CMYK.
+  static std::unique_ptr<CmykToSrgb> Create(std::string_view icc_profile,
+                                            SampleType type = SampleType::kU8);
 
-  // `cmyk`: 255 is no ink, as JPEG files store it.
-  void Convert(const uint8_t* cmyk, int width_px, uint8_t* rgb) const;
+  // `cmyk`: the largest value is no ink, as JPEG files store it.
+  void Convert(const void* cmyk, int width_px, void* rgb) const;
 
  private:
   struct Delete {

@@ -15,6 +15,7 @@
 #include "engine/image/colour_profile.h"
 #include "engine/image/exif.h"
 #include "engine/image/iptc.h"
+#include "engine/image/tiff_exif.h"
 #include "engine/image/xmp.h"
 
 namespace upscaled {
@@ -110,6 +111,20 @@ class MetadataEditor {
     metadata_.density.reset();
   }
 
+  // A text becomes a tag, which one text can have.
+  void FitTiff() {
+    std::vector<uint16_t> taken;
+    std::erase_if(metadata_.texts, [&](const ImageText& text) {
+      const std::optional<uint16_t> tag = TiffTagOfText(text.keyword);
+      if (tag.has_value() && std::ranges::count(taken, *tag) == 0) {
+        taken.push_back(*tag);
+        return false;
+      }
+      warnings_.push_back(absl::StrCat("tiff holds no text of ", text.keyword, ": it is left out"));
+      return true;
+    });
+  }
+
   // Blocks that became known too late.
   void DropAll() {
     const std::pair<bool, absl::string_view> blocks[] = {
@@ -189,6 +204,7 @@ ImageMetadata MetadataForResult(ImageMetadata metadata, MetadataPolicy policy, I
   if (format == ImageFormat::kJpeg) editor.FitJpeg();
   if (format == ImageFormat::kWebp || format == ImageFormat::kAvif || format == ImageFormat::kJxl)
     editor.FitThreeBlocks();
+  if (format == ImageFormat::kTiff) editor.FitTiff();
   if (late && format == ImageFormat::kJpeg) editor.DropAll();
   return editor.Take();
 }

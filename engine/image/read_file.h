@@ -13,11 +13,12 @@
 
 namespace upscaled {
 
-// The first `max_bytes` of `source`, or all there are; at most twice as much memory at any time.
+// The first `max_bytes` of a file, or all there are: those in `file` already, and on from `source`.
+// At most twice as much memory at any time.
 inline absl::StatusOr<std::vector<uint8_t>> ReadFile(ByteSource& source, uint64_t max_bytes,
-                                                     const Cancellation* cancellation) {
+                                                     const Cancellation* cancellation,
+                                                     std::vector<uint8_t> file = {}) {
   constexpr uint64_t kReadBytes = 64 << 10;
-  std::vector<uint8_t> file;
   while (file.size() < max_bytes) {
     if (cancellation != nullptr) RETURN_IF_ERROR(cancellation->status());
     const size_t have = file.size();

@@ -27,6 +27,8 @@ class ReplaySource final : public ByteSource {
 
   // The bytes from the first one; empty once all of them were read.
   std::span<const uint8_t> prefix() const { return prefix_; }
+  // The same, before the first Read, which then goes on behind them.
+  std::vector<uint8_t> TakePrefix() { return std::exchange(prefix_, {}); }
 
  private:
   std::vector<uint8_t> prefix_;

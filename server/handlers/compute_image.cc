@@ -31,14 +31,16 @@ namespace pb = upscale::v1;
 constexpr int64_t kCostPerNanosecond = 130;
 
 // The work of the stages around the networks for each pixel of the result: the final resize,
-// alpha, conversion, encoding. They take 25 to 55 ns of a core for PNG and JPEG, 170 for WebP, and
-// up to 1100 for AVIF.
+// alpha, conversion, encoding. They take 25 to 55 ns of a core for PNG and JPEG, 170 for WebP,
+// 400 to 500 for JPEG XL, and up to 1100 for AVIF.
 constexpr int64_t kResultPixelCost = 6'000;
 constexpr int64_t kWebpResultPixelCost = 22'000;
+constexpr int64_t kJxlResultPixelCost = 60'000;
 constexpr int64_t kAvifResultPixelCost = 140'000;
 
 int64_t ResultPixelCost(ImageFormat format) {
   if (format == ImageFormat::kAvif) return kAvifResultPixelCost;
+  if (format == ImageFormat::kJxl) return kJxlResultPixelCost;
   return format == ImageFormat::kWebp ? kWebpResultPixelCost : kResultPixelCost;
 }
 

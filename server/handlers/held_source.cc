@@ -10,6 +10,29 @@ namespace {
 constexpr int64_t kFirstBytes = int64_t{256} << 10;
 constexpr size_t kFirstLookBytes = 4096;
 
+// Makes room for a prefix, and its copy while it grows, once it is longer than `free_bytes`.
+class PaidSource final : public ByteSource {
+ public:
+  PaidSource(ByteSource& source, size_t held_bytes, size_t free_bytes,
+             const std::function<absl::Status(int64_t)>& reserve)
+      : source_(source), bytes_(held_bytes), paid_bytes_(free_bytes), reserve_(reserve) {}
+
+  absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override {
+    if (bytes_ + dst.size() > paid_bytes_) {
+      paid_bytes_ = 2 * (bytes_ + dst.size());
+      RETURN_IF_ERROR(reserve_(static_cast<int64_t>(2 * paid_bytes_)));
+    }
+    ASSIGN_OR_RETURN(const size_t count, source_.Read(dst));
+    bytes_ += count;
+    return count;
+  }
+
+ private:
+  ByteSource& source_;
+  size_t bytes_, paid_bytes_;
+  const std::function<absl::Status(int64_t)>& reserve_;
+};
+
 }  // namespace
 
 absl::StatusOr<bool> HeldSource::IsEmpty() {
@@ -20,8 +43,10 @@ absl::StatusOr<bool> HeldSource::IsEmpty() {
   return bytes_.empty();
 }
 
-absl::StatusOr<ImageHeader> HeldSource::ReadHeader(const DecodeLimits& limits) {
-  return ReadImageHeader(rest_, limits, bytes_);
+absl::StatusOr<ImageHeader> HeldSource::ReadHeader(
+    const DecodeLimits& limits, const std::function<absl::Status(int64_t bytes)>& reserve) {
+  PaidSource paid(rest_, bytes_.size(), limits.max_metadata_bytes, reserve);
+  return ReadImageHeader(paid, limits, bytes_);
 }
 
 absl::StatusOr<bool> HeldSource::ReadAll(int64_t max_bytes, const Reserve& reserve) {

@@ -100,6 +100,15 @@ TEST_F(MemoryTest, DecodersKeepToTheHeadersBound) {
             "webp", *test::Encode(image->view(), {.format = ImageFormat::kWebp, .quality = quality},
                                   {profile}));
     for (const Image* image : {&image, &alpha, &noise})
+      if (CanDecode(ImageFormat::kTiff))
+        ExpectDecodesWithinBound(
+            "tiff", *test::Encode(image->view(), {.format = ImageFormat::kTiff}, {profile}));
+    for (const Image* image : {&image, &alpha, &noise})
+      for (const int quality : {75, 100})
+        if (CanEncode(ImageFormat::kJxl))
+          ExpectDecodesWithinBound("jxl", *test::Encode(image->view(), {.format = ImageFormat::kJxl,
+                                                                        .quality = quality}));
+    for (const Image* image : {&image, &alpha, &noise})
       if (CanEncode(ImageFormat::kAvif))
         ExpectDecodesWithinBound(
             "avif", *test::Encode(image->view(), {.format = ImageFormat::kAvif}, {profile}));
@@ -132,9 +141,14 @@ TEST_F(MemoryTest, EncodersKeepToTheirBound) {
             OutputSpecFor(format, {size.width, size.height, 4, SampleType::kU8}), random);
     for (const SampleType type : {SampleType::kU8, SampleType::kU16})
       for (const int quality : {75, 100})
-        if (CanEncode(ImageFormat::kAvif))
-          ExpectEncodesWithinBound({.format = ImageFormat::kAvif, .quality = quality},
-                                   {size.width, size.height, 4, type}, random);
+        for (const ImageFormat format : {ImageFormat::kAvif, ImageFormat::kJxl})
+          if (CanEncode(format))
+            ExpectEncodesWithinBound({.format = format, .quality = quality},
+                                     {size.width, size.height, 4, type}, random);
+    for (const SampleType type : {SampleType::kU8, SampleType::kU16})
+      for (const int compression : {0, 2, 9})
+        ExpectEncodesWithinBound({.format = ImageFormat::kTiff, .compression = compression},
+                                 {size.width, size.height, 4, type}, random);
     for (const int compression : {0, 1, 2, 9})
       for (const int threads : {1, 3})
         for (const SampleType type : {SampleType::kU8, SampleType::kU16})

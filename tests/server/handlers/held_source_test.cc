@@ -5,6 +5,8 @@
 
 #include <gmock/gmock.h>
 
+#include "engine/image/memory_io.h"
+
 namespace upscaled::server {
 namespace {
 
@@ -96,6 +98,24 @@ TEST(HeldSourceTest, AsksBeforeItTakesMemory) {
   HeldSource held(source, 0);
   EXPECT_FALSE(*held.ReadAll(kMax, [](int64_t) { return false; }));
   EXPECT_EQ(source.left(), 5000u);
+}
+
+// A TIFF of which the directory stands far behind.
+TEST(HeldSourceTest, LongHeadersTakeMemoryThatWasAskedFor) {
+  std::string file("II\x2a\0\0\0\x30\0", 8);
+  file.resize(4 << 20);
+  const DecodeLimits limits{.max_metadata_bytes = 1 << 20};
+  MemorySource source(file);
+  HeldSource held(source, 0);
+  const absl::Status none = absl::ResourceExhaustedError("no memory");
+  int64_t asked = 0;
+  const auto header = held.ReadHeader(limits, [&](int64_t bytes) {
+    asked = bytes;
+    return none;
+  });
+  EXPECT_EQ(header.status(), none);
+  EXPECT_GE(asked, 2 << 20);
+  EXPECT_LE(held.bytes().size(), size_t{1} << 20);
 }
 
 }  // namespace

@@ -76,11 +76,17 @@ class DecodeSandboxTest : public ::testing::Test {
       files.push_back(
           *test::Encode(rgb.view(), {.format = ImageFormat::kWebp, .quality = quality}));
     }
-    if (CanEncode(ImageFormat::kAvif))
+    if (CanDecode(ImageFormat::kTiff)) {
+      files.push_back(
+          *test::Encode(test::PhotoImage({width, height, 4, SampleType::kU16}, random_).view(),
+                        {.format = ImageFormat::kTiff}, Metadata()));
+    }
+    for (const ImageFormat format : {ImageFormat::kAvif, ImageFormat::kJxl})
       for (const int channels : {1, 4})
-        files.push_back(*test::Encode(
-            test::PhotoImage({width, height, channels, SampleType::kU16}, random_).view(),
-            {.format = ImageFormat::kAvif}));
+        if (CanEncode(format))
+          files.push_back(*test::Encode(
+              test::PhotoImage({width, height, channels, SampleType::kU16}, random_).view(),
+              {.format = format}));
     const std::string kMore(40, 'x');  // bytes behind the end are nobody's
     if (CanDecode(ImageFormat::kGif)) files.push_back(std::string(kGif, sizeof(kGif) - 1) + kMore);
     files.push_back(std::string(kBmp, sizeof(kBmp) - 1) + kMore);

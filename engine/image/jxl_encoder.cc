@@ -1,0 +1,183 @@
+// JPEG XL by libjxl, on one thread.
+#include <jxl/encode.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/image/codec_checks.h"
+#include "engine/image/codec_list.h"
+#include "engine/image/colour_profile.h"
+#include "engine/image/jxl_colours.h"
+#include "engine/image/memory_io.h"
+
+namespace upscaled {
+namespace {
+
+constexpr int kLosslessJxlQuality = 100;
+// On a scale from 1 (fast) to 9; see README.md.
+constexpr int kLossyJxlEffort = 7, kLosslessJxlEffort = 3;
+
+// The distance of a JPEG quality as cjxl has it: 90 is 1, which is meant to be seen by no one.
+float JxlDistance(int quality) {
+  const auto q = static_cast<float>(quality);
+  return quality >= 30 ? 0.1F + (100 - q) * 0.09F : 53.0F / 3000 * q * q - 23.0F / 20 * q + 25;
+}
+
+struct DestroyJxlEncoder {
+  void operator()(JxlEncoder* encoder) const { JxlEncoderDestroy(encoder); }
+};
+
+// Collects the image; all the work is done in Finish.
+class JxlWriter final : public ImageEncoder {
+ public:
+  JxlWriter(const ImageSpec& spec, int quality, const ImageMetadata& metadata, ByteSink& sink,
+            const Cancellation* cancellation)
+      : quality_(quality),
+        sink_(sink),
+        cancellation_(cancellation),
+        metadata_(metadata),
+        image_(spec) {}
+
+  absl::Status WriteRows(ImageView rows) override {
+    RETURN_IF_ERROR(CheckRows(image_.spec(), next_row_, rows.spec));
+    for (int y = 0; y < rows.height_px(); ++y, ++next_row_)
+      std::copy_n(rows.row(y), rows.spec.row_bytes(), image_.mutable_view().row(next_row_));
+    return absl::OkStatus();
+  }
+  void AddLateMetadata(ImageMetadata late) override {
+    if (metadata_.exif.empty()) metadata_.exif = std::move(late.exif);
+    if (metadata_.xmp.empty()) metadata_.xmp = std::move(late.xmp);
+  }
+  absl::Status Finish() override;
+
+ private:
+  bool lossless() const { return quality_ == kLosslessJxlQuality; }
+  bool gray() const { return image_.spec().channels < kRgbChannels; }
+
+  // Each false: the library refused.
+  bool SetInfo();
+  bool SetColours();
+  bool AddBoxes();
+  bool AddImage();
+  absl::Status WriteOutput();
+
+  const int quality_;
+  ByteSink& sink_;
+  const Cancellation* const cancellation_;
+  ImageMetadata metadata_;
+  Image image_;
+  int next_row_ = 0;
+  std::unique_ptr<JxlEncoder, DestroyJxlEncoder> encoder_;
+};
+
+bool JxlWriter::SetInfo() {
+  const ImageSpec& spec = image_.spec();
+  JxlBasicInfo info;
+  JxlEncoderInitBasicInfo(&info);
+  info.xsize = static_cast<uint32_t>(spec.width_px);
+  info.ysize = static_cast<uint32_t>(spec.height_px);
+  info.bits_per_sample = static_cast<uint32_t>(8 * SampleBytes(spec.type));
+  info.num_color_channels = gray() ? 1 : kRgbChannels;
+  info.num_extra_channels = spec.has_alpha() ? 1 : 0;
+  info.alpha_bits = spec.has_alpha() ? info.bits_per_sample : 0;
+  info.uses_original_profile = lossless() ? JXL_TRUE : JXL_FALSE;
+  return JxlEncoderSetBasicInfo(encoder_.get(), &info) == JXL_ENC_SUCCESS;
+}
+
+bool JxlWriter::SetColours() {
+  const auto cicp = std::ranges::find(metadata_.colour_chunks, "cICP", &ColourChunk::type);
+  if (cicp != metadata_.colour_chunks.end()) {
+    const std::optional<JxlColorEncoding> encoding = EncodingOfCicp(cicp->data, gray());
+    if (encoding.has_value())
+      return JxlEncoderSetColorEncoding(encoder_.get(), &*encoding) == JXL_ENC_SUCCESS;
+    metadata_.icc_profile = ProfileOf(metadata_.colour_chunks, metadata_.icc_profile, gray());
+  }
+  const std::string& profile = metadata_.icc_profile;
+  if (!profile.empty() && JxlEncoderSetICCProfile(encoder_.get(), AsBytes(profile).data(),
+                                                  profile.size()) == JXL_ENC_SUCCESS)
+    return true;
+  JxlColorEncoding srgb;
+  JxlColorEncodingSetToSRGB(&srgb, gray());
+  return JxlEncoderSetColorEncoding(encoder_.get(), &srgb) == JXL_ENC_SUCCESS;
+}
+
+bool JxlWriter::AddBoxes() {
+  const std::string no_offset(4, '\0');
+  const std::pair<const char*, std::string> boxes[] = {
+      {"Exif", metadata_.exif.empty() ? "" : no_offset + metadata_.exif}, {"xml ", metadata_.xmp}};
+  for (const auto& [type, content] : boxes) {
+    if (content.empty()) continue;
+    JxlEncoderUseBoxes(encoder_.get());
+    if (JxlEncoderAddBox(encoder_.get(), type, AsBytes(content).data(), content.size(),
+                         JXL_FALSE) != JXL_ENC_SUCCESS)
+      return false;
+  }
+  JxlEncoderCloseBoxes(encoder_.get());
+  return true;
+}
+
+bool JxlWriter::AddImage() {
+  JxlEncoderFrameSettings* const settings = JxlEncoderFrameSettingsCreate(encoder_.get(), nullptr);
+  if (settings == nullptr ||
+      JxlEncoderFrameSettingsSetOption(settings, JXL_ENC_FRAME_SETTING_EFFORT,
+                                       lossless() ? kLosslessJxlEffort : kLossyJxlEffort) !=
+          JXL_ENC_SUCCESS ||
+      (lossless() ? JxlEncoderSetFrameLossless(settings, JXL_TRUE)
+                  : JxlEncoderSetFrameDistance(settings, JxlDistance(quality_))) != JXL_ENC_SUCCESS)
+    return false;
+  const ImageSpec& spec = image_.spec();
+  const JxlPixelFormat format = {static_cast<uint32_t>(spec.channels),
+                                 spec.type == SampleType::kU8 ? JXL_TYPE_UINT8 : JXL_TYPE_UINT16,
+                                 JXL_NATIVE_ENDIAN, 0};
+  const bool added = JxlEncoderAddImageFrame(settings, &format, image_.view().data,
+                                             spec.row_bytes() * spec.height_px) == JXL_ENC_SUCCESS;
+  image_ = Image();
+  JxlEncoderCloseInput(encoder_.get());
+  return added;
+}
+
+absl::Status JxlWriter::WriteOutput() {
+  std::vector<uint8_t> buffer(size_t{64} << 10);
+  JxlEncoderStatus status = JXL_ENC_NEED_MORE_OUTPUT;
+  while (status == JXL_ENC_NEED_MORE_OUTPUT) {
+    uint8_t* next = buffer.data();
+    size_t room = buffer.size();
+    status = JxlEncoderProcessOutput(encoder_.get(), &next, &room);
+    RETURN_IF_ERROR(sink_.Write(std::span(buffer).first(buffer.size() - room)));
+  }
+  if (status == JXL_ENC_SUCCESS) return absl::OkStatus();
+  return absl::ResourceExhaustedError("JPEG XL: the image cannot be encoded");
+}
+
+absl::Status JxlWriter::Finish() {
+  RETURN_IF_ERROR(CheckAllWritten(image_.spec(), next_row_));
+  if (cancellation_ != nullptr) RETURN_IF_ERROR(cancellation_->status());
+  encoder_.reset(JxlEncoderCreate(nullptr));
+  if (encoder_ == nullptr) return absl::ResourceExhaustedError("JPEG XL: no memory");
+  if (!SetInfo() || !SetColours() || !AddBoxes() || !AddImage())
+    return absl::ResourceExhaustedError(absl::StrCat("JPEG XL: the image cannot be encoded (error ",
+                                                     JxlEncoderGetError(encoder_.get()), ")"));
+  return WriteOutput();
+}
+
+}  // namespace
+
+size_t JxlEncoderBytes(const EncodeOptions&, const ImageSpec& spec) {
+  // Measured with libjxl 0.7; see README.md.
+  constexpr size_t kLibraryBytes = size_t{64} << 20, kBytesPerPixel = 180;
+  return kLibraryBytes + kBytesPerPixel * static_cast<size_t>(spec.size().Area());
+}
+
+absl::StatusOr<std::unique_ptr<ImageEncoder>> CreateJxlEncoder(const EncodeOptions& options,
+                                                               const ImageSpec& spec,
+                                                               const ImageMetadata& metadata,
+                                                               ByteSink& sink,
+                                                               const Cancellation* cancellation) {
+  return std::make_unique<JxlWriter>(spec, options.quality, metadata, sink, cancellation);
+}
+
+}  // namespace upscaled

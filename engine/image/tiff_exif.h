@@ -1,0 +1,39 @@
+// EXIF as a TIFF file has it, spread over its directories, and as a block. Private to engine/image.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/image/tiff_directory.h"
+
+namespace upscaled {
+
+// The descriptive fields of an image, by the directory that holds them.
+struct ExifFields {
+  TiffFields image, exif, gps, interop;
+};
+
+// The fields that `file` holds, of the directory at `first` and those that it leads to. `image`
+// lacks the tags that describe how pixels are stored, those of other metadata and of directories.
+// Safe for any bytes; damaged directories are passed over.
+ExifFields ReadExifFields(const TiffFile& file, uint64_t first);
+
+// Removes the fields of `image` that stand for something else than a photograph's description, such
+// as places on a map, and returns their tags.
+std::vector<uint16_t> RemoveForeignTags(TiffFields& image);
+
+// The tag of an image that a text of PNG or JPEG becomes. nullopt: TIFF has none for it.
+std::optional<uint16_t> TiffTagOfText(std::string_view keyword);
+
+// Appends the directories of `fields` but `image` to `out`, as AppendTiffDirectory, and adds the
+// tags that lead to them to `image`.
+void AppendExifDirectories(const ExifFields& fields, uint32_t base, std::string& out,
+                           TiffFields& image);
+
+// `fields` as a block of EXIF. "" if all but resolution is empty.
+std::string ExifBlockOf(const ExifFields& fields);
+
+}  // namespace upscaled
