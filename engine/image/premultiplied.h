@@ -7,7 +7,7 @@
 namespace upscaled {
 
 // Divides the colours of a pixel of `channels` samples by its last one, alpha, rounded; they are 0
-// where that is.
+// if alpha is.
 template <typename T>
 void DivideByAlpha(int channels, T* pixel) {
   constexpr uint64_t kMost = T(-1);

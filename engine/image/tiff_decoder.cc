@@ -51,7 +51,7 @@ size_t EndOfDataSets(std::string_view iptc) {
   return is_filled ? end : iptc.size();
 }
 
-// Samples of a row of pixels, whole numbers in native byte order, on their way to an image's.
+// Samples of a row of pixels, whole numbers in native byte order, to be turned into an image's.
 class TiffPixels {
  public:
   TiffPixels(const TiffLayout& layout, const ImageSpec& spec, const CmykToSrgb* cmyk_to_srgb)

@@ -17,8 +17,8 @@ struct ExifFields {
 };
 
 // The fields that `file` holds, of the directory at `first` and those that it leads to. `image`
-// lacks the tags that describe how pixels are stored, those of other metadata and of directories.
-// Safe for any bytes; damaged directories are passed over.
+// lacks the tags that describe how pixels are stored, the tags of other metadata and of
+// directories. Safe for any bytes; damaged directories are passed over.
 ExifFields ReadExifFields(const TiffFile& file, uint64_t first);
 
 // Removes the fields of `image` that stand for something else than a photograph's description, such

@@ -82,7 +82,7 @@ class TiffParser {
   }
 
  private:
-  // Whether the bytes are there; else more of the file are needed, if there are any.
+  // Whether the bytes are there. Otherwise more of the file are needed, if there are any.
   absl::StatusOr<bool> Need(uint64_t offset, uint64_t bytes, absl::string_view what) {
     RETURN_IF_ERROR(CheckReach(offset, bytes, what));
     if (file_.Holds(offset, bytes)) {
@@ -119,7 +119,7 @@ class TiffParser {
     return true;
   }
 
-  // The numbers of the entry `tag`; the default if there is none. Empty while they are not there.
+  // The numbers of the entry `tag`; without one the default. Empty while they are not there.
   absl::StatusOr<std::vector<uint64_t>> Numbers(uint16_t tag, std::vector<uint64_t> otherwise) {
     const TiffEntry* const entry = directory_.Find(tag);
     if (entry == nullptr || entry->bytes == 0) return otherwise;

@@ -23,9 +23,9 @@ class HeldSource {
 
   // Whether the source ends before its first byte. To be asked first; reads some bytes.
   absl::StatusOr<bool> IsEmpty();
-  // The image's header, from the first bytes. Errors as ReadImageHeader, and those of `reserve`,
-  // which makes room for `bytes` in all. It is asked for more than the limit on metadata only: a
-  // TIFF's header may stand behind its pixels.
+  // The image's header, from the first bytes. Errors as ReadImageHeader, and the errors of
+  // `reserve`, which makes room for `bytes` in all. It is asked for more than the limit on metadata
+  // only: a TIFF's header may stand behind its pixels.
   absl::StatusOr<ImageHeader> ReadHeader(const DecodeLimits& limits,
                                          const std::function<absl::Status(int64_t bytes)>& reserve);
   // Reads on. true: all bytes are there; false: there are more than `max_bytes`, or than there is
