@@ -379,7 +379,7 @@ class TiffParser {
                                                              : nullptr;
       if (block != nullptr) *block = {entry.offset, entry.bytes};
       // Descriptions and tables of the compression are short; large values of other tags are
-      // somebody's own.
+      // private.
       constexpr uint64_t kMaxShortBytes = 64 << 10;
       if (block != nullptr || entry.bytes <= kMaxShortBytes)
         RETURN_IF_ERROR(AddMetadata(entry.offset, entry.bytes));
