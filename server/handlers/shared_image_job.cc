@@ -7,6 +7,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "engine/base/status_macros.h"
+#include "engine/image/file_end.h"
 #include "engine/image/memory_io.h"
 #include "server/base/error.h"
 #include "server/handlers/convert.h"
@@ -69,6 +70,9 @@ class SharedImageJob {
     source_bytes_ = static_cast<int64_t>(held.bytes().size());
     source_digest_ = DigestOf(held.bytes());
     RETURN_IF_ERROR(CheckSourceDigest(job_, source_digest_));
+    FileEnd end;
+    end.Pass(held.bytes());
+    behind_ = end.Warning();
     const absl::StatusOr<Digest> key = Key();
     if (!key.ok()) return Stream(held);  // a model whose files change: nothing can be named
     key_ = *key;
@@ -352,6 +356,7 @@ class SharedImageJob {
     }
     header.set_request_id(record.request_id);
     header.set_model(models_.name());  // weights may have several names
+    if (!behind_.empty()) header.add_warnings(behind_);
     return job_.on_header(header);
   }
 
@@ -375,6 +380,7 @@ class SharedImageJob {
   bool counted_ = false;
   ImageHeader source_;
   int64_t source_bytes_ = 0;
+  std::string behind_;  // FileEnd::Warning
   Digest source_digest_ = {};
   ResolvedJob resolved_;
   Digest key_ = {};

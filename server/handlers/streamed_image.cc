@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/image/file_end.h"
 #include "engine/image/replay_source.h"
 #include "server/base/error.h"
 #include "server/handlers/compute_image.h"
@@ -27,6 +28,7 @@ class HashingSource final : public ByteSource {
   absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override {
     ASSIGN_OR_RETURN(const size_t count, source_.Read(dst));
     hash_.Update(dst.first(count));
+    end_.Pass(dst.first(count));
     bytes_ += static_cast<int64_t>(count);
     ended_ = ended_ || count == 0;
     return count;
@@ -42,6 +44,8 @@ class HashingSource final : public ByteSource {
     if (!ended_ && bytes_ != total_bytes_) return std::nullopt;
     return hash_.Finish();
   }
+  // FileEnd::Warning of all that was read.
+  std::string WarningOfEnd() const { return end_.Warning(); }
 
  private:
   ByteSource& source_;
@@ -50,6 +54,7 @@ class HashingSource final : public ByteSource {
   int64_t bytes_ = 0;
   bool ended_ = false;
   Sha256 hash_;
+  FileEnd end_;
 };
 
 // Writes a result into the store as well.
@@ -114,6 +119,9 @@ absl::StatusOr<pb::UpscaleSummary> StreamImage(const HandlerEnvironment& environ
                                  .on_header = on_header,
                                  .on_progress = job.on_progress}));
   const std::optional<Digest> source = input.Finish();
+  if (std::string behind = input.WarningOfEnd(); !behind.empty()) {
+    computed.summary.add_warnings(std::move(behind));
+  }
   if (source.has_value()) RETURN_IF_ERROR(CheckSourceDigest(job, *source));
   const std::string name =
       source.has_value() ? NameOf(sharing, context.payer.tenant, image, *source, computed) : "";

@@ -1,0 +1,116 @@
+#include "engine/image/file_end.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/support/test_image.h"
+
+namespace upscaled {
+namespace {
+
+using testing::HasSubstr;
+
+struct EndedFile {
+  std::string name;
+  EncodeOptions options;
+};
+
+const std::vector<EndedFile> kSamples = {
+    {"PNG", {.format = ImageFormat::kPng}},
+    {"JPEG", {.format = ImageFormat::kJpeg}},
+    {"WebP", {.format = ImageFormat::kWebp}},
+};
+
+std::string FileOf(const EndedFile& sample) {
+  std::mt19937 random = test::FreshRandom();
+  const ImageSpec spec{test::RandomInt(random, 1, 90), test::RandomInt(random, 1, 90), 3,
+                       SampleType::kU8};
+  return *test::Encode(test::RandomImage(spec, random).view(), sample.options);
+}
+
+FileEnd EndOf(const std::string& bytes, size_t portion) {
+  FileEnd end;
+  for (size_t at = 0; at < bytes.size(); at += portion) {
+    end.Pass(AsBytes(std::string_view(bytes).substr(at, portion)));
+  }
+  return end;
+}
+
+TEST(FileEndTest, CountsBytesBehindTheImage) {
+  for (const EndedFile& sample : kSamples) {
+    const std::string file = FileOf(sample);
+    for (const size_t portion : {size_t{1}, size_t{7}, size_t{1} << 20}) {
+      EXPECT_EQ(EndOf(file, portion).Warning(), "") << sample.name;
+      for (const int count : {1, 2, 3000}) {
+        const FileEnd end = EndOf(file + std::string(count, '\0'), portion);
+        EXPECT_EQ(end.bytes_behind(), count) << sample.name;
+        EXPECT_THAT(end.Warning(), HasSubstr("behind the " + sample.name + "'s end"));
+      }
+    }
+  }
+}
+
+TEST(FileEndTest, NamesAnImageThatFollows) {
+  const std::string png = FileOf(kSamples[0]);
+  for (const EndedFile& sample : kSamples) {
+    const FileEnd end = EndOf(FileOf(sample) + png, 1000);
+    EXPECT_EQ(end.bytes_behind(), std::ssize(png));
+    EXPECT_THAT(end.Warning(), HasSubstr("PNG begins there"));
+  }
+}
+
+// Thumbnails and profiles hold markers, which lie within segments.
+TEST(FileEndTest, LeavesOutMarkersInSegments) {
+  const std::string jpeg = FileOf(kSamples[1]);
+  const std::string segment = std::string("\xFF\xE1\x00\x08", 4) + "\xFF\xD8\xFF\xD9" + "ab";
+  const std::string file = jpeg.substr(0, 2) + segment + jpeg.substr(2);
+  EXPECT_EQ(EndOf(file, 3).bytes_behind(), 0);
+  EXPECT_EQ(EndOf(file + "x", 3).bytes_behind(), 1);
+}
+
+TEST(FileEndTest, ReadsProgressiveAndRestartedScans) {
+  std::mt19937 random = test::FreshRandom();
+  const std::string jpeg = FileOf(kSamples[1]);
+  // A second scan, whose data hold stuffed bytes, restarts and fill bytes.
+  const std::string scan = std::string("\xFF\xDA\x00\x02", 4) + std::string("a\xFF\x00", 3) +
+                           "\xFF\xD3" + "b\xFF\xFF\xD0";
+  const std::string file = jpeg.substr(0, jpeg.size() - 2) + scan + jpeg.substr(jpeg.size() - 2);
+  for (const size_t portion : {1, 2, 3, 1000}) {
+    EXPECT_EQ(EndOf(file, portion).bytes_behind(), 0) << portion;
+    EXPECT_EQ(EndOf(file + "\xFF\xD9!", portion).bytes_behind(), 3) << portion;
+  }
+}
+
+TEST(FileEndTest, KnowsNoEndOfOtherAndBrokenFiles) {
+  const std::string others[] = {"",
+                                "short",
+                                "GIF89a and more",
+                                "BM and a bitmap that goes on",
+                                std::string("RIFF\0\0\0\0WEBPVP8 ", 16),
+                                "\xFF\xD8 no marker follows"};
+  for (const std::string& bytes : others) EXPECT_EQ(EndOf(bytes, 5).bytes_behind(), 0);
+  for (const EndedFile& sample : kSamples) {
+    const std::string file = FileOf(sample);
+    for (size_t cut = 0; cut < file.size(); cut += 1 + cut / 9) {
+      EXPECT_EQ(EndOf(file.substr(0, cut), 64).bytes_behind(), 0) << sample.name << " " << cut;
+    }
+  }
+}
+
+// Damaged bytes pass, too, and count once.
+TEST(FileEndTest, PassesAnyBytes) {
+  std::mt19937 random = test::FreshRandom();
+  for (int i = 0; i < 2000; ++i) {
+    std::string bytes = FileOf(kSamples[test::RandomInt(random, 0, 2)]);
+    for (int n = test::RandomInt(random, 0, 8); n > 0; --n) {
+      bytes[test::RandomInt(random, 0, static_cast<int>(bytes.size()) - 1)] =
+          static_cast<char>(test::RandomInt(random, 0, 255));
+    }
+    const size_t portion = test::RandomInt(random, 1, 100);
+    const FileEnd end = EndOf(bytes, portion);
+    EXPECT_LT(end.bytes_behind(), std::ssize(bytes));
+    EXPECT_EQ(end.bytes_behind(), EndOf(bytes, bytes.size()).bytes_behind());
+  }
+}
+
+}  // namespace
+}  // namespace upscaled
