@@ -17,13 +17,13 @@ namespace {
 
 constexpr size_t kMaxKeyBytes = 8192;  // of tokens; keys have 47
 
-absl::StatusOr<std::string> ReadKeyFile(const std::string& path) {
+absl::StatusOr<std::string> ReadKeyFile(const char* flag, const std::string& path) {
   std::ifstream file(path);
   std::string line(kMaxKeyBytes + 1, '\0');
   file.read(line.data(), static_cast<std::streamsize>(line.size()));
   line.resize(static_cast<size_t>(file.gcount()));
   if (file.bad() || (line.empty() && !file.eof())) {
-    return absl::NotFoundError(absl::StrCat("--api-key-file: cannot read ", path));
+    return absl::NotFoundError(absl::StrCat(flag, ": cannot read ", path));
   }
   return line.substr(0, line.find('\n'));
 }
@@ -40,14 +40,18 @@ absl::StatusOr<std::string> Checked(absl::string_view text, absl::string_view so
 
 }  // namespace
 
-absl::StatusOr<std::string> FindApiKey(const std::string& file) {
+absl::StatusOr<std::string> FindSecret(const SecretPlaces& places, const std::string& file) {
   if (!file.empty()) {
-    ASSIGN_OR_RETURN(const std::string line, ReadKeyFile(file));
-    return Checked(line, absl::StrCat("--api-key-file ", file));
+    ASSIGN_OR_RETURN(const std::string line, ReadKeyFile(places.flag, file));
+    return Checked(line, absl::StrCat(places.flag, " ", file));
   }
-  const char* const variable = std::getenv(kApiKeyVariable);
+  const char* const variable = std::getenv(places.variable);
   if (variable == nullptr || *variable == '\0') return "";
-  return Checked(variable, kApiKeyVariable);
+  return Checked(variable, places.variable);
+}
+
+absl::StatusOr<std::string> FindApiKey(const std::string& file) {
+  return FindSecret({"--api-key-file", kApiKeyVariable}, file);
 }
 
 std::string OpenKeyWarning(const std::string& server, bool tls) {

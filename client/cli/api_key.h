@@ -1,4 +1,4 @@
-// The key that a command shows to servers.
+// The keys that a command has: the one that it shows to servers, and the one that signs URLs.
 #pragma once
 
 #include <string>
@@ -9,10 +9,17 @@
 namespace upscaled::client {
 
 inline constexpr char kApiKeyVariable[] = "UPSCALE_API_KEY";
+inline constexpr char kUrlKeyVariable[] = "UPSCALE_URL_KEY";
 
-// That of `file` (its first line), else of UPSCALE_API_KEY; "" where there is neither. Errors never
-// show what was read: NOT_FOUND for a file that cannot be read, INVALID_ARGUMENT for what is no
-// key.
+// The places of a secret.
+struct SecretPlaces {
+  const char* flag;  // of a file, for errors
+  const char* variable;
+};
+// The first line of `file`; without a file, the variable; "" if neither is given. Errors never show
+// a secret: NOT_FOUND for a file that cannot be read, INVALID_ARGUMENT for a text that is no word.
+absl::StatusOr<std::string> FindSecret(const SecretPlaces& places, const std::string& file);
+// The key of --api-key-file and UPSCALE_API_KEY.
 absl::StatusOr<std::string> FindApiKey(const std::string& file);
 
 // The warning due before a key is sent to `server`, a list of endpoints or a URL; "": none.

@@ -17,6 +17,7 @@
 #include "client/cli/jobs_command.h"
 #include "client/cli/load_command.h"
 #include "client/cli/ncnn_habits.h"
+#include "client/cli/sign_command.h"
 #include "client/cli/submit_command.h"
 #include "client/cli/video_command.h"
 
@@ -50,6 +51,7 @@ int Main(int argc, char** argv) {
   AddVideoCommand(app, exit_code);
   AddSubmitCommand(app, exit_code);
   AddJobsCommand(app, exit_code);
+  AddSignCommand(app, exit_code);
   AddModelsCommand(app, exit_code);
   AddInfoCommand(app, exit_code);
   AddDevicesCommand(app, exit_code);

@@ -53,6 +53,8 @@ export class ConnectionError extends UpscaledError {}
 
 /** The error that a problem document stands for. */
 export function errorOf(problem: Problem): UpscaledError;
+/** The query that options make, without those that are the client's own. */
+export function queryOf(options: Record<string, unknown>): string;
 /** A random UUID. */
 export function newRequestId(): string;
 

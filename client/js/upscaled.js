@@ -247,7 +247,8 @@ function quotedTexts(list) {
   return Array.from(list.matchAll(/"([^"]*)"/g), (match) => match[1]);
 }
 
-function queryOf(options) {
+/** The query that options make, without those that are the client's own. */
+export function queryOf(options) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(options)) {
     if (OWN_OPTIONS.has(name) || value === undefined || value === null || value === "") continue;

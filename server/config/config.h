@@ -99,6 +99,8 @@ struct ServerConfig {
 
   std::filesystem::path auth_keys;  // empty: anybody may call
   bool allow_anonymous = false;     // beyond loopback, without keys
+  std::filesystem::path url_keys;   // empty: no signed URLs
+  absl::Duration url_max_age = absl::Hours(24);
 };
 
 struct ParsedConfig {

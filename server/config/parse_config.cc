@@ -229,6 +229,7 @@ absl::Status CheckReadable(const std::filesystem::path& file, absl::string_view 
 // Nobody serves the whole network by mistake.
 absl::Status CheckIdentity(const ServerConfig& config) {
   RETURN_IF_ERROR(CheckReadable(config.auth_keys, "--auth-keys"));
+  RETURN_IF_ERROR(CheckReadable(config.url_keys, "--url-keys"));
   if (!config.auth_keys.empty()) {
     if (!config.allow_anonymous) return absl::OkStatus();
     return absl::InvalidArgumentError("--auth-keys and --allow-anonymous exclude each other");

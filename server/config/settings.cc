@@ -514,6 +514,15 @@ void AddIdentity(SettingList& list, ServerConfig& config) {
               "serve every caller, even on addresses that other machines can reach; without it and "
               "without --auth-keys the server does not start on such an address",
               config.allow_anonymous);
+  list.Text(
+      "url-keys", "FILE",
+      "JSON file of the keys that sign URLs (see \"upscaled keys url\"): GET /v1/upscale with "
+      "such a signature needs no other key; reloaded when it changes",
+      config.url_keys);
+  list.Timeout("url-max-age",
+               "time that browsers and caches may keep the answer to a signed URL, at most until "
+               "the URL ends",
+               config.url_max_age);
 }
 
 }  // namespace

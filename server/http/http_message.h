@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "server/identity/principal.h"
 
 namespace upscaled::server {
@@ -22,6 +23,7 @@ struct HttpField {
 struct HttpRequest {
   std::string method;             // "GET", as sent
   std::string path;               // decoded, without query
+  std::string sent_path;          // the same, as sent
   std::string query;              // after '?', not decoded; "" where there is none
   std::vector<HttpField> fields;  // in the order in which they came
   std::string peer;               // the client's address without its port; "" where it has none
@@ -29,6 +31,8 @@ struct HttpRequest {
   // The names in the client's certificate (see PeerAddress); null: it has shown none.
   std::shared_ptr<const std::vector<std::string>> certificate_names;
   std::shared_ptr<const Principal> caller;  // null: the port asks nobody who they are
+  // The end of a signed URL, whose signer is the caller; nullopt: the URL is not signed.
+  std::optional<absl::Time> signed_until = std::nullopt;
   bool has_body = false;  // a body of at least one byte, or of unknown length, follows
   // Bytes of the body, as the header tells; not set where its chunks tell.
   std::optional<uint64_t> content_length = 0;

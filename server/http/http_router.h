@@ -28,8 +28,9 @@ struct HttpRoute {
   uint64_t max_body_bytes = 0;  // of `stream`
   // That its callers must have where the port has a guard; nullopt: anybody may call.
   std::optional<Role> role = Role::kAdmin;
-  std::string name = {};   // of its calls, as records have it
-  bool head_only = false;  // a "GET" that takes HEAD and refuses GET itself
+  std::string name = {};           // of its calls, as records have it
+  bool head_only = false;          // a "GET" that takes HEAD and refuses GET itself
+  bool takes_signed_urls = false;  // from callers without a key
 };
 
 // Whether a request may go to its route, which asks for a role; sets its caller. Otherwise what is

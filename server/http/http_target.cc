@@ -60,7 +60,8 @@ absl::StatusOr<HttpTarget> ParseHttpTarget(std::string_view target) {
   }
   const size_t question = local.find('?');
   HttpTarget parsed;
-  ASSIGN_OR_RETURN(parsed.path, DecodePath(local.substr(0, question)));
+  parsed.sent_path = local.substr(0, question);
+  ASSIGN_OR_RETURN(parsed.path, DecodePath(parsed.sent_path));
   if (question != std::string_view::npos) parsed.query = local.substr(question + 1);
   if (parsed.path.empty() && local != target) parsed.path.push_back('/');  // "http://host?query"
   if (!parsed.path.starts_with('/')) {

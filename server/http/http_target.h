@@ -9,8 +9,9 @@
 namespace upscaled::server {
 
 struct HttpTarget {
-  std::string path;   // percent-decoded; begins with '/', or is "*"
-  std::string query;  // after '?', not decoded
+  std::string path;            // percent-decoded; begins with '/', or is "*"
+  std::string sent_path = {};  // the path, not decoded
+  std::string query = {};      // after '?', not decoded
 };
 
 // Takes the origin form ("/path?query"), the absolute form ("http://host/path?query", whose host

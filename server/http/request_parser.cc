@@ -144,6 +144,7 @@ class HttpRequestParser::Impl final : public http::basic_parser<true> {
       return;
     }
     request.path = std::move(target->path);
+    request.sent_path = std::move(target->sent_path);
     request.query = std::move(target->query);
     request.has_body = !is_done();
     request.content_length = std::nullopt;

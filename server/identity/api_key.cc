@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 
 namespace upscaled::server {
@@ -26,14 +27,18 @@ std::string_view ToStd(absl::string_view text) { return {text.data(), text.size(
 
 }  // namespace
 
-absl::StatusOr<std::string> NewApiKey() {
+absl::StatusOr<std::string> NewSecret() {
   std::array<unsigned char, kRandomBytes> bytes;
   if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) {
     return absl::UnavailableError("the system has no random numbers");
   }
-  return absl::StrCat(ToAbsl(kPrefix),
-                      absl::WebSafeBase64Escape(absl::string_view(
-                          reinterpret_cast<const char*>(bytes.data()), bytes.size())));
+  return absl::WebSafeBase64Escape(
+      absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
+
+absl::StatusOr<std::string> NewApiKey() {
+  ASSIGN_OR_RETURN(const std::string secret, NewSecret());
+  return absl::StrCat(ToAbsl(kPrefix), secret);
 }
 
 KeyHash HashOf(std::string_view text) {

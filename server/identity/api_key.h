@@ -16,7 +16,9 @@ namespace upscaled::server {
 // cannot be guessed or tabulated, and keys of any other form are refused.
 using KeyHash = std::array<uint8_t, 32>;
 
-// UNAVAILABLE: the system has no random numbers.
+// 256 random bits in base64url. UNAVAILABLE: the system has no random numbers.
+absl::StatusOr<std::string> NewSecret();
+// As NewSecret.
 absl::StatusOr<std::string> NewApiKey();
 
 KeyHash HashOf(std::string_view text);

@@ -78,6 +78,11 @@ class Authenticator {
   // The same, whether they have changed or not.
   absl::Status Reload() { return known_.Reload(); }
 
+  // Null: the tenant has no limits.
+  std::shared_ptr<const TenantLimits> LimitsOfTenant(const std::string& tenant) const {
+    return LimitsOf(known_.get()->file.tenants, tenant);
+  }
+
   size_t key_count() const { return known_.get()->file.keys.size(); }
 
  private:

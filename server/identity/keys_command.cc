@@ -11,6 +11,7 @@
 #include "engine/base/status_macros.h"
 #include "server/identity/api_key.h"
 #include "server/identity/key_file.h"
+#include "server/identity/url_keys.h"
 
 namespace upscaled::server {
 namespace {
@@ -38,6 +39,12 @@ absl::Status WriteHash(std::istream& in, std::ostream& out) {
   return absl::OkStatus();
 }
 
+absl::Status WriteUrlKey(const std::string& id, const std::string& tenant, std::ostream& out) {
+  ASSIGN_OR_RETURN(const NewUrlKey key, MakeUrlKey(id, tenant));
+  out << key.line << "\n" << key.entry << "\n";
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 int RunKeysCommand(int argc, const char* const* argv, std::istream& in, std::ostream& out,
@@ -53,6 +60,13 @@ int RunKeysCommand(int argc, const char* const* argv, std::istream& in, std::ost
   new_key
       ->add_option("--role", roles, "read, upscale or admin; may be given several times [upscale]")
       ->check(CLI::IsMember({"read", "upscale", "admin"}));
+  CLI::App* const url_key = app.add_subcommand(
+      "url",
+      "writes a fresh key for signed URLs in the first line, then its entry for the file of "
+      "--url-keys");
+  std::string id = "new-key";
+  url_key->add_option("--id", id, "the key's id in URLs, the file and the log [new-key]");
+  url_key->add_option("--tenant", tenant, "whose URLs it signs [as the id]");
   app.add_subcommand("hash", "reads a key from standard input and writes its hash");
   try {  // CLI11 reports by exceptions
     app.parse(argc, argv);
@@ -69,7 +83,10 @@ int RunKeysCommand(int argc, const char* const* argv, std::istream& in, std::ost
   Principal principal{.name = name, .tenant = tenant.empty() ? name : tenant};
   for (const std::string& role : roles) principal.roles.Add(*ParseRole(role));
   if (roles.empty()) principal.roles.Add(Role::kUpscale);
-  const absl::Status status = new_key->parsed() ? WriteNewKey(principal, out) : WriteHash(in, out);
+  const absl::Status status = new_key->parsed() ? WriteNewKey(principal, out)
+                              : url_key->parsed()
+                                  ? WriteUrlKey(id, tenant.empty() ? id : tenant, out)
+                                  : WriteHash(in, out);
   if (status.ok()) return 0;
   err << "upscaled keys: " << status.message() << "\n";
   return kExitWrong;

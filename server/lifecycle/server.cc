@@ -216,13 +216,22 @@ void Server::OpenResults(std::function<std::string()> tuning) {
 }
 
 absl::Status Server::OpenIdentity() {
-  if (config_.auth_keys.empty()) return absl::OkStatus();
+  if (!config_.url_keys.empty()) {
+    ASSIGN_OR_RETURN(url_keys_, UrlKeys::Load(config_.url_keys));
+  }
+  if (!config_.auth_keys.empty()) RETURN_IF_ERROR(OpenAuthenticator());
+  if (url_keys_ != nullptr || authenticator_ != nullptr) {
+    keys_reload_ = std::make_unique<PeriodicTask>(housekeeping_, kFileWatchInterval,
+                                                  [this] { ReloadKeysIfChanged(); });
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Server::OpenAuthenticator() {
   ASSIGN_OR_RETURN(authenticator_,
                    Authenticator::Load(config_.auth_keys, clock_,
                                        [this](const DeniedCaller& caller) { OnDenied(caller); }));
   calls_.authenticator = authenticator_.get();
-  keys_reload_ = std::make_unique<PeriodicTask>(housekeeping_, kFileWatchInterval,
-                                                [this] { ReloadKeysIfChanged(); });
   const LogField fields[] = {{"keys", static_cast<int64_t>(authenticator_->key_count())}};
   logger_.Log(LogLevel::kInfo, "callers need keys", fields);
   return absl::OkStatus();
@@ -306,8 +315,26 @@ void Server::ReloadTls() {
 }
 
 void Server::ReloadKeysIfChanged() {
-  const absl::StatusOr<bool> reloaded = authenticator_->ReloadIfChanged();
-  if (!reloaded.ok() || *reloaded) TellKeys(reloaded.status());
+  if (authenticator_ != nullptr) {
+    const absl::StatusOr<bool> reloaded = authenticator_->ReloadIfChanged();
+    if (!reloaded.ok() || *reloaded) TellKeys(reloaded.status());
+  }
+  if (url_keys_ == nullptr) return;
+  const absl::StatusOr<bool> reloaded = url_keys_->ReloadIfChanged();
+  if (!reloaded.ok() || *reloaded) TellUrlKeys(reloaded.status());
+}
+
+void Server::ReloadKeys() {
+  if (authenticator_ != nullptr) TellKeys(Try([this] { return authenticator_->Reload(); }));
+  if (url_keys_ != nullptr) TellUrlKeys(Try([this] { return url_keys_->Reload(); }));
+}
+
+void Server::TellUrlKeys(const absl::Status& reloaded) {
+  const std::string error(reloaded.message());
+  const LogField failed[] = {{"error", error}};
+  const LogField read[] = {{"keys", static_cast<int64_t>(url_keys_->get()->size())}};
+  if (reloaded.ok()) return logger_.Log(LogLevel::kInfo, "reloaded the keys of signed URLs", read);
+  logger_.Log(LogLevel::kError, "the keys of signed URLs stay as they were", failed);
 }
 
 void Server::TellKeys(const absl::Status& reloaded) {
@@ -411,7 +438,7 @@ void Server::Reload() {
     const LogField fields[] = {{"error", error}};
     logger_.Log(LogLevel::kError, "the models stay as they were", fields);
   }
-  if (authenticator_ != nullptr) TellKeys(Try([this] { return authenticator_->Reload(); }));
+  ReloadKeys();
   if (tls_ == nullptr) return;
   if (const absl::Status certificates = Try([this] { return tls_->Reload(); });
       !certificates.ok()) {

@@ -26,6 +26,7 @@
 #include "server/http/http_server.h"
 #include "server/http/operator_routes.h"
 #include "server/identity/authenticator.h"
+#include "server/identity/url_keys.h"
 #include "server/jobs/async_jobs.h"
 #include "server/lifecycle/idle_trim.h"
 #include "server/lifecycle/offence_log.h"
@@ -110,6 +111,7 @@ class Server {
   // `tuning` as in ResultSharingOptions.
   void OpenResults(std::function<std::string()> tuning);
   absl::Status OpenIdentity();
+  absl::Status OpenAuthenticator();
   // The audit log, the usage and the traces.
   absl::Status OpenRecords();
   absl::Status OpenJobs();
@@ -124,7 +126,9 @@ class Server {
   void ReopenAuditLog();
   void ReloadTls();
   void ReloadKeysIfChanged();
+  void ReloadKeys();
   void TellKeys(const absl::Status& reloaded);
+  void TellUrlKeys(const absl::Status& reloaded);
   void OnDenied(const DeniedCaller& caller);
   void OnFinished(const RequestRecord& record);
   std::vector<DeviceClassReading> ReadDeviceClasses(const AdmissionState& state) const;
@@ -153,6 +157,7 @@ class Server {
   PeerNames peers_;
   OffenceLog offences_, denials_, job_troubles_;
   std::unique_ptr<Authenticator> authenticator_;  // null: anybody may call
+  std::unique_ptr<UrlKeys> url_keys_;             // null: no signed URLs
   HandlerEnvironment handlers_;
   CallEnvironment calls_;
   std::unique_ptr<ResultSharing> sharing_;  // never null after Start

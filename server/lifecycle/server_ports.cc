@@ -92,11 +92,13 @@ absl::Status Server::OpenHttpPort() {
                                         RestOptions{.web = config_.web,
                                                     .cors_origins = config_.cors_origins,
                                                     .fetch = std::move(fetch),
-                                                    .jobs = jobs_.get()});
+                                                    .jobs = jobs_.get(),
+                                                    .signed_urls = url_keys_ != nullptr,
+                                                    .signed_max_age = config_.url_max_age});
   HttpServerOptions options{.address = config_.http,
                             .title = kHttpTitle,
                             .routes = rest_->Routes(),
-                            .guard = MakeHttpGuard(authenticator_.get(), calls_),
+                            .guard = MakeHttpGuard(authenticator_.get(), url_keys_.get(), calls_),
                             .fault_answer = rest_->FaultAnswer(),
                             .proxies = &proxies_,
                             .limits = {.stall_timeout = config_.stall_timeout,
@@ -124,7 +126,7 @@ absl::Status Server::OpenAdminPort() {
   HttpServerOptions admin{.address = config_.admin,
                           .title = kAdminTitle,
                           .routes = std::move(routes),
-                          .guard = MakeHttpGuard(authenticator, calls_),
+                          .guard = MakeHttpGuard(authenticator, /*url_keys=*/nullptr, calls_),
                           .tls = tls,
                           .on_http2 = [this](AcceptedConnection connection) {
                             admin_grpc_port_->Take(std::move(connection));

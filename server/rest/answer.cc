@@ -84,6 +84,14 @@ std::string StringList(const Sentences& sentences) {
   });
 }
 
+std::string CacheControl(const pb::UpscaleImageHeader& header,
+                         std::optional<absl::Duration> public_for) {
+  if (public_for.has_value()) {
+    return absl::StrCat("public, max-age=", absl::ToInt64Seconds(*public_for));
+  }
+  return header.etag().empty() ? "no-store" : "no-cache";
+}
+
 }  // namespace
 
 std::string ContentDisposition(std::string_view kind, std::string_view file_name) {
@@ -108,7 +116,7 @@ std::string ContentDisposition(std::string_view kind, std::string_view file_name
 
 HttpResponse ImageResponse(const pb::UpscaleImageHeader& header,
                            const UpscaleParameters& parameters, std::string_view source_name,
-                           absl::Duration planning) {
+                           absl::Duration planning, std::optional<absl::Duration> public_for) {
   const bool save = !parameters.download.empty();
   HttpResponse response{
       .status = header.not_modified() ? 304 : 200,
@@ -118,7 +126,7 @@ HttpResponse ImageResponse(const pb::UpscaleImageHeader& header,
           {"Content-Disposition",
            save ? ContentDisposition("attachment", parameters.download)
                 : ContentDisposition("inline", SuggestedName(header, source_name))},
-          {"Cache-Control", header.etag().empty() ? "no-store" : "no-cache"},
+          {"Cache-Control", CacheControl(header, public_for)},
           {"Vary", "Accept"},
           {"X-Request-Id", header.request_id()},
           {"Upscale-Model", header.model()},

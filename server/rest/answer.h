@@ -17,10 +17,12 @@ namespace upscaled::server {
 
 // Status 200, or 304 where the client has the result, and all that is known before the first byte;
 // `source_name` is the uploaded file's, "" where it has none, `planning` the time from the call's
-// start to the image's admission.
+// start to the image's admission. `public_for`: how long shared caches may keep it; nullopt: they
+// may not.
 HttpResponse ImageResponse(const upscale::v1::UpscaleImageHeader& header,
                            const UpscaleParameters& parameters, std::string_view source_name,
-                           absl::Duration planning);
+                           absl::Duration planning,
+                           std::optional<absl::Duration> public_for = std::nullopt);
 
 // Status 200 for the source itself, because of `error`: "Warning" and "Upscale-Error" say so.
 // `format` is what its first bytes tell, nullopt where they are no image's.

@@ -1,7 +1,11 @@
 #include "server/rest/http_guard.h"
 
+#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+
+#include "absl/time/clock.h"
 
 #include "server/handlers/call_steps.h"
 #include "server/rest/problem.h"
@@ -12,16 +16,40 @@ namespace {
 
 constexpr int kUnauthorized = 401;
 
+Authorization AuthorizeKey(const Authenticator& authenticator, const HttpRequest& request,
+                           Role role) {
+  const Credentials credentials{.authorization = request.Field("Authorization"),
+                                .api_key = request.Field("X-API-Key"),
+                                .certificate_names = request.certificate_names.get()};
+  return authenticator.Authorize(credentials, request.peer, role);
+}
+
+// Leaves the options as the request's query. The signer has its tenant's limits.
+Authorization AuthorizeSignature(const UrlKeys& url_keys, const Authenticator* authenticator,
+                                 HttpRequest& request) {
+  const std::shared_ptr<const UrlKeyTable> keys = url_keys.get();
+  const absl::StatusOr<SignedUrl> url =
+      CheckSignedUrl(*keys, request.sent_path, request.query, absl::Now());
+  if (!url.ok()) return {url.status()};
+  auto signer = std::make_shared<Principal>(*url->signer);
+  if (authenticator != nullptr) signer->limits = authenticator->LimitsOfTenant(signer->tenant);
+  request.signed_until = url->expires;
+  request.query = std::string(url->options);
+  return {.caller = std::move(signer)};
+}
+
 }  // namespace
 
-HttpGuard MakeHttpGuard(const Authenticator* authenticator, const CallEnvironment& calls) {
-  if (authenticator == nullptr) return nullptr;
-  return [authenticator, &calls](const HttpRoute& route,
-                                 HttpRequest& request) -> std::optional<HttpFault> {
-    const Credentials credentials{.authorization = request.Field("Authorization"),
-                                  .api_key = request.Field("X-API-Key"),
-                                  .certificate_names = request.certificate_names.get()};
-    const auto [status, caller] = authenticator->Authorize(credentials, request.peer, *route.role);
+HttpGuard MakeHttpGuard(const Authenticator* authenticator, const UrlKeys* url_keys,
+                        const CallEnvironment& calls) {
+  if (authenticator == nullptr && url_keys == nullptr) return nullptr;
+  return [authenticator, url_keys, &calls](const HttpRoute& route,
+                                           HttpRequest& request) -> std::optional<HttpFault> {
+    const bool is_signed =
+        url_keys != nullptr && route.takes_signed_urls && HasUrlSignature(request.query);
+    if (!is_signed && authenticator == nullptr) return std::nullopt;
+    const auto [status, caller] = is_signed ? AuthorizeSignature(*url_keys, authenticator, request)
+                                            : AuthorizeKey(*authenticator, request, *route.role);
     if (status.ok()) {
       request.caller = caller;
       return std::nullopt;

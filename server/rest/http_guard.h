@@ -4,11 +4,14 @@
 #include "server/handlers/call_environment.h"
 #include "server/http/http_router.h"
 #include "server/identity/authenticator.h"
+#include "server/identity/url_keys.h"
 
 namespace upscaled::server {
 
-// Asks callers for their keys; `calls`, which outlives it, hears of those that are refused. Null
-// where `authenticator` is, which otherwise outlives it.
-HttpGuard MakeHttpGuard(const Authenticator* authenticator, const CallEnvironment& calls);
+// Asks callers for their keys, or for a signature where the route takes signed URLs; `calls` is
+// told of those that are refused. A null `authenticator` lets everybody call, null `url_keys` take
+// no signed URLs; with neither the guard is null, too. All that is given outlives it.
+HttpGuard MakeHttpGuard(const Authenticator* authenticator, const UrlKeys* url_keys,
+                        const CallEnvironment& calls);
 
 }  // namespace upscaled::server

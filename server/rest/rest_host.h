@@ -23,6 +23,7 @@ struct RestHost {
   Watchdog& watchdog;
   ProgressBoard& board;
   AsyncJobs* jobs = nullptr;  // null: images are upscaled while their callers wait
+  absl::Duration signed_max_age = absl::ZeroDuration();  // as RestOptions has it
 };
 
 inline constexpr char kHttpTransport[] = "http";  // of a RequestRecord

@@ -12,6 +12,7 @@
 #include "server/admission/limits.h"
 #include "server/base/error.h"
 #include "server/handlers/request_options.h"
+#include "server/identity/url_keys.h"
 #include "server/rest/info_routes.h"
 #include "server/rest/job_calls.h"
 #include "server/rest/page_routes.h"
@@ -79,8 +80,10 @@ RestService::RestService(const HandlerEnvironment& handlers, CallEnvironment& ca
     : cors_(std::move(options.cors_origins)),
       fetcher_(std::move(options.fetch)),
       web_(options.web),
+      signed_urls_(options.signed_urls),
       board_(calls.clock),
-      host_{handlers, calls, cors_, fetcher_, watchdog_, board_, options.jobs},
+      host_{handlers,  calls,  cors_,        fetcher_,
+            watchdog_, board_, options.jobs, options.signed_max_age},
       streams_(board_, calls.clock, ListenersPerAddress(calls.admission.limits())) {}
 
 // Whoever may submit a job may ask for it.
@@ -115,17 +118,20 @@ std::vector<HttpRoute> RestService::CallRoutes() {
        .max_body_bytes = max_body_bytes,
        .role = Role::kUpscale,
        .name = "Upscale"},
-      {.method = "GET",  // for the sake of HEAD
+      {.method = "GET",  // of signed URLs, and for the sake of HEAD
        .path = kUpscalePath,
        .stream =
            [this](std::unique_ptr<HttpExchange> exchange) {
-             if (exchange->request().method == "GET") return RefuseGet(*exchange);
+             const HttpRequest& request = exchange->request();
+             const bool is_signed = request.signed_until.has_value();
+             if (request.method == "GET" && !is_signed) return RefuseGet(*exchange);
              UpscaleCall::Begin(host_, std::move(exchange));
            },
        .max_body_bytes = max_body_bytes,
        .role = Role::kUpscale,
        .name = "Upscale",
-       .head_only = true},
+       .head_only = !signed_urls_,
+       .takes_signed_urls = signed_urls_},
       {.method = "GET",
        .path = kResultPath,
        .description = "a result that is stored, by its ETag",
@@ -150,11 +156,16 @@ HttpFaultAnswer RestService::FaultAnswer() const {
 }
 
 void RestService::RefuseGet(HttpExchange& exchange) const {
+  if (signed_urls_) {
+    const absl::Status refusal = LacksUrlSignature();
+    return exchange.Send(FaultAnswer()({HttpStatusOf(refusal), refusal}, exchange.request()));
+  }
   const std::string allowed = cors_.enabled() ? "POST, HEAD, OPTIONS" : "POST, HEAD";
   const HttpFault fault{
       405,
       MakeError(absl::StatusCode::kUnimplemented, ErrorReason::kUnspecified,
-                absl::StrCat("\"", kUpscalePath, "\" takes ", allowed, ", not GET")),
+                absl::StrCat("\"", kUpscalePath, "\" takes ", allowed,
+                             ", not GET; signed URLs need this server's setting --url-keys")),
       {{"Allow", allowed}}};
   exchange.Send(FaultAnswer()(fault, exchange.request()));
 }

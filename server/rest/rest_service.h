@@ -24,6 +24,9 @@ struct RestOptions {
   std::vector<std::string> cors_origins;
   FetchOptions fetch;         // of sources by URL; without a prefix: none
   AsyncJobs* jobs = nullptr;  // for who prefers respond-async; outlives the calls; null: none
+  bool signed_urls = false;   // whether GET /v1/upscale takes them
+  // How long caches may keep the answer to a signed URL, at most until the URL's end.
+  absl::Duration signed_max_age = absl::Hours(24);
 };
 
 // Must outlive the server that has its routes, and all calls.
@@ -41,12 +44,12 @@ class RestService {
   std::vector<HttpRoute> JobRoutes();
   // Answers with the events of the request that the exchange's parameter names.
   void StreamProgress(std::unique_ptr<HttpExchange> exchange);
-  // Answers a GET of what takes POST and HEAD alone.
+  // Answers a GET of /v1/upscale without a signature.
   void RefuseGet(HttpExchange& exchange) const;
 
   const Cors cors_;
   const Fetcher fetcher_;
-  const bool web_;
+  const bool web_, signed_urls_;
   Watchdog watchdog_;
   ProgressBoard board_;
   RestHost host_;

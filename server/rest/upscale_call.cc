@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 #include "engine/image/memory_io.h"
@@ -97,6 +98,13 @@ void UpscaleCall::WatchStart() {
   });
 }
 
+absl::Status UpscaleCall::CheckHeader() {
+  RETURN_IF_ERROR(upload_.CheckHeader());
+  if (!request().signed_until.has_value() || !parameters_.url.empty()) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
+                   "a signed URL must name its image: url is missing", {{"field", "url"}});
+}
+
 void UpscaleCall::Run() {
   const absl::Status status = GuardHandler(record(), [this] { return Answer(); });
   reservation_.Release();
@@ -127,7 +135,8 @@ absl::Status UpscaleCall::Answer() {
 
 bool UpscaleCall::WantsJob() const {
   // These are about the answer to this request alone.
-  const bool now = IsVerdict() || parameters_.original_on_error || !parameters_.download.empty();
+  const bool now = IsVerdict() || parameters_.original_on_error || !parameters_.download.empty() ||
+                   request().signed_until.has_value();
   return host().jobs != nullptr && !now && PrefersAsync(request().fields);
 }
 
@@ -193,8 +202,15 @@ absl::Status UpscaleCall::Upscale(RequestOptions options) {
 
 void UpscaleCall::Announce(const pb::UpscaleImageHeader& header) {
   progress_->Start(header.tiles());
-  sink().Open(WithCors(ImageResponse(header, parameters_, upload_.file_name(), Elapsed())),
-              SummaryFieldNames(header));
+  sink().Open(
+      WithCors(ImageResponse(header, parameters_, upload_.file_name(), Elapsed(), PublicFor())),
+      SummaryFieldNames(header));
+}
+
+std::optional<absl::Duration> UpscaleCall::PublicFor() const {
+  if (!request().signed_until.has_value()) return std::nullopt;
+  return std::clamp(*request().signed_until - absl::Now(), absl::ZeroDuration(),
+                    host().signed_max_age);
 }
 
 bool UpscaleCall::AnswerOriginal(const absl::Status& error) {

@@ -1,4 +1,4 @@
-// POST /v1/upscale: an image in, the upscaled image out.
+// POST /v1/upscale: an image in, the upscaled image out. GET of a signed URL: the same, for caches.
 #pragma once
 
 #include <memory>
@@ -29,13 +29,18 @@ class UpscaleCall final : public RestCall {
         upload_(this->exchange(), host.calls.admission, slot(), payer(), record(), parameters_) {}
 
  private:
-  absl::Status CheckHeader() override { return upload_.CheckHeader(); }
+  absl::Status CheckHeader() override;
   bool AwaitsBody() const override { return !IsVerdict(); }
   void Run() override;
   void Conclude(const absl::Status& status) override;
 
-  // Whether the client asks for a verdict, for which the first bytes of the image are enough.
-  bool IsVerdict() const { return parameters_.dry_run || request().method == "HEAD"; }
+  // Whether the client asks for a verdict, for which the first bytes of the image are enough. HEAD
+  // of a signed URL asks for the header of its GET.
+  bool IsVerdict() const {
+    return parameters_.dry_run || (request().method == "HEAD" && !request().signed_until);
+  }
+  // How long shared caches may keep the answer; nullopt: not at all.
+  std::optional<absl::Duration> PublicFor() const;
   // For the first bytes of the body to come.
   void WatchStart();
   // Leaves the answer, or its end, to be sent.

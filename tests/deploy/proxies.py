@@ -32,7 +32,8 @@ NGINX, WHY_NO_NGINX = _find_nginx()
 HAPROXY = shutil.which("haproxy", path=SBIN)
 PATIENCE_S = 30
 
-NGINX_MAIN = """
+# Workers of a nginx that root starts would have another user, who may not enter a test's folder.
+NGINX_MAIN = ("user root;" if os.geteuid() == 0 else "") + """
 daemon off;
 pid {folder}/nginx.pid;
 error_log {log} warn;
@@ -44,7 +45,7 @@ http {{
     fastcgi_temp_path {folder}/fastcgi;
     uwsgi_temp_path {folder}/uwsgi;
     scgi_temp_path {folder}/scgi;
-    include {folder}/upscaled.conf;
+    include {folder}/{site};
 }}
 """
 
@@ -92,7 +93,7 @@ def _write_nginx(servers, folder, port, locations, log):
         ("    location / {", f"{locations}\n    location / {{"),
     )
     _adapt("nginx/upscaled.conf", folder, changes)
-    (folder / "nginx.conf").write_text(NGINX_MAIN.format(folder=folder, log=log))
+    (folder / "nginx.conf").write_text(NGINX_MAIN.format(folder=folder, log=log, site="upscaled.conf"))
 
 
 def start_nginx(case, *servers, locations="", log="stderr"):
@@ -102,6 +103,24 @@ def start_nginx(case, *servers, locations="", log="stderr"):
     harness.make_certificate(folder, "tls")
     _write_nginx(servers, folder, port, locations, log)
     _start(case, [NGINX, "-p", folder, "-c", folder / "nginx.conf", "-e", log], port)
+    return port
+
+
+def start_image_cache(case, folder, endpoint):
+    """nginx with deploy/nginx/images.conf in front of `endpoint`, until the end of the class `case`. Returns its port, which
+    speaks TLS with the certificate tls.pem in `folder`."""
+    port = free_port()
+    harness.make_certificate(folder, "tls")
+    changes = (
+        ("server 127.0.0.1:8000 max_fails=0;", _servers([endpoint])),
+        ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
+        ("    listen [::]:443 ssl http2;\n", ""),
+        ("/var/cache/nginx/upscaled", f"{folder}/cache"),
+    )
+    _adapt("nginx/images.conf", folder, changes)
+    main = folder / "nginx-images.conf"
+    main.write_text(NGINX_MAIN.format(folder=folder, log="stderr", site="images.conf"))
+    _start(case, [NGINX, "-p", folder, "-c", main, "-e", "stderr"], port)
     return port
 
 

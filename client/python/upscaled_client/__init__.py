@@ -16,6 +16,7 @@ from .errors import (
     UnknownModelError,
     UpscaledError,
 )
+from .sign import sign_url
 
 __all__ = [
     "AsyncClient",
@@ -35,4 +36,5 @@ __all__ = [
     "UnknownModelError",
     "UpscaledError",
     "Url",
+    "sign_url",
 ]

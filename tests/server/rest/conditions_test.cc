@@ -57,6 +57,19 @@ std::string FieldOf(const std::vector<HttpField>& fields, std::string_view name)
   return "";
 }
 
+TEST(ImageResponseTest, IsPublicForAsLongAsItsUrlIsSigned) {
+  pb::UpscaleImageHeader header;
+  EXPECT_EQ(FieldOf(ImageResponse(header, {}, "", {}, absl::Seconds(90.7)).fields, "Cache-Control"),
+            "public, max-age=90");
+  header.set_etag("x");
+  header.set_not_modified(true);
+  const HttpResponse response = ImageResponse(header, {}, "", {}, absl::Hours(1));
+  EXPECT_EQ(response.status, 304);
+  EXPECT_EQ(FieldOf(response.fields, "Cache-Control"), "public, max-age=3600");
+  EXPECT_EQ(FieldOf(response.fields, "Vary"), "Accept");
+  EXPECT_EQ(FieldOf(response.fields, "ETag"), "\"x\"");
+}
+
 TEST(ImageResponseTest, HasTheResultsTagOnceItIsKnown) {
   pb::UpscaleImageHeader header;
   EXPECT_EQ(FieldOf(ImageResponse(header, {}, "", {}).fields, "Cache-Control"), "no-store");

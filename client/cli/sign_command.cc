@@ -1,0 +1,103 @@
+#include "client/cli/sign_command.h"
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/cli/api_key.h"
+#include "client/cli/errors.h"
+#include "client/cli/exit_code.h"
+#include "client/cli/flags.h"
+#include "client/http/http_image_call.h"
+#include "client/http/http_target.h"
+#include "client/signed_url.h"
+#include "engine/base/status_macros.h"
+
+namespace upscaled::client {
+namespace {
+
+constexpr char kSignFooter[] = R"(
+Example:
+  upscale sign https://images.example.com/cat.jpg -s 2 -f webp --server https://cdn.example.com
+
+Needs no server: it prints the URL for <img src>. 'upscaled keys url' makes keys, which the server reads
+from the file of its --url-keys. Whoever has the URL may call it until it ends, or its key does.)";
+
+struct SignFlags {
+  std::string source;
+  std::string server = "http://127.0.0.1:8000";
+  std::string key_file;
+  double expires_in_s = 0;  // 0: with its key
+  UpscaleFlags upscale;
+  FormatFlags format;
+
+  void AddTo(CLI::App& command);
+};
+
+void SignFlags::AddTo(CLI::App& command) {
+  command
+      .add_option("source", source, "The image's URL, which the server may fetch (--fetch-allow)")
+      ->type_name("URL")
+      ->required();
+  command
+      .add_option("--server", server, "Where browsers ask: the server, or the cache in front of it")
+      ->type_name("URL")
+      ->capture_default_str();
+  command
+      .add_option("--url-key-file", key_file,
+                  "Holds the key ID:SECRET that signs; default: what UPSCALE_URL_KEY says")
+      ->type_name("FILE");
+  command
+      .add_option("--expires-in", expires_in_s,
+                  "Time until the URL ends; 0: as long as its key is valid")
+      ->type_name("SECONDS")
+      ->check(Between(0.0, 1e10))
+      ->capture_default_str();
+  upscale.AddTo(command);
+  format.AddTo(command);
+  command.footer(kSignFooter);
+}
+
+absl::Status PrintSignedUrl(const SignFlags& flags) {
+  for (const std::string& url : {flags.source, flags.server}) {
+    if (!IsHttpUrl(url)) {
+      return absl::InvalidArgumentError(absl::StrCat("'", url, "' is no http:// or https:// URL"));
+    }
+  }
+  RETURN_IF_ERROR(HttpTarget::Create(flags.server, std::nullopt).status());
+  ASSIGN_OR_RETURN(const std::string text,
+                   FindSecret({"--url-key-file", kUrlKeyVariable}, flags.key_file));
+  if (text.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("nothing to sign with: see --url-key-file and ", kUrlKeyVariable));
+  }
+  ASSIGN_OR_RETURN(const UrlSigningKey key, ParseUrlSigningKey(text));
+  v1::UpscaleOptions options = flags.upscale.ToProto();
+  flags.format.ApplyTo(options);
+  options.set_format(ParseFormat(flags.format.format));
+  std::optional<absl::Time> expires;
+  if (flags.expires_in_s > 0) expires = absl::Now() + absl::Seconds(flags.expires_in_s);
+  const std::string url =
+      SignedUrl(flags.server, flags.source, ToParameters(options), key, expires);
+  std::printf("%s\n", url.c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddSignCommand(CLI::App& app, int& exit_code) {
+  const auto flags = std::make_shared<SignFlags>();
+  CLI::App* const command =
+      app.add_subcommand("sign", "Sign the URL of an upscaled image, for <img src> and caches");
+  flags->AddTo(*command);
+  command->callback([flags, &exit_code] {
+    const absl::Status status = PrintSignedUrl(*flags);
+    exit_code = status.ok() ? kExitOk : Fail(status);
+  });
+}
+
+}  // namespace upscaled::client
