@@ -1,5 +1,6 @@
 #include "server/rest/docs_page.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "nlohmann/json.hpp"
 
 namespace upscaled::server {
@@ -16,13 +18,18 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Lists instead of tables, and text that breaks anywhere, fit a phone.
 constexpr char kStyle[] =
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;"
-    "color-scheme:light dark}"
-    "table{border-collapse:collapse;width:100%;margin:.5rem 0 1.5rem}"
-    "th,td{text-align:left;vertical-align:top;padding:.3rem .6rem;border-bottom:1px solid #8884}"
-    "code,pre{font-family:ui-monospace,monospace;font-size:.9em}pre{overflow:auto;padding:.6rem;"
-    "background:#8882}";
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:1rem auto;padding:0 1rem;"
+    "color-scheme:light dark;overflow-wrap:anywhere}"
+    "code,pre{font-family:ui-monospace,monospace;font-size:.9em}"
+    "pre{white-space:pre-wrap;padding:.6rem;margin:.5rem 0;background:#8882}"
+    "h2{margin-top:2.5rem}nav ul{columns:16rem;padding-left:1.2rem}"
+    "dt{margin-top:.8rem}dd{margin-left:1.2rem}:target{outline:2px solid;outline-offset:.2rem}"
+    "a{color:LinkText}";
+
+constexpr char kOptionsPath[] = "/v1/upscale";
+constexpr char kShortFor[] = "Short for `";
 
 // Text for HTML; what stands between backticks is code.
 std::string Html(absl::string_view text) {
@@ -38,32 +45,54 @@ std::string Html(absl::string_view text) {
   return html;
 }
 
+std::string Code(absl::string_view text) { return absl::StrCat("<code>", Html(text), "</code>"); }
+
+std::string Link(absl::string_view id, absl::string_view html) {
+  return absl::StrCat("<a href=\"#", Html(id), "\">", html, "</a>");
+}
+
+std::string Text(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+// A text as it is, another value as JSON.
+std::string Value(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
 class Page {
  public:
   explicit Page(std::string_view openapi_json) : document_(Json::parse(openapi_json)) {}
 
   std::string Render() {
-    const std::string title = Html(Text(document_["info"], "title"));
-    absl::StrAppend(&html_, "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">",
-                    "<meta name=\"viewport\" content=\"width=device-width\"><title>", title,
-                    "</title><style>", kStyle, "</style>\n<h1>", title, "</h1>\n<p>",
-                    Html(Text(document_["info"], "description")),
-                    "</p>\n<p><a href=\"openapi.json\">openapi.json</a></p>\n");
-    for (const auto& [path, item] : document_["paths"].items()) AddPath(path, item);
-    html_.append("<h2>Objects</h2>\n");
-    for (const auto& [name, schema] : document_["components"]["schemas"].items()) {
-      absl::StrAppend(&html_, "<h3 id=\"", Html(name), "\">", Html(name), "</h3>\n<p>",
-                      Html(Text(schema, "description")), "</p>\n");
-      AddProperties(schema);
-    }
-    html_.append("</html>\n");
+    const Json& info = document_["info"];
+    const std::string title = Html(Text(info, "title"));
+    Add("<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">",
+        "<meta name=\"viewport\" content=\"width=device-width\"><title>", title, "</title><style>",
+        kStyle, "</style>\n<header><h1>", title, "</h1>\n<p>", Html(Text(info, "summary")), " ",
+        Html(Text(info, "description")), "</p>\n<p><a href=\"openapi.json\">openapi.json</a></p>",
+        "</header>\n");
+    AddContents();
+    Add("<main>\n");
+    AddOptions();
+    EachCall([this](const std::string& path, const std::string& method, const Json& operation) {
+      AddCall(path, method, operation);
+    });
+    AddReasons();
+    AddObjects();
+    Add("</main>\n</html>\n");
     return std::move(html_);
   }
 
  private:
-  static std::string Text(const Json& object, const char* key) {
-    const auto found = object.find(key);
-    return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+  template <typename... Parts>
+  void Add(const Parts&... parts) {
+    absl::StrAppend(&html_, parts...);
+  }
+
+  void AddHeading(absl::string_view id, absl::string_view html) {
+    Add("<h2 id=\"", Html(id), "\">", html, "</h2>\n");
   }
 
   // The object that `object` refers to, or itself.
@@ -72,86 +101,187 @@ class Page {
     return reference.empty() ? object : document_.at(Json::json_pointer(reference.substr(1)));
   }
 
-  void AddPath(const std::string& path, const Json& item) {
-    for (const auto& [method, operation] : item.items()) {
-      if (method == "parameters" || method == "servers") continue;
-      absl::StrAppend(&html_, "<h2><code>", absl::AsciiStrToUpper(method), " ", Html(path),
-                      "</code></h2>\n<p>", Html(Text(operation, "summary")), " ",
-                      Html(Text(operation, "description")), "</p>\n");
-      AddParameters(operation.value("parameters", Json::array()));
-      AddResponses(operation["responses"]);
-    }
-    AddParameters(item.value("parameters", Json::array()));
-    for (const Json& server : item.value("servers", Json::array())) {
-      absl::StrAppend(&html_, "<p>", Html(Text(server, "description")), "</p>\n");
+  // Calls `visit` with path, method and operation of each call.
+  template <typename Visit>
+  void EachCall(const Visit& visit) const {
+    for (const auto& [path, item] : document_["paths"].items()) {
+      for (const auto& [method, operation] : item.items()) {
+        if (method != "parameters" && method != "servers") {
+          visit(path, absl::AsciiStrToUpper(method), operation);
+        }
+      }
     }
   }
 
-  void AddParameters(const Json& parameters) {
-    if (parameters.empty()) return;
-    html_.append("<table><tr><th>parameter<th>in<th>type<th>what it does</tr>\n");
+  void AddContents() {
+    Add("<nav aria-label=\"Contents\">\n<ul>\n<li>", Link("options", "Options"), "\n");
+    EachCall([this](const std::string& path, const std::string& method, const Json& operation) {
+      Add("<li>", Link(Text(operation, "operationId"), Code(absl::StrCat(method, " ", path))),
+          "\n");
+    });
+    Add("<li>", Link("reasons", "Reasons of errors"), "\n<li>", Link("objects", "Objects"),
+        "\n</ul></nav>\n");
+  }
+
+  // The parameters of POST /v1/upscale that stand in its query or its form.
+  void AddOptions() {
+    const Json& parameters = document_["paths"][kOptionsPath]["parameters"];
+    std::map<std::string, std::string> short_names;  // by the long one
+    for (const Json& entry : parameters) {
+      const std::string text = Text(Resolve(entry), "description");
+      absl::string_view description = text;
+      if (!absl::ConsumePrefix(&description, kShortFor)) continue;
+      short_names[std::string(description.substr(0, description.find('`')))] =
+          Text(Resolve(entry), "name");
+    }
+    AddHeading("options", "Options");
+    Add("<p>Of ", Link("upscale", Code("POST /v1/upscale")),
+        ", in the query or as fields of a form. An unknown one is refused by name.</p>\n<dl>\n");
     for (const Json& entry : parameters) {
       const Json& parameter = Resolve(entry);
-      absl::StrAppend(&html_, "<tr><td><code>", Html(Text(parameter, "name")), "</code><td>",
-                      Html(Text(parameter, "in")), "<td>", Html(Type(parameter["schema"])), "<td>",
-                      Html(Text(parameter, "description")), "</tr>\n");
+      const std::string name = Text(parameter, "name");
+      if (Text(parameter, "in") != "query" ||
+          absl::StartsWith(Text(parameter, "description"), kShortFor)) {
+        continue;
+      }
+      const auto other = short_names.find(name);
+      AddParameter(parameter, absl::StrCat("option-", name),
+                   other == short_names.end() ? "" : other->second);
     }
-    html_.append("</table>\n");
+    Add("</dl>\n");
+  }
+
+  // `id`: of an option, which is on the page once.
+  void AddParameter(const Json& parameter, const std::string& id = "",
+                    const std::string& short_name = "") {
+    const std::string name = Text(parameter, "name");
+    Add("<dt", id.empty() ? "" : absl::StrCat(" id=\"", Html(id), "\""), ">", Code(name),
+        short_name.empty() ? "" : absl::StrCat(" or ", Code(short_name)), ": ",
+        Type(parameter["schema"]), "<dd>", Html(Text(parameter, "description")));
+    if (parameter.contains("example")) {
+      const bool is_field = Text(parameter, "in") == "header";
+      Add(" Example: ",
+          Code(absl::StrCat(name, is_field ? ": " : "=", Value(parameter["example"]))));
+    }
+    Add("\n");
+  }
+
+  void AddCall(const std::string& path, const std::string& method, const Json& operation) {
+    AddHeading(Text(operation, "operationId"), Code(absl::StrCat(method, " ", path)));
+    Add("<p>", Html(Text(operation, "summary")), " ", Html(Text(operation, "description")),
+        "</p>\n");
+    const Json& item = document_["paths"][path];
+    for (const Json& server : item.value("servers", Json::array())) {
+      Add("<p>", Html(Text(server, "description")), "</p>\n");
+    }
+    for (const Json& sample : operation.value("x-codeSamples", Json::array())) {
+      Add("<pre><code>", Html(Text(sample, "source")), "</code></pre>\n");
+    }
+    std::vector<const Json*> parameters;
+    for (const Json* list : {&item, &operation}) {
+      if (!list->contains("parameters")) continue;
+      for (const Json& entry : list->at("parameters")) {
+        const Json& parameter = Resolve(entry);
+        const bool is_option =
+            list == &item && path == kOptionsPath && Text(parameter, "in") == "query";
+        if (!is_option) parameters.push_back(&parameter);
+      }
+    }
+    if (path == kOptionsPath) Add("<p>Takes the ", Link("options", "options"), ".</p>\n");
+    if (!parameters.empty()) {
+      Add("<h3>Parameters</h3>\n<dl>\n");
+      for (const Json* const parameter : parameters) AddParameter(*parameter);
+      Add("</dl>\n");
+    }
+    AddResponses(operation["responses"]);
   }
 
   void AddResponses(const Json& responses) {
-    html_.append("<table><tr><th>status<th>answer</tr>\n");
+    Add("<h3>Answers</h3>\n<dl>\n");
     for (const auto& [status, entry] : responses.items()) {
       const Json& response = Resolve(entry);
-      absl::StrAppend(&html_, "<tr><td>", status, "<td>", Html(Text(response, "description")));
+      Add("<dt>", Code(status), "<dd>", Html(Text(response, "description")), "\n");
       const Json contents = response.value("content", Json::object());
+      std::vector<std::string> types;
       for (const auto& [type, content] : contents.items()) {
-        absl::StrAppend(&html_, "<br><code>", Html(type), "</code> ",
-                        Html(Type(content.value("schema", Json::object()))));
-        if (content.contains("example")) {
-          absl::StrAppend(&html_, "<pre>", Html(content["example"].dump(2)), "</pre>");
-        }
+        const Json schema = content.value("schema", Json::object());
+        types.push_back(absl::StrCat(Code(type), schema.contains("$ref") ? ": " : "",
+                                     schema.contains("$ref") ? Type(schema) : ""));
       }
-      const Json headers = response.value("headers", Json::object());
-      for (const auto& [name, header] : headers.items()) {
-        absl::StrAppend(&html_, "<br><code>", Html(name),
-                        "</code>: ", Html(Text(Resolve(header), "description")));
-      }
-      html_.append("</tr>\n");
+      Add(types.empty() ? "" : "<br>", absl::StrJoin(types, ", "), "\n");
+      AddHeaders(response.value("headers", Json::object()));
     }
-    html_.append("</table>\n");
+    Add("</dl>\n");
   }
 
-  void AddProperties(const Json& schema) {
-    html_.append("<table><tr><th>field<th>type<th>what it is</tr>\n");
-    const Json properties = schema.value("properties", Json::object());
-    for (const auto& [name, property] : properties.items()) {
-      absl::StrAppend(&html_, "<tr><td><code>", Html(name), "</code><td>", Html(Type(property)),
-                      "<td>", Html(Text(Resolve(property), "description")), "</tr>\n");
+  void AddHeaders(const Json& headers) {
+    if (headers.empty()) return;
+    Add("<dl>\n");
+    for (const auto& [name, header] : headers.items()) {
+      Add("<dt>", Code(name), "<dd>", Html(Text(Resolve(header), "description")), "\n");
     }
-    html_.append("</table>\n");
+    Add("</dl>\n");
+  }
+
+  void AddReasons() {
+    AddHeading("reasons", "Reasons of errors");
+    Add("<p>Every error is a ", Link("Problem", "Problem"), "; programs act on its ",
+        Code("reason"), ". Wait for ", Code("Retry-After"), " after 429 and 503.</p>\n<dl>\n");
+    for (const auto& [name, reason] : document_["x-reasons"].items()) {
+      Add("<dt id=\"reason-", Html(name), "\">", Code(name), ": ", reason["status"].dump(), "<dd>",
+          Html(Text(reason, "description")), " ", Html(Text(reason, "remedy")), "\n");
+    }
+    Add("</dl>\n");
+  }
+
+  void AddObjects() {
+    AddHeading("objects", "Objects");
+    for (const auto& [name, schema] : document_["components"]["schemas"].items()) {
+      Add("<h3 id=\"", Html(name), "\">", Html(name), "</h3>\n<p>",
+          Html(Text(schema, "description")), "</p>\n<dl>\n");
+      const Json properties = schema.value("properties", Json::object());
+      for (const auto& [field, property] : properties.items()) {
+        Add("<dt>", Code(field), ": ", Type(property), "<dd>",
+            Html(Text(Resolve(property), "description")), "\n");
+      }
+      Add("</dl>\n");
+    }
   }
 
   // "integer", "string or null".
   static std::string TypeName(const Json& schema) {
     const auto type = schema.find("type");
-    if (type == schema.end() || !type->is_array()) return Text(schema, "type");
-    return absl::StrJoin(type->get<std::vector<std::string>>(), " or ");
+    if (type == schema.end() || !type->is_array()) return Html(Text(schema, "type"));
+    return Html(absl::StrJoin(type->get<std::vector<std::string>>(), " or "));
   }
 
-  // "integer, 0 to 9", "array of Model", ...
+  // "integer, from 0, to 9", "array of Model", "string: auto", ..., in HTML.
   std::string Type(const Json& schema) const {
     const std::string reference = Text(schema, "$ref");
-    if (!reference.empty()) return reference.substr(reference.rfind('/') + 1);
+    if (!reference.empty()) {
+      const std::string name = reference.substr(reference.rfind('/') + 1);
+      return Link(name, Html(name));
+    }
+    if (schema.contains("anyOf")) {
+      std::vector<std::string> types;
+      for (const Json& type : schema["anyOf"]) types.push_back(Type(type));
+      return absl::StrJoin(types, ", or ");
+    }
     std::string type = TypeName(schema);
     if (type == "array")
-      return absl::StrCat("array of ", Type(schema.value("items", Json::object())));
-    if (schema.contains("minimum")) {
-      absl::StrAppend(&type, ", ", schema["minimum"].dump(), " to ", schema["maximum"].dump());
+      absl::StrAppend(&type, " of ", Type(schema.value("items", Json::object())));
+    for (const auto& [key, word] :
+         {std::pair("minimum", "from"), {"exclusiveMinimum", "above"}, {"maximum", "to"}}) {
+      if (schema.contains(key)) absl::StrAppend(&type, ", ", word, " ", schema[key].dump());
     }
     if (schema.contains("enum")) {
-      for (const Json& value : schema["enum"])
-        absl::StrAppend(&type, " `", value.get<std::string>(), "`");
+      type.clear();
+      for (const Json& value : schema["enum"]) {
+        absl::StrAppend(&type, type.empty() ? "" : ", ", Code(Value(value)));
+      }
+    }
+    if (schema.contains("default")) {
+      absl::StrAppend(&type, "; default ", Code(Value(schema["default"])));
     }
     return type;
   }

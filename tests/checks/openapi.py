@@ -4,6 +4,7 @@ examples are what their schemas say, everything is described; and, where openapi
 OpenAPI 3.1. Exits with 77, after its own checks, where python3-jsonschema is missing."""
 import json
 import pathlib
+import re
 import sys
 
 try:
@@ -69,7 +70,35 @@ def check_parameter(parameter, where: str) -> None:
     check_schema(parameter["schema"], name, [parameter["example"]] if "example" in parameter else [])
 
 
+def check_samples(path: str, method: str, operation: dict) -> None:
+    """Each call has a curl command, of its path and method."""
+    sources = [sample["source"] for sample in operation.get("x-codeSamples", [])]
+    pattern = re.escape(path).replace(r"\{", "{").replace(r"\}", "}")
+    pattern = re.sub(r"{[^}]*}", r"[^/\\s]+", pattern)
+    methods = {"head": "--head", "delete": "-X DELETE"}
+    for source in sources:
+        signed = "$(upscale sign " in source and operation["operationId"] == "upscaleSigned"
+        if not signed and not re.search(rf'localhost:\d+{pattern}(?=["?\s]|$)', source):
+            wrong.append(f"{method} {path}: the command is of another path: {source}")
+        if methods.get(method, "") not in source:
+            wrong.append(f"{method} {path}: the command is of another method: {source}")
+    if not sources:
+        wrong.append(f"{method} {path} has no command (x-codeSamples)")
+
+
+def check_reasons() -> None:
+    """The list of reasons is the one of docs/troubleshooting.md."""
+    page = (PATH.parents[2] / "docs/troubleshooting.md").read_text()
+    rows = re.findall(r"^\| `([A-Z_]+)` \| (\d+) \| (.*) \| (.*) \|$", page, re.M)
+    told = {name: {"status": int(status), "description": what, "remedy": remedy} for name, status, what, remedy in rows}
+    if told != DOCUMENT["x-reasons"]:
+        different = sorted(name for name in told.keys() | DOCUMENT["x-reasons"].keys()
+                           if told.get(name) != DOCUMENT["x-reasons"].get(name))
+        wrong.append(f"x-reasons and docs/troubleshooting.md differ in {', '.join(different)}")
+
+
 def main() -> int:
+    check_reasons()
     for path, item in DOCUMENT["paths"].items():
         for parameter in item.get("parameters", []):
             check_parameter(parameter, path)
@@ -79,6 +108,7 @@ def main() -> int:
                 wrong.append(f"{where} has no summary or no operationId")
             for parameter in operation.get("parameters", []):
                 check_parameter(parameter, where)
+            check_samples(path, method, operation)
             check_content(operation.get("requestBody", {}).get("content", {}), where)
             for status, response in operation["responses"].items():
                 response = resolve(response)

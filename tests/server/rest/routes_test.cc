@@ -1,11 +1,17 @@
 // The server's routes and those of its description are the same.
+#include <algorithm>
+#include <map>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "server/base/error.h"
 #include "server/rest/docs_page.h"
 #include "server/rest/embedded_files.h"
+#include "server/rest/problem.h"
 #include "server/rest/upscale_parameters.h"
 #include "tests/server/rest/field_of.h"
 #include "tests/server/rest/rest_environment.h"
@@ -161,17 +167,72 @@ TEST(PreflightTest, IsAnsweredWhereOriginsAreAllowed) {
             "https://a.example");
 }
 
+// The texts between `before` and `after`, each.
+std::vector<std::string> Between(const std::string& text, const std::string& before,
+                                 const std::string& after) {
+  std::vector<std::string> found;
+  for (size_t at = text.find(before); at != std::string::npos; at = text.find(before, at)) {
+    at += before.size();
+    found.push_back(text.substr(at, text.find(after, at) - at));
+  }
+  return found;
+}
+
+TEST(OpenApiTest, HasEveryReasonWithItsStatus) {
+  std::map<std::string, int> reasons, described;
+  const auto& values = *upscale::v1::ErrorReason_descriptor();
+  for (int i = 0; i < values.value_count(); ++i) {
+    const auto reason = static_cast<ErrorReason>(values.value(i)->number());
+    if (reason == ErrorReason::kUnspecified) continue;
+    reasons[std::string(ErrorReasonName(reason))] =
+        HttpStatusOf(MakeError(absl::StatusCode::kInternal, reason, ""));
+  }
+  const json description = Description();
+  for (const auto& [name, reason] : description["x-reasons"].items()) {
+    described[name] = reason["status"];
+  }
+  EXPECT_EQ(described, reasons);
+}
+
 TEST(DocsPageTest, TellsEverythingWithoutAssets) {
   const std::string page = DocsPage(FileText("openapi.json"));
   for (const std::string_view name : ParameterNames()) {
     EXPECT_THAT(page, HasSubstr("<code>" + std::string(name) + "</code>"));
   }
   EXPECT_THAT(page, HasSubstr("POST /v1/upscale"));
-  EXPECT_THAT(page, HasSubstr("<code>progress</code><td>object or null"));
+  EXPECT_THAT(page, HasSubstr("<code>progress</code>: object or null"));
   EXPECT_THAT(page, HasSubstr("retry_after_seconds"));
   EXPECT_THAT(page, Not(HasSubstr("<script")));
-  EXPECT_THAT(page, Not(HasSubstr("http://")));
+  EXPECT_THAT(page, Not(HasSubstr("<img")));
   EXPECT_THAT(page, Not(HasSubstr("src=")));
+}
+
+TEST(DocsPageTest, LinksLeadSomewhereOnIt) {
+  const std::string page = DocsPage(FileText("openapi.json"));
+  const std::vector<std::string> ids = Between(page, " id=\"", "\"");
+  EXPECT_EQ(std::set(ids.begin(), ids.end()).size(), ids.size()) << "an id is there twice";
+  const std::vector<std::string> links = Between(page, " href=\"", "\"");
+  EXPECT_GT(links.size(), 15u);
+  for (const std::string& link : links) {
+    if (link == "openapi.json") continue;
+    EXPECT_EQ(std::count(ids.begin(), ids.end(), link.substr(1)), 1) << link;
+  }
+}
+
+TEST(DocsPageTest, HasOptionsBeforeCallsAndACommandForEach) {
+  const std::string page = DocsPage(FileText("openapi.json"));
+  EXPECT_LT(page.find("<code>scale</code>"), page.find("<code>200</code>"));
+  EXPECT_LT(page.find("href=\"#upscale\""), page.find("id=\"options\""));
+  const json description = Description();
+  for (const auto& [path, item] : description["paths"].items()) {
+    for (const auto& [method, operation] : item.items()) {
+      if (method == "parameters" || method == "servers") continue;
+      const std::string section =
+          page.substr(page.find("<h2 id=\"" + operation["operationId"].get<std::string>() + "\""));
+      EXPECT_THAT(section.substr(0, section.find("<h2", 1)), HasSubstr("<pre><code>curl "))
+          << method << path;
+    }
+  }
 }
 
 }  // namespace
