@@ -19,6 +19,7 @@ constexpr Rate kWrongKeys = {.per_second = 0.2, .burst = 10};
 // Checking a signature takes about 50 us, for any caller. Many more than wrong keys, since right
 // tokens are stopped, too, until they are known.
 constexpr Rate kWrongTokens = {.per_second = 10, .burst = 50};
+constexpr absl::Duration kIssuerPatience = absl::Seconds(10);
 
 absl::Status Unauthenticated(std::string_view message) {
   return MakeError(absl::StatusCode::kUnauthenticated, ErrorReason::kUnauthenticated, message);
@@ -43,17 +44,23 @@ std::string_view DenialName(Denial denial) {
 
 absl::StatusOr<std::unique_ptr<Authenticator>> Authenticator::Load(
     const std::filesystem::path& file, const Clock& clock,
-    std::function<void(const DeniedCaller&)> on_denied) {
+    std::function<void(const DeniedCaller&)> on_denied, absl::Duration issuer_min_interval) {
   std::unique_ptr<Authenticator> authenticator(
-      new Authenticator(file, clock, std::move(on_denied)));
+      new Authenticator(file, clock, std::move(on_denied), issuer_min_interval));
   RETURN_IF_ERROR(authenticator->known_.Load());
+  const std::shared_ptr<IssuerKeys> issuer_keys = authenticator->issuer_keys();
+  if (issuer_keys == nullptr) return authenticator;
+  issuer_keys->Await(kIssuerPatience);
+  if (issuer_keys->get() != nullptr) RETURN_IF_ERROR(authenticator->known_.Reload());
   return authenticator;
 }
 
 Authenticator::Authenticator(const std::filesystem::path& file, const Clock& clock,
-                             std::function<void(const DeniedCaller&)> on_denied)
+                             std::function<void(const DeniedCaller&)> on_denied,
+                             absl::Duration issuer_min_interval)
     : on_denied_(std::move(on_denied)),
-      known_([file](FileReader& reader) { return Read(file, reader); }),
+      issuer_min_interval_(issuer_min_interval),
+      known_([this, file](FileReader& reader) { return Read(file, reader); }),
       wrong_keys_(kWrongKeys, clock),
       wrong_tokens_(kWrongTokens, clock) {}
 
@@ -63,7 +70,12 @@ absl::StatusOr<std::shared_ptr<const Authenticator::Known>> Authenticator::Read(
   ASSIGN_OR_RETURN(const std::string text, reader.Read(file, kMaxKeyFileBytes));
   ASSIGN_OR_RETURN(known.file, ParseKeyFile(text, file.string()));
   ASSIGN_OR_RETURN(known.keys, KeyIndex::Make(known.file.keys));
-  if (const std::optional<TokenRules>& rules = known.file.tokens) {
+  const std::optional<TokenRules>& rules = known.file.tokens;
+  if (const auto issuer_keys = FollowIssuer(rules, file.parent_path())) {
+    known.issuer_set = issuer_keys->get();
+    known.tokens = std::make_unique<const TokenVerifier>(
+        *rules, known.issuer_set == nullptr ? KeySet() : *known.issuer_set, known.file.tenants);
+  } else if (rules.has_value()) {
     const std::filesystem::path key_set = file.parent_path() / rules->key_set;
     ASSIGN_OR_RETURN(const std::string set_text, reader.Read(key_set, kMaxKeySetBytes));
     absl::StatusOr<KeySet> keys = KeySet::Parse(set_text);
@@ -75,6 +87,38 @@ absl::StatusOr<std::shared_ptr<const Authenticator::Known>> Authenticator::Read(
         std::make_unique<const TokenVerifier>(*rules, *std::move(keys), known.file.tenants);
   }
   return std::make_shared<const Known>(std::move(known));
+}
+
+std::shared_ptr<IssuerKeys> Authenticator::FollowIssuer(const std::optional<TokenRules>& rules,
+                                                        const std::filesystem::path& folder) {
+  std::shared_ptr<IssuerKeys> left;  // after the lock: its end may wait for a fetch
+  const bool fetches = rules.has_value() && rules->key_set.empty();
+  const Issuer issuer =
+      fetches ? Issuer{.url = rules->issuer, .ca = rules->ca.empty() ? "" : folder / rules->ca}
+              : Issuer();
+  absl::MutexLock lock(&issuer_mutex_);
+  const bool same = issuer_keys_ != nullptr && issuer_keys_->issuer() == issuer;
+  if (same) return issuer_keys_;
+  left = std::exchange(
+      issuer_keys_, fetches ? std::make_shared<IssuerKeys>(issuer, issuer_min_interval_) : nullptr);
+  return issuer_keys_;
+}
+
+std::shared_ptr<IssuerKeys> Authenticator::issuer_keys() const {
+  absl::MutexLock lock(&issuer_mutex_);
+  return issuer_keys_;
+}
+
+absl::StatusOr<bool> Authenticator::ReloadIfChanged() {
+  ASSIGN_OR_RETURN(const bool reloaded, known_.ReloadIfChanged());
+  const std::shared_ptr<IssuerKeys> issuer_keys = this->issuer_keys();
+  if (issuer_keys == nullptr) return reloaded;
+  if (issuer_keys->get() != known_.get()->issuer_set) {
+    RETURN_IF_ERROR(known_.Reload());
+    return true;
+  }
+  RETURN_IF_ERROR(issuer_keys->TakeFailure());
+  return reloaded;
 }
 
 Authorization Authenticator::Authorize(const Credentials& credentials, std::string_view address,
@@ -138,7 +182,13 @@ Authenticator::Identified Authenticator::IdentifyToken(const TokenVerifier& toke
   if (std::shared_ptr<const KeyEntry> entry = tokens.Find(token)) return Of(std::move(entry), now);
   if (!wrong_tokens_.Take(address)) return {.denial = Denial::kWrongKeys};
   absl::StatusOr<std::shared_ptr<const KeyEntry>> entry = tokens.Verify(token);
-  if (!entry.ok()) return {nullptr, Denial::kWrongToken, std::string(entry.status().message())};
+  if (!entry.ok()) {
+    // Its key may be a new one of the issuer's.
+    const auto issuer_keys =
+        absl::IsUnauthenticated(entry.status()) ? this->issuer_keys() : nullptr;
+    if (issuer_keys != nullptr) issuer_keys->Request();
+    return {nullptr, Denial::kWrongToken, std::string(entry.status().message())};
+  }
   wrong_tokens_.Return(address);
   return Of(*std::move(entry), now);
 }

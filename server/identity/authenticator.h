@@ -17,6 +17,7 @@
 #include "server/base/reloaded.h"
 #include "server/identity/address_buckets.h"
 #include "server/identity/api_key.h"
+#include "server/identity/issuer_keys.h"
 #include "server/identity/key_file.h"
 #include "server/identity/key_index.h"
 #include "server/identity/principal.h"
@@ -57,10 +58,12 @@ struct Authorization {
 class Authenticator {
  public:
   // As ParseKeyFile and KeySet::Parse; NOT_FOUND when a file cannot be read. `clock` must outlive
-  // it, `on_denied` is called for each rejection.
+  // it, `on_denied` is called for each rejection. Waits up to 10 s for the keys of an issuer;
+  // without them it knows no token yet.
   static absl::StatusOr<std::unique_ptr<Authenticator>> Load(
       const std::filesystem::path& file, const Clock& clock,
-      std::function<void(const DeniedCaller&)> on_denied);
+      std::function<void(const DeniedCaller&)> on_denied,
+      absl::Duration issuer_min_interval = IssuerKeys::kMinInterval);
 
   // Identifies the caller by key or token, or by certificate if neither was sent. Then checks for
   // `role`.
@@ -72,9 +75,9 @@ class Authenticator {
   Authorization Authorize(const Credentials& credentials, std::string_view address,
                           Role role) const;
 
-  // Reads the files again when one has changed. true: the files' contents are in force; false: no
-  // file had changed. An error leaves all as it was, and the same files are not tried again.
-  absl::StatusOr<bool> ReloadIfChanged() { return known_.ReloadIfChanged(); }
+  // Reads the files again when one has changed, or the issuer's keys have. true: the new contents
+  // are in force; false: nothing had changed. An error leaves all as it was, and is told once.
+  absl::StatusOr<bool> ReloadIfChanged();
   // The same, whether they have changed or not.
   absl::Status Reload() { return known_.Reload(); }
 
@@ -90,6 +93,7 @@ class Authenticator {
     KeyFile file;
     std::unique_ptr<const KeyIndex> keys;         // of the file
     std::unique_ptr<const TokenVerifier> tokens;  // null: none are taken
+    std::shared_ptr<const KeySet> issuer_set;     // of tokens; null: from a file, or not known yet
   };
   struct Identified {
     // Null: no principal matches, with the reason.
@@ -102,10 +106,17 @@ class Authenticator {
   };
 
   Authenticator(const std::filesystem::path& file, const Clock& clock,
-                std::function<void(const DeniedCaller&)> on_denied);
+                std::function<void(const DeniedCaller&)> on_denied,
+                absl::Duration issuer_min_interval);
 
-  static absl::StatusOr<std::shared_ptr<const Known>> Read(const std::filesystem::path& file,
-                                                           FileReader& reader);
+  absl::StatusOr<std::shared_ptr<const Known>> Read(const std::filesystem::path& file,
+                                                    FileReader& reader)
+      ABSL_LOCKS_EXCLUDED(issuer_mutex_);
+  // The issuer that `rules` have keys fetched from; begins with another one, or ends.
+  std::shared_ptr<IssuerKeys> FollowIssuer(const std::optional<TokenRules>& rules,
+                                           const std::filesystem::path& folder)
+      ABSL_LOCKS_EXCLUDED(issuer_mutex_);
+  std::shared_ptr<IssuerKeys> issuer_keys() const ABSL_LOCKS_EXCLUDED(issuer_mutex_);
   Identified Identify(const Credentials& credentials, std::string_view address,
                       absl::Time now) const;
   static Identified IdentifyCertificate(const std::shared_ptr<const Known>& known,
@@ -117,6 +128,9 @@ class Authenticator {
   Authorization Deny(const DeniedCaller& caller) const;
 
   const std::function<void(const DeniedCaller&)> on_denied_;
+  const absl::Duration issuer_min_interval_;
+  mutable absl::Mutex issuer_mutex_;
+  std::shared_ptr<IssuerKeys> issuer_keys_ ABSL_GUARDED_BY(issuer_mutex_);  // null: none to fetch
   Reloaded<Known> known_;
   mutable AddressBuckets wrong_keys_;
   mutable AddressBuckets wrong_tokens_;  // whose signatures are looked at

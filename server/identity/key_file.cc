@@ -11,6 +11,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 #include "nlohmann/json.hpp"
+#include "server/identity/issuer_keys.h"
 #include "server/identity/strict_json.h"
 
 namespace upscaled::server {
@@ -116,11 +117,22 @@ absl::StatusOr<std::string> RuleOf(const json& rules, const char* field,
 
 absl::StatusOr<TokenRules> ParseTokenRules(const json& entry) {
   if (!entry.is_object()) return Wrong("must be an object");
-  RETURN_IF_ERROR(OnlyHas(entry, {"issuer", "audience", "key_set", "tenant_claim", "roles_claim"}));
+  RETURN_IF_ERROR(
+      OnlyHas(entry, {"issuer", "audience", "key_set", "ca", "tenant_claim", "roles_claim"}));
   TokenRules rules;
   ASSIGN_OR_RETURN(rules.issuer, RuleOf(entry, "issuer"));
   ASSIGN_OR_RETURN(rules.audience, RuleOf(entry, "audience"));
-  ASSIGN_OR_RETURN(rules.key_set, RuleOf(entry, "key_set"));
+  if (entry.contains("key_set")) {
+    if (entry.contains("ca"))
+      return Wrong("\"ca\" is for an issuer that is asked, without \"key_set\"");
+    ASSIGN_OR_RETURN(rules.key_set, RuleOf(entry, "key_set"));
+  } else {
+    const absl::Status url = CheckIssuerUrl(rules.issuer);
+    if (!url.ok()) return Wrong(absl::StrCat("without \"key_set\", \"issuer\" ", url.message()));
+    if (entry.contains("ca")) {
+      ASSIGN_OR_RETURN(rules.ca, RuleOf(entry, "ca"));
+    }
+  }
   ASSIGN_OR_RETURN(rules.tenant_claim, RuleOf(entry, "tenant_claim", "tenant"));
   ASSIGN_OR_RETURN(rules.roles_claim, RuleOf(entry, "roles_claim", "roles"));
   return rules;

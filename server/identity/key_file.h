@@ -11,7 +11,8 @@
 //                      "tenant": "shop", "roles": ["upscale"]}]}
 //
 // The two times and the two claims may be left out, and so may any part if at least one principal
-// remains. No name, no hash and no "san" may be there twice. tenant_file.h has "tenants".
+// remains. Without "key_set" the issuer's URL tells its keys; "ca" may name a file of certificates
+// to trust for it. No name, no hash and no "san" may be there twice. tenant_file.h has "tenants".
 #pragma once
 
 #include <cstddef>
@@ -48,7 +49,8 @@ using CertificateTable = std::map<std::string, KeyEntry, std::less<>>;
 struct TokenRules {
   std::string issuer;
   std::string audience;
-  std::filesystem::path key_set;  // relative to the file's folder
+  std::filesystem::path key_set;  // relative to the file's folder; empty: the issuer is asked
+  std::filesystem::path ca;  // likewise; to trust when the issuer is asked; empty: the system's
   std::string tenant_claim;
   std::string roles_claim;
 };
