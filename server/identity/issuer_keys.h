@@ -45,7 +45,7 @@ class IssuerKeys {
                       Fetch fetch = FetchIssuerKeys);
 
   const Issuer& issuer() const { return issuer_; }
-  // The same object until the issuer has other keys, whatever fails meanwhile. Null: none have been
+  // The same object until the issuer has other keys, even if a try fails. Null: none have been
   // fetched yet.
   std::shared_ptr<const KeySet> get() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Waits for the first try to end.

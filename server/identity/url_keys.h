@@ -45,8 +45,8 @@ struct SignedUrl {
 // Whether a field of `query` is a signature.
 bool HasUrlSignature(std::string_view query);
 
-// `path` and `query`, which the result borrows, as they were sent. PERMISSION_DENIED (kPermissionDenied), with "signature" in
-// the metadata:
+// `path` and `query`, which the result borrows, as they were sent. PERMISSION_DENIED
+// (kPermissionDenied), with "signature" in the metadata:
 //   malformed    the query does not end with key, perhaps expires, and sig
 //   unknown_key  no key has this id
 //   wrong        the path or the query is not the one that was signed
