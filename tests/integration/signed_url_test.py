@@ -219,7 +219,7 @@ class SignedUrlTest(unittest.TestCase):
             self.assertLess(time.monotonic(), deadline, self.server.log)
             time.sleep(0.05)
         secret = self.entry["secret"]
-        self.assertFalse([line for line in self.server.log if secret in line or "sig=" in line])
+        self.assertFalse([line for line in self.server.log if secret in line or "&sig=" in line])
 
 
 class KeysChangeTest(unittest.TestCase):
