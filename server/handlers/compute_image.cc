@@ -86,7 +86,7 @@ class ImageComputation {
               slice.GoOn();
               FollowPayer();
             },
-        .open = environment_.open_image,
+        .open = Opener(),
         .clock = environment_.clock};
     absl::StatusOr<TranscodeStats> stats =
         TranscodeImage(request, [this](const ImageHeader& header) { return Admit(header); });
@@ -110,6 +110,18 @@ class ImageComputation {
   }
 
  private:
+  // Decodes at the expense of the payer.
+  ImageOpener Opener() {
+    if (!environment_.open_image) return nullptr;
+    return [this](const ImageHeader& header, ByteSource& source, const DecodeLimits& limits,
+                  Cancellation* cancellation) {
+      const Payer& payer = context_.payer;
+      return environment_.open_image(
+          header, source, limits, cancellation,
+          {.client = payer.name(), .weight = payer.weight(), .cpu_time = &decoder_time_});
+    };
+  }
+
   // Everything that can be known from the image's first bytes.
   absl::StatusOr<TranscodePlan> Admit(const ImageHeader& header) {
     ASSIGN_OR_RETURN(TranscodePlan plan, Plan(header));
@@ -359,6 +371,16 @@ class ImageComputation {
     if (job_.on_progress) job_.on_progress(done, total);
   }
 
+  // By the time that it took.
+  int64_t DecoderCost() const {
+    return absl::ToInt64Nanoseconds(decoder_time_) * kCostPerNanosecond;
+  }
+
+  void Charge(int64_t cost) const {
+    context_.record.cost += cost;
+    if (job_.meter != nullptr) *job_.meter += cost;
+  }
+
   absl::StatusOr<ComputedImage> Conclude(absl::StatusOr<TranscodeStats> stats) {
     const RequestUsage usage = flow_.usage();
     RequestRecord& record = context_.record;
@@ -371,10 +393,12 @@ class ImageComputation {
     record.stages.queue = usage.queuing;
     record.stages.infer = usage.running;
     record.stages.tiles = usage.tile_runs;
-    if (!stats.ok()) return ExplainEngineError(stats.status());
-    const int64_t codec_cost = cost_ - network_cost_;
-    record.cost += codec_cost;
-    if (job_.meter != nullptr) *job_.meter += codec_cost;
+    if (!stats.ok()) {
+      Charge(DecoderCost());  // a broken image's, too
+      return ExplainEngineError(stats.status());
+    }
+    const int64_t forecast = record.source.Area() * kSourcePixelCost;
+    Charge(cost_ - network_cost_ + std::max<int64_t>(DecoderCost() - forecast, 0));
     context_.reservation.ReportProgress(cost_);
     record.decode = stats->decode;
     record.encode = stats->encode;
@@ -406,6 +430,7 @@ class ImageComputation {
   const ModelChain& models_;
   RequestFlow flow_;
   DeviceExecutables passes_;
+  absl::Duration decoder_time_;  // of the processor, when its process has ended
   int noise_level_ = kNoDenoise;
   int64_t payer_changes_ = 0;  // of the flow, that the memory has followed
   int64_t network_cost_ = 0;   // in multiply-adds, of all frames

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
+#include "absl/status/statusor.h"
+#include "engine/base/cancellation.h"
 #include "engine/base/clock.h"
 #include "engine/image/codec.h"
 #include "server/admission/admission.h"
+#include "server/base/decode_account.h"
 #include "server/batching/tile_scheduler.h"
 #include "server/devices/device_chooser.h"
 #include "server/devices/device_quarantine.h"
@@ -20,6 +24,11 @@ namespace upscaled::server {
 class ResultSharing;
 class UsageLedger;
 
+// As ImageOpener, at the expense of an account.
+using ChargedImageOpener = std::function<absl::StatusOr<std::unique_ptr<ImageDecoder>>(
+    const ImageHeader& header, ByteSource& source, const DecodeLimits& limits,
+    Cancellation* cancellation, const DecodeAccount& account)>;
+
 // Everything outlives the handlers.
 struct HandlerEnvironment {
   ModelCatalog& catalog;
@@ -28,7 +37,7 @@ struct HandlerEnvironment {
   TileScheduler& scheduler;
   const DeviceQuarantine& quarantine;
   const DeviceSupervisor& devices;
-  ImageOpener open_image;                   // null: in this process
+  ChargedImageOpener open_image;            // null: in this process
   ResultSharing* sharing = nullptr;         // null: every image is computed for itself, as it comes
   UsageLedger* usage = nullptr;             // null: none is kept
   std::filesystem::path model_folder = {};  // where AddModel puts files; empty: nowhere

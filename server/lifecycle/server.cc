@@ -183,8 +183,9 @@ absl::Status Server::OpenSandbox() {
   }
   sandbox_ = *std::move(sandbox);
   handlers_.open_image = [this](const ImageHeader& header, ByteSource& source,
-                                const DecodeLimits& limits, Cancellation* cancellation) {
-    return sandbox_->Open(header, source, limits, cancellation);
+                                const DecodeLimits& limits, Cancellation* cancellation,
+                                const DecodeAccount& account) {
+    return sandbox_->Open(header, source, limits, cancellation, account);
   };
   return absl::OkStatus();
 }

@@ -1,5 +1,6 @@
 #include "server/sandbox/decode_protocol.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -37,6 +38,11 @@ absl::Status FrameSocket::Send(FrameType type, std::span<const uint8_t> payload)
   RETURN_IF_ERROR(
       TransferAll(std::span(reinterpret_cast<const uint8_t*>(&header), sizeof(header)), send_part));
   return TransferAll(payload, send_part);
+}
+
+bool FrameSocket::IsReadable(absl::Duration patience) const {
+  pollfd awaited{.fd = fd_, .events = POLLIN, .revents = 0};
+  return poll(&awaited, 1, static_cast<int>(absl::ToInt64Milliseconds(patience))) > 0;
 }
 
 absl::StatusOr<FrameHeader> FrameSocket::ReceiveHeader() const {

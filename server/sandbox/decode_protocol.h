@@ -20,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "engine/image/image.h"
 
 namespace upscaled::server {
@@ -79,6 +80,8 @@ class FrameSocket {
   absl::Status SendStruct(FrameType type, const Payload& payload) const {
     return Send(type, {reinterpret_cast<const uint8_t*>(&payload), sizeof(payload)});
   }
+  // Whether there are bytes, or the end, to be received. Waits for them, but no longer than this.
+  bool IsReadable(absl::Duration patience) const;
   absl::StatusOr<FrameHeader> ReceiveHeader() const;
   // Fills `dst`, which is a payload or a part of it.
   absl::Status Receive(std::span<uint8_t> dst) const;

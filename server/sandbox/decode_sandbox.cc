@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/cpu_info.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/memory_io.h"
 #include "server/base/error.h"
@@ -46,6 +47,9 @@ std::filesystem::path DecodeWorkerProgram() {
   return program.parent_path() / "upscaled-decode";
 }
 
+DecodeSandbox::DecodeSandbox(std::filesystem::path program)
+    : program_(std::move(program)), turns_(AvailableCpuCount(), Clock::Real()) {}
+
 absl::StatusOr<std::unique_ptr<DecodeSandbox>> DecodeSandbox::Start(std::filesystem::path program) {
   std::unique_ptr<DecodeSandbox> sandbox(new DecodeSandbox(std::move(program)));
   if (absl::Status status = Probe(*sandbox); !status.ok()) {
@@ -59,11 +63,12 @@ absl::StatusOr<std::unique_ptr<DecodeSandbox>> DecodeSandbox::Start(std::filesys
 absl::StatusOr<std::unique_ptr<ImageDecoder>> DecodeSandbox::Open(const ImageHeader& header,
                                                                   ByteSource& source,
                                                                   const DecodeLimits& limits,
-                                                                  Cancellation* cancellation) {
+                                                                  Cancellation* cancellation,
+                                                                  const DecodeAccount& account) {
   absl::StatusOr<WorkerProcess> worker = StartWorker();
   if (!worker.ok()) return NoWorker(worker.status());
   auto decoder = std::make_unique<SandboxedDecoder>(*std::move(worker), header, source, limits,
-                                                    cancellation, crashes_);
+                                                    cancellation, turns_, account, crashes_);
   const absl::Status status = decoder->Open();
   if (status.ok()) return decoder;
   const bool cancelled = cancellation != nullptr && cancellation->IsCancelled();

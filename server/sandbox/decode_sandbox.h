@@ -13,7 +13,10 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/base/cancellation.h"
+#include "engine/base/clock.h"
 #include "engine/image/codec.h"
+#include "server/base/decode_account.h"
+#include "server/sandbox/decode_turns.h"
 #include "server/sandbox/worker_process.h"
 #include "server/sandbox/worker_zygote.h"
 
@@ -31,19 +34,22 @@ class DecodeSandbox {
 
   // As ImageOpener: OpenImageDecoder elsewhere, with its errors. INVALID_ARGUMENT (kInvalidImage)
   // also when the worker crashes, which ReadRows may return as well; RESOURCE_EXHAUSTED
-  // (kOverloaded) when there is no process to be had.
+  // (kOverloaded) when there is no process to be had. The decoder computes in turn with others (see
+  // decode_turns.h), one for each core.
   absl::StatusOr<std::unique_ptr<ImageDecoder>> Open(const ImageHeader& header, ByteSource& source,
                                                      const DecodeLimits& limits,
-                                                     Cancellation* cancellation)
+                                                     Cancellation* cancellation,
+                                                     const DecodeAccount& account = {})
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   int64_t crashes() const { return crashes_; }  // images that brought a worker down
 
  private:
-  explicit DecodeSandbox(std::filesystem::path program) : program_(std::move(program)) {}
+  explicit DecodeSandbox(std::filesystem::path program);
   absl::StatusOr<WorkerProcess> StartWorker() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const std::filesystem::path program_;
+  DecodeTurns turns_;
   std::atomic<int64_t> crashes_ = 0;
   absl::Mutex mutex_;
   std::optional<WorkerZygote> zygote_ ABSL_GUARDED_BY(mutex_);

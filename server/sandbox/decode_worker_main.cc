@@ -3,13 +3,18 @@
 
 #include "server/sandbox/decode_worker.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <fstream>
 
 #include "server/sandbox/worker_zygote.h"
 
+// Below the server's own threads, which compute images that are decoded.
+constexpr int kNice = 5;
+
 int main() {
+  (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + kNice);
   // When memory runs out, one image goes, not the server.
   std::ofstream("/proc/self/oom_score_adj") << 1000;
   if (!upscaled::server::ForkOnRequest()) _exit(0);

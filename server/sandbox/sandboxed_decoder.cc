@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "server/base/error.h"
@@ -25,6 +26,20 @@ absl::Status BrokenProtocol() {
                    "the decoder's sandbox sent what it must not");
 }
 
+template <typename Payload>
+std::span<const uint8_t> BytesOfPayload(const Payload& payload) {
+  return {reinterpret_cast<const uint8_t*>(&payload), sizeof(payload)};
+}
+
+absl::Status TooSlow(absl::Duration limit) {
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidImage,
+                   absl::StrCat("decoding the image takes longer than ",
+                                absl::FormatDuration(limit), ", the limit"));
+}
+
+// As if the worker had gone, which Explain turns into the reason.
+absl::Status Cancelled() { return absl::UnavailableError("cancelled"); }
+
 // The worker's own socket: errors of the client's input are of other codes or texts, and end the
 // image as they are.
 bool IsGone(const absl::Status& status) { return absl::IsUnavailable(status); }
@@ -33,17 +48,30 @@ bool IsGone(const absl::Status& status) { return absl::IsUnavailable(status); }
 
 SandboxedDecoder::SandboxedDecoder(WorkerProcess worker, const ImageHeader& header,
                                    ByteSource& source, const DecodeLimits& limits,
-                                   Cancellation* cancellation, std::atomic<int64_t>& crashes)
+                                   Cancellation* cancellation, DecodeTurns& turns,
+                                   const DecodeAccount& account, std::atomic<int64_t>& crashes,
+                                   absl::Duration max_time)
     : ImageDecoder(header),
       worker_(std::move(worker)),
       socket_(worker_.socket()),
+      place_(turns, account.client, account.weight),
+      cpu_time_(account.cpu_time),
+      max_time_(max_time),
       source_(source),
       limits_(limits),
       cancellation_(cancellation),
       crashes_(crashes) {
   if (cancellation == nullptr) return;
   // Wakes who waits for the worker, however busy that is.
-  on_cancel_ = cancellation->OnCancel([socket = worker_.socket()] { shutdown(socket, SHUT_RDWR); });
+  on_cancel_ = cancellation->OnCancel([this] {
+    shutdown(worker_.socket(), SHUT_RDWR);
+    place_.Cancel();
+  });
+}
+
+SandboxedDecoder::~SandboxedDecoder() {
+  const absl::Duration cpu_time = worker_.Stop();
+  if (cpu_time_ != nullptr) *cpu_time_ += cpu_time;
 }
 
 absl::Status SandboxedDecoder::Open() {
@@ -58,17 +86,15 @@ absl::Status SandboxedDecoder::Open() {
                          .frame = limits_.frame,
                          .fill_damage = limits_.fill_damage,
                          .spec = header().spec};
-  if (absl::Status status = socket_.SendStruct(FrameType::kOpen, open); !status.ok()) {
-    return Explain(std::move(status));
-  }
-  ASSIGN_OR_RETURN(ImageNotes notes, ReceiveNotes(FrameType::kOpened, header().metadata_bytes));
+  ASSIGN_OR_RETURN(const size_t bytes,
+                   Answer(Exchange(FrameType::kOpen, BytesOfPayload(open)), FrameType::kOpened));
+  ASSIGN_OR_RETURN(ImageNotes notes, ReceiveNotes(bytes, header().metadata_bytes));
   metadata_ = std::move(notes.metadata);
   warnings_ = std::move(notes.warnings);
   return absl::OkStatus();
 }
 
-absl::StatusOr<ImageNotes> SandboxedDecoder::ReceiveNotes(FrameType type, size_t max_bytes) {
-  ASSIGN_OR_RETURN(const size_t bytes, Await(type));
+absl::StatusOr<ImageNotes> SandboxedDecoder::ReceiveNotes(size_t bytes, size_t max_bytes) {
   if (bytes > max_bytes + kMaxNotesOverhead) return BrokenProtocol();
   std::vector<uint8_t> payload(bytes);
   RETURN_IF_ERROR(Explain(socket_.Receive(payload)));
@@ -81,9 +107,8 @@ absl::StatusOr<FrameDelay> SandboxedDecoder::NextFrame() {
   if (!header().animation.has_value() || frames_left_ == 0 || rows_left_ > 0)
     return absl::FailedPreconditionError(
         absl::StrCat(frames_left_, " frames and ", rows_left_, " rows are left"));
-  RETURN_IF_ERROR(Explain(socket_.Send(FrameType::kNextFrame)));
   FrameDelay delay;
-  ASSIGN_OR_RETURN(const size_t bytes, Await(FrameType::kFrame));
+  ASSIGN_OR_RETURN(const size_t bytes, Answer(Exchange(FrameType::kNextFrame), FrameType::kFrame));
   if (bytes != sizeof(delay)) return BrokenProtocol();
   RETURN_IF_ERROR(Explain(socket_.Receive({reinterpret_cast<uint8_t*>(&delay), bytes})));
   if (delay.denominator == 0) return BrokenProtocol();
@@ -100,7 +125,9 @@ absl::Status SandboxedDecoder::ReadRows(MutableImageView rows) {
   }
   rows_left_ -= rows.height_px();
   if (rows_left_ > 0 || frames_left_ > 0 || std::exchange(has_end_, true)) return absl::OkStatus();
-  ASSIGN_OR_RETURN(ImageNotes notes, ReceiveNotes(FrameType::kEnd, kMaxLateMetadataBytes));
+  // Comes with the last rows, unasked.
+  ASSIGN_OR_RETURN(const size_t bytes, Answer(socket_.ReceiveHeader(), FrameType::kEnd));
+  ASSIGN_OR_RETURN(ImageNotes notes, ReceiveNotes(bytes, kMaxLateMetadataBytes));
   late_metadata_ = std::move(notes.metadata);
   std::ranges::move(notes.warnings, std::back_inserter(warnings_));
   return absl::OkStatus();
@@ -108,10 +135,9 @@ absl::Status SandboxedDecoder::ReadRows(MutableImageView rows) {
 
 absl::Status SandboxedDecoder::ReadFrameOfRows(MutableImageView rows) {
   const ReadRowsPayload wanted{.rows = rows.height_px()};
-  if (absl::Status status = socket_.SendStruct(FrameType::kReadRows, wanted); !status.ok()) {
-    return Explain(std::move(status));
-  }
-  ASSIGN_OR_RETURN(const size_t payload_bytes, Await(FrameType::kRows));
+  ASSIGN_OR_RETURN(
+      const size_t payload_bytes,
+      Answer(Exchange(FrameType::kReadRows, BytesOfPayload(wanted)), FrameType::kRows));
   const size_t row_bytes = header().spec.row_bytes();
   if (payload_bytes != row_bytes * rows.height_px()) return BrokenProtocol();
   buffer_.resize(payload_bytes);
@@ -122,25 +148,48 @@ absl::Status SandboxedDecoder::ReadFrameOfRows(MutableImageView rows) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<size_t> SandboxedDecoder::Await(FrameType type) {
+absl::StatusOr<size_t> SandboxedDecoder::Answer(absl::StatusOr<FrameHeader> frame,
+                                                FrameType answer) {
   while (true) {
-    const absl::StatusOr<FrameHeader> frame = socket_.ReceiveHeader();
     if (!frame.ok()) return Explain(frame.status());
-    if (frame->type == type) return frame->payload_bytes;
+    if (frame->type == answer) return frame->payload_bytes;
     if (frame->type == FrameType::kFailed) return ReceiveFailure(frame->payload_bytes);
     if (frame->type != FrameType::kNeedBytes || frame->payload_bytes != 0) {
       return BrokenProtocol();
     }
-    RETURN_IF_ERROR(SendInput());
+    ASSIGN_OR_RETURN(const std::span<const uint8_t> input, ReadInput());
+    frame = Exchange(FrameType::kBytes, input);
   }
 }
 
-absl::Status SandboxedDecoder::SendInput() {
+absl::StatusOr<FrameHeader> SandboxedDecoder::Exchange(FrameType type,
+                                                       std::span<const uint8_t> payload) {
+  if (!place_.Begin()) return Cancelled();
+  const absl::Cleanup end_turn = [this] { place_.End(); };
+  RETURN_IF_ERROR(socket_.Send(type, payload));
+  RETURN_IF_ERROR(AwaitAnswer());
+  return socket_.ReceiveHeader();
+}
+
+absl::Status SandboxedDecoder::AwaitAnswer() {
+  while (!socket_.IsReadable(DecodeTurns::kSlice)) {
+    const bool must_yield = place_.MustYield();
+    if (place_.time() > max_time_) return TooSlow(max_time_);
+    if (!must_yield) continue;
+    worker_.Pause();
+    place_.End();
+    if (!place_.Begin()) return Cancelled();
+    worker_.Resume();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::span<const uint8_t>> SandboxedDecoder::ReadInput() {
   has_sent_input_ = true;
   buffer_.resize(kMaxBytesPayload);
   ASSIGN_OR_RETURN(const size_t count, source_.Read(buffer_));
   if (count == 0 && ++reads_after_end_ > kMaxReadsAfterEnd) return BrokenProtocol();
-  return Explain(socket_.Send(FrameType::kBytes, std::span(buffer_).first(count)));
+  return std::span(buffer_).first(count);
 }
 
 absl::Status SandboxedDecoder::ReceiveFailure(size_t payload_bytes) {

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -95,11 +96,31 @@ absl::StatusOr<WorkerProcess> WorkerProcess::Start(const std::filesystem::path& 
   return WorkerProcess(std::move(sockets.own), pid);
 }
 
-WorkerProcess::~WorkerProcess() {
-  if (pid_ < 0) return;
-  kill(pid_, SIGKILL);
-  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+void WorkerProcess::Signal(int signal) {
+  if (pid_ >= 0) kill(pid_, signal);
+}
+
+void WorkerProcess::Pause() { Signal(SIGSTOP); }
+
+void WorkerProcess::Resume() { Signal(SIGCONT); }
+
+absl::Duration WorkerProcess::Stop() {
+  if (pid_ < 0) return cpu_time_;
+  Signal(SIGKILL);
+  while (Wait(nullptr, 0) < 0 && errno == EINTR) {
   }
+  pid_ = -1;
+  return cpu_time_;
+}
+
+pid_t WorkerProcess::Wait(int* status, int options) {
+  rusage usage{};
+  const pid_t ended = wait4(pid_, status, options, &usage);
+  if (ended > 0) {
+    cpu_time_ =
+        absl::DurationFromTimeval(usage.ru_utime) + absl::DurationFromTimeval(usage.ru_stime);
+  }
+  return ended;
 }
 
 WorkerProcess::End WorkerProcess::AwaitEnd() {
@@ -107,9 +128,9 @@ WorkerProcess::End WorkerProcess::AwaitEnd() {
   int status = 0;
   pid_t ended = 0;
   absl::Duration waited;
-  while ((ended = waitpid(pid_, &status, WNOHANG)) == 0) {
+  while ((ended = Wait(&status, WNOHANG)) == 0) {
     if (waited >= kEndTimeout) {
-      kill(pid_, SIGKILL);  // the destructor takes its end
+      Signal(SIGKILL);  // Stop takes its end
       return {.text = "it said nothing any more"};
     }
     absl::SleepFor(kEndPoll);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "engine/base/unique_fd.h"
 
 namespace upscaled::server {
@@ -29,9 +30,11 @@ class WorkerProcess {
   // `pid` is a child of this process that has the other end of `socket`.
   WorkerProcess(UniqueFd socket, pid_t pid) : socket_(std::move(socket)), pid_(pid) {}
   WorkerProcess(WorkerProcess&& other) noexcept
-      : socket_(std::move(other.socket_)), pid_(std::exchange(other.pid_, -1)) {}
+      : socket_(std::move(other.socket_)),
+        pid_(std::exchange(other.pid_, -1)),
+        cpu_time_(other.cpu_time_) {}
   WorkerProcess& operator=(WorkerProcess&&) = delete;
-  ~WorkerProcess();
+  ~WorkerProcess() { Stop(); }
 
   int socket() const { return socket_.get(); }
   struct End {
@@ -41,9 +44,20 @@ class WorkerProcess {
   // After its end of the socket has closed, once. Kills it when it lives on.
   End AwaitEnd();
 
+  // It computes nothing between the two.
+  void Pause();
+  void Resume();
+  // Kills it if it lives. Returns the processor time that it has taken in all.
+  absl::Duration Stop();
+
  private:
+  void Signal(int signal);
+  // As waitpid(2); also notes the processor time of a process that has ended.
+  pid_t Wait(int* status, int options);
+
   UniqueFd socket_;
   pid_t pid_;  // -1: has ended
+  absl::Duration cpu_time_;
 };
 
 }  // namespace upscaled::server

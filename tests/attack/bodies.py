@@ -1,5 +1,7 @@
 """Attacks by requests over HTTP/1.1: headers, bodies, chunks, forms, and answers that nobody reads."""
+import select
 import socket
+import statistics
 import struct
 import time
 
@@ -107,6 +109,26 @@ def _served(target, calls=20, source="127.0.0.9", patience_s=20):
         target.complain(f"a third address was not served: {last}")
 
 
+def _median_call_s(target, calls, source="127.0.0.9"):
+    """Seconds of the middle one of that many calls in a row, each on a connection of its own."""
+    image, taken = messages.png(64, 64), []
+    for _ in range(calls):
+        mine = messages.distinct(image)
+        start = time.monotonic()
+        with socket.socket() as connection:
+            connection.settimeout(20)
+            connection.bind((source, 0))
+            connection.connect(target.server.http)
+            connection.sendall(_post(_length(len(mine)) + b"Connection: close\r\n") + mine)
+            status = connection.recv(4096)[9:12]
+            while connection.recv(1 << 16):
+                pass
+        taken.append(time.monotonic() - start)
+        if status != b"200":
+            target.complain(f"a third address was refused: {status.decode()}")
+    return statistics.median(taken)
+
+
 def slow_uploads(target):
     """400 uploads of a megabyte from two addresses, 300 bytes a second each: an upload has no slot before it is
     there."""
@@ -142,6 +164,33 @@ def slow_readers(target):
     for _ in target.paced(1):
         for reader in readers:
             target.count("read", len(reader.recv(3000)))
+
+
+def empty_scans(target):
+    """From two addresses, 8 images at a time each: 20 KB of progressive JPEG whose 99 empty scans cost much of a
+    decoder's time, and which are broken in the end. Another address's small images take little longer than before."""
+    jpeg = messages.empty_scans_jpeg()
+
+    def begin(i):
+        connection = _connect(target, source=f"127.0.0.{3 + i % 2}")
+        mine = messages.commented(jpeg)
+        connection.sendall(_post(_length(len(mine)) + b"Connection: close\r\n") + mine)
+        return connection
+
+    usual = _median_call_s(target, 30)
+    images = [begin(i) for i in range(16)]
+    taken = []
+    while target.left_s() > 0:
+        taken.append(_median_call_s(target, 1))
+        for i, connection in enumerate(images):
+            if select.select([connection], [], [], 0)[0]:
+                target.count("answered " + connection.recv(4096)[9:12].decode())
+                images[i] = begin(i)
+    during = statistics.median(taken)
+    target.count("ms usually", round(1000 * usual))
+    target.count("ms in the attack", round(1000 * during))
+    if during > 5 * usual + 0.1:
+        target.complain(f"a call of a third address took {during:.3f} s in the middle, {usual:.3f} s before")
 
 
 def large_promises(target):

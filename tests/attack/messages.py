@@ -41,6 +41,37 @@ def png(width_px, height_px, rows=None, interlaced=False):
     return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + _chunk(b"IDAT", rows) + _chunk(b"IEND", b"")
 
 
+def empty_scans_jpeg(side_px=3200):
+    """A progressive JPEG of zeros in 99 scans: 20 bytes a scan, but a decoder visits all blocks. A last one is wrong."""
+    blocks = (side_px // 8) ** 2
+
+    def segment(marker, data):
+        return b"\xff" + marker + struct.pack(">H", len(data) + 2) + data
+
+    def table(kind, symbol):  # of one code, of one bit
+        return segment(b"\xc4", bytes([kind, 1, *bytes(15), symbol]))
+
+    def scan(first, last, high, low, bits):
+        bits += "1" * (-len(bits) % 8)
+        data = int(bits, 2).to_bytes(len(bits) // 8, "big").replace(b"\xff", b"\xff\0")
+        return segment(b"\xda", bytes([1, 1, 0, first, last, high << 4 | low])) + data
+
+    runs, rest = divmod(blocks, 1 << 14)  # of blocks without coefficients; the symbol is a run of 16,384 and more
+    ends = ("0" + "0" * 14) * (runs - 1) + "0" + f"{rest:014b}"
+    jpeg = b"\xff\xd8" + segment(b"\xdb", b"\0" + b"\1" * 64)
+    jpeg += segment(b"\xc2", struct.pack(">BHHBBBB", 8, side_px, side_px, 1, 1, 0x11, 0))
+    jpeg += table(0x00, 0) + table(0x10, 0xE0) + scan(0, 0, 0, 0, "0" * blocks)
+    for first in range(1, 64, 9):
+        jpeg += scan(first, first + 8, 0, 13, ends)
+        jpeg += b"".join(scan(first, first + 8, low + 1, low, ends) for low in reversed(range(13)))
+    return jpeg + scan(1, 9, 5, 4, ends)
+
+
+def commented(jpeg):
+    """The same picture as no other file."""
+    return jpeg[:2] + b"\xff\xfe\0\x0a" + random.randbytes(8) + jpeg[2:]
+
+
 def black_png(width_px, height_px):
     """The fewest bytes for the most pixels."""
     return png(width_px, height_px, zlib.compress(bytes((3 * width_px + 1) * height_px)))

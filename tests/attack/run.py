@@ -66,6 +66,7 @@ ATTACKS = [
     Attack(bodies.slow_bodies, victim=HttpImageCall, server=ROOMY),
     Attack(bodies.slow_uploads, victim=HttpImageCall, server=FEW_SLOTS),
     Attack(bodies.slow_readers, victim=HttpImageCall, server=FEW_SLOTS),
+    Attack(bodies.empty_scans, victim=HttpImageCall, seconds=8, server=ROOMY),
     Attack(bodies.large_promises, victim=HttpImageCall, server=ROOMY),
     Attack(bodies.unread_answers, victim=HttpImageCall, server=SMALL),
     Attack(bodies.huge_headers, victim=HttpImageCall),

@@ -4,12 +4,14 @@
 #include <random>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/base/cpu_info.h"
 #include "engine/base/sanitized.h"
 #include "engine/image/memory_io.h"
 #include "server/base/error.h"
@@ -246,6 +248,52 @@ TEST_F(DecodeSandboxTest, StopsWhenCancelled) {
   EXPECT_EQ(sandbox_->crashes(), 0);
 }
 
+TEST_F(DecodeSandboxTest, TellsTheTimeOfImagesThatFail) {
+  std::string file = test::ManyScansJpeg(60, random_);
+  file.resize(file.size() / 2);
+  MemorySource source(file), beginning(file);
+  std::vector<uint8_t> prefix;
+  const auto header = ReadImageHeader(beginning, {}, prefix);
+  ASSERT_TRUE(header.ok()) << header.status();
+  absl::Duration cpu_time;
+  {
+    auto decoder =
+        sandbox_->Open(*header, source, {}, nullptr, {.client = "a", .cpu_time = &cpu_time});
+    EXPECT_FALSE(decoder.ok() && test::ReadAll(**decoder).ok());
+  }
+  EXPECT_GT(cpu_time, absl::Milliseconds(1));
+}
+
+// A decoder that computes for long gives way to other clients' ones, even within one question.
+TEST_F(DecodeSandboxTest, LongDecodersGiveWay) {
+  const std::string slow = test::ManyScansJpeg(95, random_);
+  std::vector<std::thread> greedy;
+  std::atomic<int> ended = 0;
+  for (int i = 0; i < 4 * AvailableCpuCount(); ++i) {
+    greedy.emplace_back([&] {
+      std::mt19937 random;
+      MemorySource source(slow), beginning(slow);
+      std::vector<uint8_t> prefix;
+      const auto header = ReadImageHeader(beginning, {}, prefix);
+      auto decoder = sandbox_->Open(*header, source, {}, nullptr, {.client = "greedy"});
+      EXPECT_TRUE(decoder.ok() && test::ReadAll(**decoder).ok());
+      ++ended;
+    });
+  }
+  const std::string small = *test::Encode(Image({9, 9, 3, SampleType::kU8}).view(), {});
+  int served = 0;
+  while (ended == 0) {
+    MemorySource source(small), beginning(small);
+    std::vector<uint8_t> prefix;
+    const auto header = ReadImageHeader(beginning, {}, prefix);
+    auto decoder = sandbox_->Open(*header, source, {}, nullptr, {.client = "modest"});
+    EXPECT_TRUE(decoder.ok() && test::ReadAll(**decoder).ok());
+    ++served;
+  }
+  for (std::thread& thread : greedy) thread.join();
+  EXPECT_GE(served, 3) << "images of another client while the greedy one's first was decoded";
+}
+
 TEST(DecodeSandboxStartTest, SaysWhyThereIsNone) {
   const auto none = DecodeSandbox::Start("/nowhere/upscaled-decode");
   EXPECT_EQ(none.status().code(), absl::StatusCode::kUnavailable);
@@ -257,6 +305,8 @@ struct Misbehaviour {
   const char* how;
   absl::StatusCode code;
   const char* message;
+  absl::Duration max_time = SandboxedDecoder::kMaxTime;
+  bool crashes = code == absl::StatusCode::kInvalidArgument;
 };
 
 class HostileWorkerTest : public ::testing::TestWithParam<Misbehaviour> {};
@@ -272,12 +322,14 @@ TEST_P(HostileWorkerTest, FailsItsImageAlone) {
   const auto header = ReadImageHeader(beginning, limits, prefix);
   ASSERT_TRUE(header.ok());
   std::atomic<int64_t> crashes = 0;
-  SandboxedDecoder decoder(*std::move(worker), *header, source, limits, nullptr, crashes);
+  DecodeTurns turns(1, Clock::Real());
+  SandboxedDecoder decoder(*std::move(worker), *header, source, limits, nullptr, turns, {}, crashes,
+                           GetParam().max_time);
   absl::Status status = decoder.Open();
   if (status.ok()) status = test::ReadAll(decoder).status();
   EXPECT_EQ(status.code(), GetParam().code) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr(GetParam().message));
-  EXPECT_EQ(crashes, status.code() == absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(crashes, GetParam().crashes);
 }
 
 constexpr auto kCrash = absl::StatusCode::kInvalidArgument;
@@ -292,6 +344,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Misbehaviour{"make code", kCrash, "signal 31 (SYS)"},
                       Misbehaviour{"take memory", kCrash, "exit code 4"},
                       Misbehaviour{"close its socket", kCrash, "signal 31 (SYS)"},
+                      Misbehaviour{"compute for ever", kCrash, "longer than 50ms",
+                                   absl::Milliseconds(50), false},
                       Misbehaviour{"send odd notes", absl::StatusCode::kInternal, "must not"},
                       Misbehaviour{"send too much", absl::StatusCode::kInternal, "must not"},
                       Misbehaviour{"ask for ever", absl::StatusCode::kInternal, "must not"},

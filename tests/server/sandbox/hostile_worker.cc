@@ -39,6 +39,8 @@ void Misbehave(std::string_view how, const FrameSocket& socket) {
          socket.ReceiveHeader().ok()) {
   }
   if (how == "send nonsense") (void)socket.Send(static_cast<FrameType>(77));
+  while (how == "compute for ever") {
+  }
   if (how == "close its socket") {
     shutdown(STDIN_FILENO, SHUT_RDWR);  // which is refused, too
     while (true) {
