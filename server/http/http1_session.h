@@ -37,7 +37,7 @@ class Http1Session final : public HttpSession, public HttpSocketOwner {
       : host_(host),
         connection_place_(std::move(connection_place)),
         peer_(std::move(peer)),
-        socket_(io, std::move(stream), host.buffer),
+        socket_(io, std::move(stream), host.buffer, host.handshakes),
         deadline_(io),
         pace_timer_(io) {}
 

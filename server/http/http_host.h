@@ -37,6 +37,7 @@ struct HttpHost {
   ConnectionTable& table;
   // Set before the first session.
   const TrustedProxies* proxies = nullptr;  // null: none is trusted
+  HandshakeCrew* handshakes = nullptr;      // null: the thread itself
   std::shared_ptr<HttpThreadLink> link;
   std::shared_ptr<BodyRoom> room;
   std::atomic<bool> draining = false;  // no connection is kept

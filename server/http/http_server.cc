@@ -23,6 +23,7 @@ class ListeningHttpServer final : public HttpServer {
         host_(options.limits, std::move(options.title), std::move(options.routes),
               std::move(options.guard), std::move(options.fault_answer), table) {
     host_.proxies = options.proxies;
+    if (tls_ != nullptr) host_.handshakes = options.handshakes;
     host_.link = std::make_shared<HttpThreadLink>(thread_);
     disk_link_ = host_.link;
     if (options.bodies.spool_bytes > 0) {

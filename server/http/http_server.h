@@ -14,6 +14,7 @@
 #include "server/http/http_limits.h"
 #include "server/http/http_router.h"
 #include "server/net/connection_table.h"
+#include "server/net/handshake_crew.h"
 #include "server/net/listener.h"
 #include "server/net/tls_context.h"
 #include "server/net/trusted_proxies.h"
@@ -32,6 +33,7 @@ struct HttpServerOptions {
   // Not null: HTTPS, with the certificates that it has when a connection begins. Outlives the
   // server.
   const TlsContext* tls = nullptr;
+  HandshakeCrew* handshakes = nullptr;  // computes TLS's; null: the server's thread does
   // Takes the connections of clients that want HTTP/2 (see ChooseProtocol), unread and with `tls`
   // before the handshake, on the server's thread. Empty: they are refused.
   std::function<void(AcceptedConnection)> on_http2;

@@ -19,8 +19,8 @@ constexpr int kSendsAtATime = 8;  // likewise
 }  // namespace
 
 HttpSocket::HttpSocket(boost::asio::io_context& io, std::unique_ptr<SocketStream> stream,
-                       std::span<uint8_t> buffer)
-    : io_(io), buffer_(buffer), stream_(std::move(stream)), descriptor_(io) {}
+                       std::span<uint8_t> buffer, HandshakeCrew* crew)
+    : io_(io), buffer_(buffer), stream_(std::move(stream)), descriptor_(io), shake_(crew) {}
 
 void HttpSocket::Shake(const std::shared_ptr<HttpSocketOwner>& owner) {
   owner_ = owner;
@@ -31,7 +31,17 @@ void HttpSocket::Shake(const std::shared_ptr<HttpSocketOwner>& owner) {
 }
 
 void HttpSocket::ContinueHandshake() {
-  switch (stream_->Handshake().status) {
+  shake_.Run([this] {
+    shaken_ = stream_->Handshake();
+    std::shared_ptr<HttpSocketOwner> owner = owner_.lock();
+    if (owner == nullptr) return;  // it is being destroyed, which waits for this
+    boost::asio::post(io_,
+                      [this, owner = std::move(owner)] { Run(*owner, &HttpSocket::OnShaken); });
+  });
+}
+
+void HttpSocket::OnShaken() {
+  switch (shaken_.status) {
     case IoStatus::kWantRead:
       return Await(Descriptor::wait_read, &HttpSocket::ContinueHandshake);
     case IoStatus::kWantWrite:
@@ -162,6 +172,7 @@ bool HttpSocket::TransmitAll() {
 void HttpSocket::EndOutput() { stream_->EndWrites(); }
 
 void HttpSocket::Close() {
+  shake_.Withdraw();
   if (descriptor_.is_open()) descriptor_.release();
   stream_.reset();
 }

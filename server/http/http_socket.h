@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "server/net/handshake_crew.h"
 #include "server/net/socket_stream.h"
 
 namespace upscaled::server {
@@ -35,9 +36,10 @@ class HttpSocketOwner {
 // On the thread that runs `io`.
 class HttpSocket {
  public:
-  // `buffer` is for one read at a time, and may be shared by all sockets of the thread.
+  // `buffer` is for one read at a time, and may be shared by all sockets of the thread. `crew`
+  // computes the handshake; null: the thread itself does.
   HttpSocket(boost::asio::io_context& io, std::unique_ptr<SocketStream> stream,
-             std::span<uint8_t> buffer);
+             std::span<uint8_t> buffer, HandshakeCrew* crew = nullptr);
   ~HttpSocket() { Close(); }
   HttpSocket(const HttpSocket&) = delete;
   HttpSocket& operator=(const HttpSocket&) = delete;
@@ -73,6 +75,7 @@ class HttpSocket {
   void Yield(Step step);
   void Run(HttpSocketOwner& owner, Step step);
   void ContinueHandshake();
+  void OnShaken();
   void OnReadable();
   void ReceiveSome();
   // Whether to go on.
@@ -95,6 +98,8 @@ class HttpSocket {
   std::string head_, body_;
   size_t sent_ = 0;  // of both
   bool reset_at_end_ = false;
+  IoResult shaken_;  // by the last step
+  HandshakeCrew::Job shake_;
 };
 
 }  // namespace upscaled::server

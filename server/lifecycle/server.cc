@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "engine/base/cpu_info.h"
 #include "engine/base/status_macros.h"
 #include "server/base/error.h"
 #include "server/config/version.h"
@@ -25,6 +26,7 @@ namespace upscaled::server {
 namespace {
 
 constexpr absl::Duration kFileWatchInterval = absl::Seconds(2);
+constexpr int kMaxHandshakers = 8;
 constexpr absl::Duration kIdleLookInterval = absl::Seconds(5);
 // For calls that are answered without a slot: each for a moment.
 constexpr int kThreadsWithoutSlot = 4;
@@ -292,6 +294,8 @@ absl::Status Server::OpenTls() {
   ASSIGN_OR_RETURN(tls_, TlsContext::Load({.cert = config_.tls.cert,
                                            .key = config_.tls.key,
                                            .client_ca = config_.tls.client_ca}));
+  handshakes_ =
+      std::make_unique<HandshakeCrew>(std::clamp(AvailableCpuCount(), 1, kMaxHandshakers));
   tls_reload_ =
       std::make_unique<PeriodicTask>(housekeeping_, kFileWatchInterval, [this] { ReloadTls(); });
   return absl::OkStatus();

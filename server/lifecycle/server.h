@@ -160,9 +160,10 @@ class Server {
   std::unique_ptr<UrlKeys> url_keys_;             // null: no signed URLs
   HandlerEnvironment handlers_;
   CallEnvironment calls_;
-  std::unique_ptr<ResultSharing> sharing_;  // never null after Start
-  std::unique_ptr<TlsContext> tls_;         // null: no TLS
-  std::unique_ptr<AsyncJobs> jobs_;         // null: none are kept
+  std::unique_ptr<ResultSharing> sharing_;     // never null after Start
+  std::unique_ptr<TlsContext> tls_;            // null: no TLS
+  std::unique_ptr<HandshakeCrew> handshakes_;  // null: no TLS
+  std::unique_ptr<AsyncJobs> jobs_;            // null: none are kept
   // After all that its jobs use: its end waits for them.
   RequestWorkers workers_;
   const ProcessProbe probe_;

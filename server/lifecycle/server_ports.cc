@@ -73,10 +73,13 @@ absl::StatusOr<BodyRoomOptions> Server::FindBodyRoom() {
 
 absl::Status Server::OpenGrpcPort() {
   RETURN_IF_ERROR(grpc_->Start());
-  Http2PortOptions options{.address = config_.listen,
-                           .tls = tls_.get(),
-                           .stall_timeout = config_.stall_timeout,
-                           .threads = RelayThreads()};
+  Http2PortOptions options{
+      .address = config_.listen,
+      .tls = tls_.get(),
+      .handshakes = handshakes_.get(),
+      .stall_timeout = config_.stall_timeout,
+      .threads = RelayThreads(),
+      .is_proxy = [this](const PeerAddress& peer) { return proxies_.Trusts(peer); }};
   options.on_connection = HandTo(grpc_->intake(), peers_);
   options.on_offence = [this](const PeerAddress& peer, Offence offence) {
     offences_.OnOffence({{"peer", peer.name}, {"reason", OffenceName(offence)}});
@@ -104,7 +107,8 @@ absl::Status Server::OpenHttpPort() {
                             .limits = {.stall_timeout = config_.stall_timeout,
                                        .min_progress_bytes = MinProgressBytes(config_)},
                             .bodies = std::move(bodies),
-                            .tls = tls_.get()};
+                            .tls = tls_.get(),
+                            .handshakes = handshakes_.get()};
   for (HttpRoute& route : HealthRoutes(HealthTexts())) options.routes.push_back(std::move(route));
   ASSIGN_OR_RETURN(http_, HttpServer::Start(std::move(options), http_connections_));
   return absl::OkStatus();
@@ -117,10 +121,11 @@ absl::Status Server::OpenAdminPort() {
   const TlsContext* const tls = local ? nullptr : tls_.get();
   const Authenticator* const authenticator = local ? nullptr : authenticator_.get();
   ASSIGN_OR_RETURN(admin_grpc_, AdminServer::Start(handlers_, calls_, authenticator));
-  ASSIGN_OR_RETURN(
-      admin_grpc_port_,
-      Http2Port::Start({.tls = tls, .on_connection = HandTo(admin_grpc_->intake(), peers_)},
-                       admin_connections_));
+  ASSIGN_OR_RETURN(admin_grpc_port_,
+                   Http2Port::Start({.tls = tls,
+                                     .handshakes = handshakes_.get(),
+                                     .on_connection = HandTo(admin_grpc_->intake(), peers_)},
+                                    admin_connections_));
   std::vector<HttpRoute> routes = AdminRoutes(HealthTexts(), [this] { return RenderMetrics(); });
   routes.push_back(UsageRoute(handlers_, calls_));
   HttpServerOptions admin{.address = config_.admin,
@@ -128,6 +133,7 @@ absl::Status Server::OpenAdminPort() {
                           .routes = std::move(routes),
                           .guard = MakeHttpGuard(authenticator, /*url_keys=*/nullptr, calls_),
                           .tls = tls,
+                          .handshakes = handshakes_.get(),
                           .on_http2 = [this](AcceptedConnection connection) {
                             admin_grpc_port_->Take(std::move(connection));
                           }};

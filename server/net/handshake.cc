@@ -26,11 +26,14 @@ void Discard(int socket) {
 
 class AsioHandshake final : public Handshake, public std::enable_shared_from_this<AsioHandshake> {
  public:
-  AsioHandshake(IoThread& thread, std::shared_ptr<Http2Connection> connection, Done done)
-      : connection_(std::move(connection)),
+  AsioHandshake(IoThread& thread, std::shared_ptr<Http2Connection> connection, Done done,
+                HandshakeCrew* crew)
+      : thread_(thread),
+        connection_(std::move(connection)),
         socket_(thread.context()),
         timer_(thread.context()),
-        done_(std::move(done)) {}
+        done_(std::move(done)),
+        shake_(crew) {}
   ~AsioHandshake() override { socket_.release(); }  // the connection's
 
   void Begin(absl::Duration timeout) {
@@ -55,12 +58,22 @@ class AsioHandshake final : public Handshake, public std::enable_shared_from_thi
  private:
   void Step() {
     if (ended_) return;
-    IoResult result;
-    if (!secure_) {
-      result = connection_->stream->Handshake();
-      secure_ = result.status == IoStatus::kDone;
-    }
-    if (secure_) result = ReadPreface();
+    if (secure_) return GoOn(ReadPreface());
+    shake_.Run([this] {
+      const IoResult result = connection_->stream->Handshake();
+      std::shared_ptr<AsioHandshake> self = weak_from_this().lock();
+      if (self == nullptr) return;  // it is being destroyed, which waits for this
+      thread_.Post([self = std::move(self), result] { self->OnShaken(result); });
+    });
+  }
+
+  void OnShaken(IoResult result) {
+    if (ended_) return;
+    secure_ = result.status == IoStatus::kDone;
+    GoOn(secure_ ? ReadPreface() : result);
+  }
+
+  void GoOn(IoResult result) {
     switch (result.status) {
       case IoStatus::kWantRead:
         return Await(Descriptor::wait_read);
@@ -95,6 +108,7 @@ class AsioHandshake final : public Handshake, public std::enable_shared_from_thi
 
   void End(std::optional<Offence> offence) {
     if (std::exchange(ended_, true)) return;
+    shake_.Withdraw();
     if (offence == Offence::kHandshake) Discard(connection_->stream->fd());
     timer_.cancel();
     socket_.release();
@@ -102,20 +116,24 @@ class AsioHandshake final : public Handshake, public std::enable_shared_from_thi
     if (done_) std::exchange(done_, {})(connection, offence);
   }
 
+  IoThread& thread_;
   std::shared_ptr<Http2Connection> connection_;  // null when this has ended
   Descriptor socket_;                            // the connection's, borrowed
   asio::steady_timer timer_;
   Done done_;
   bool secure_ = false;
   bool ended_ = false;
+  HandshakeCrew::Job shake_;  // last: its end is the end of what uses the others
 };
 
 }  // namespace
 
 std::shared_ptr<Handshake> Handshake::Start(IoThread& thread,
                                             std::shared_ptr<Http2Connection> connection,
-                                            absl::Duration timeout, Done done) {
-  auto handshake = std::make_shared<AsioHandshake>(thread, std::move(connection), std::move(done));
+                                            absl::Duration timeout, Done done,
+                                            HandshakeCrew* crew) {
+  auto handshake =
+      std::make_shared<AsioHandshake>(thread, std::move(connection), std::move(done), crew);
   // After the caller was notified.
   thread.Post([handshake, timeout] { handshake->Begin(timeout); });
   return handshake;

@@ -6,13 +6,14 @@
 #include <optional>
 
 #include "absl/time/time.h"
+#include "server/net/handshake_crew.h"
 #include "server/net/http2_connection.h"
 #include "server/net/io_thread.h"
 
 namespace upscaled::server {
 
-// Used on one thread, which must be `thread`. A silent connection costs only its socket and this
-// object.
+// Used on one thread, which must be `thread`. TLS is computed by `crew`, if that is not null. A
+// silent connection costs only its socket and this object.
 class Handshake {
  public:
   // Called once, on the thread, with the connection after its preface, or with the reason for its
@@ -22,7 +23,8 @@ class Handshake {
   virtual ~Handshake() = default;
   static std::shared_ptr<Handshake> Start(IoThread& thread,
                                           std::shared_ptr<Http2Connection> connection,
-                                          absl::Duration timeout, Done done);
+                                          absl::Duration timeout, Done done,
+                                          HandshakeCrew* crew = nullptr);
   // Closes the connection, if it is still its own.
   virtual void Cancel() = 0;
   // Until it has ended.

@@ -11,14 +11,21 @@
 
 namespace upscaled::server {
 
-// Owned by one thread at a time. Members go in reverse order: its place is free once it is closed.
+// A proxy's refused calls are those of many clients: they are counted, but end nothing. Owned by
+// one thread at a time. Members go in reverse order: its place is free once it is closed.
 struct Http2Connection {
   Http2Connection(ConnectionTable::Place taken, PeerAddress from,
-                  std::unique_ptr<SocketStream> socket, const Http2Limits& limits, absl::Time now)
+                  std::unique_ptr<SocketStream> socket, const Http2Limits& limits, absl::Time now,
+                  bool is_proxy = false)
       : place(std::move(taken)),
         peer(std::move(from)),
         guard(
-            limits, [this](CallFault fault) { return place.Take(fault); }, now),
+            limits,
+            [this, is_proxy](CallFault fault) {
+              const bool within_limit = place.Take(fault);
+              return within_limit || (is_proxy && fault == CallFault::kRefused);
+            },
+            now),
         stream(std::move(socket)) {}
   Http2Connection(const Http2Connection&) = delete;
   Http2Connection& operator=(const Http2Connection&) = delete;

@@ -128,18 +128,21 @@ class RelayingPort final : public Http2Port {
                       : MakeTlsStream(std::move(accepted.socket),
                                       options_.tls->context(TlsProtocol::kHttp2).get());
     if (stream == nullptr) return;
+    const bool is_proxy = options_.is_proxy && options_.is_proxy(accepted.peer);
     const auto place = handshakes_.emplace(handshakes_.end());
     absl::Cleanup forget = [&] { handshakes_.erase(place); };
     std::shared_ptr<Handshake> started = Handshake::Start(
         front().thread,
         std::make_shared<Http2Connection>(std::move(accepted.place), std::move(accepted.peer),
-                                          std::move(stream), options_.limits, Clock::Real().Now()),
+                                          std::move(stream), options_.limits, Clock::Real().Now(),
+                                          is_proxy),
         options_.handshake_timeout,
         [this, place](std::shared_ptr<Http2Connection> connection, std::optional<Offence> offence) {
           handshakes_.erase(place);
           if (offence.has_value()) return OnOffence(*connection, *offence);
           HandOver(std::move(connection));
-        });
+        },
+        options_.tls == nullptr ? nullptr : options_.handshakes);
     std::move(forget).Cancel();
     *place = std::move(started);
   }

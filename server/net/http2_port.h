@@ -16,6 +16,7 @@
 #include "server/base/endpoint.h"
 #include "server/net/connection_table.h"
 #include "server/net/descriptors.h"
+#include "server/net/handshake_crew.h"
 #include "server/net/http2_guard.h"
 #include "server/net/listener.h"
 #include "server/net/peer_address.h"
@@ -26,6 +27,7 @@ namespace upscaled::server {
 struct Http2PortOptions {
   std::string address;              // see ListenerOptions; empty: it gets connections by Take alone
   const TlsContext* tls = nullptr;  // outlives the port; null: no TLS
+  HandshakeCrew* handshakes = nullptr;  // computes TLS's; null: the port's first thread does
   int reserved_descriptors = kReservedDescriptors;  // see ListenerOptions
   // For TLS and the preface. A connection without them gives way to a new one when there is no
   // place left, the oldest first.
@@ -36,6 +38,8 @@ struct Http2PortOptions {
   absl::Duration close_timeout = absl::Seconds(10);
   Http2Limits limits;
   int threads = 1;
+  // Whether a peer speaks for many clients (see Http2Connection); null: no peer does.
+  std::function<bool(const PeerAddress& peer)> is_proxy;
   // Takes the server's end of a connection. On any of the port's threads.
   std::function<void(UniqueFd socket, const PeerAddress& peer)> on_connection;
   // The port has ended a connection. On any of the port's threads.

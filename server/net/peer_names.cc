@@ -10,10 +10,16 @@
 
 namespace upscaled::server {
 
+UniqueFd PeerNames::MoveTo(int first, const UniqueFd& socket) const {
+  UniqueFd moved(fcntl(socket.get(), F_DUPFD_CLOEXEC, first));
+  if (moved.valid() && IsReserved(moved.get(), reserved_descriptors_)) moved = UniqueFd();
+  return moved;
+}
+
 UniqueFd PeerNames::Add(UniqueFd socket, PeerAddress client) {
   absl::MutexLock lock(&mutex_);
-  UniqueFd moved(fcntl(socket.get(), F_DUPFD_CLOEXEC, next_));
-  if (!moved.valid()) moved = UniqueFd(fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
+  UniqueFd moved = MoveTo(next_, socket);
+  if (!moved.valid()) moved = MoveTo(0, socket);
   if (!moved.valid()) moved = std::move(socket);
   next_ = (moved.get() + 1) % kNumbers;
   const auto index = static_cast<size_t>(moved.get());

@@ -24,10 +24,10 @@ class TrustedProxies {
   // entries stand before it and count for nothing. Of a peer that is not trusted: its own host.
   std::string ClientOf(const PeerAddress& peer, std::string_view x_forwarded_for,
                        std::string_view forwarded) const;
+  bool Trusts(const PeerAddress& peer) const;
 
  private:
   bool Trusts(const IpAddress& address) const;
-  bool Trusts(const PeerAddress& peer) const;
 
   std::vector<AddressPrefix> prefixes_;
 };

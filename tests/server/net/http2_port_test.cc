@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "server/net/http2_connection.h"
 #include "tests/server/net/http2_frames.h"
 #include "tests/server/net/test_socket.h"
 
@@ -189,6 +190,34 @@ TEST_F(Http2PortTest, EndsAClientThatResetsTooMuch) {
   port_->StopAccepting();
   port_->Close(absl::ZeroDuration());
   EXPECT_EQ(Ended(Offence::kResets), 1);
+}
+
+TEST_F(Http2PortTest, RefusedCallsEndNoConnectionOfAProxy) {
+  constexpr int kCalls = 6000;  // beyond the burst of ConnectionLimits
+  for (const bool is_proxy : {false, true}) {
+    ConnectionTable table({.refused_calls_per_address = {.per_second = 0.001, .burst = 100}});
+    auto taken = table.Admit("10.0.0.7");
+    Http2Connection connection(std::get<ConnectionTable::Place>(std::move(taken)),
+                               {"ipv4:10.0.0.7:1", "10.0.0.7"}, nullptr, {}, Clock::Real().Now(),
+                               is_proxy);
+    std::string client = Preface() + Frame(kSettingsFrame, 0, 0);
+    std::string server = Frame(kSettingsFrame, 0, 0);
+    constexpr uint8_t kWhole = kEndStreamFlag | kEndHeadersFlag;
+    std::optional<Offence> offence;
+    const auto bytes = [](const std::string& text) {
+      return std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size());
+    };
+    for (uint32_t call = 1; call < 2 * kCalls && !offence; call += 2) {
+      client += Frame(kHeadersFrame, kWhole, 1, call);
+      server += Frame(kHeadersFrame, kWhole, 1, call);
+      offence = connection.guard.OnReceived(bytes(client), Clock::Real().Now());
+      if (!offence) offence = connection.guard.OnSent(bytes(server));
+      client.clear(), server.clear();
+    }
+    EXPECT_EQ(offence.has_value(), !is_proxy);
+    EXPECT_EQ(table.counts().faults[static_cast<size_t>(CallFault::kRefused)],
+              is_proxy ? kCalls : 101);
+  }
 }
 
 TEST_F(Http2PortTest, EndsAClientThatHasTheServerResetTooMuch) {

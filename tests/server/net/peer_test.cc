@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -110,6 +111,33 @@ TEST(PeerNamesTest, NumbersGoRound) {
     most = std::max(most, socket.get());
   }
   EXPECT_LT(most, PeerNames::kNumbers + 100);
+}
+
+// Runs with a lower limit of descriptors.
+class LowDescriptorLimit {
+ public:
+  explicit LowDescriptorLimit(rlim_t descriptors) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit low{descriptors, before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &low);
+  }
+  ~LowDescriptorLimit() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_ = {};
+};
+
+TEST(PeerNamesTest, NumbersStayBelowTheReservedOnes) {
+  const LowDescriptorLimit low(600);
+  PeerNames names;
+  std::vector<UniqueFd> open;
+  for (int i = 0; i < 1000; ++i) {
+    UniqueFd socket = names.Add(NewSocket(), {"ipv4:10.0.0.8:2", absl::StrCat(i)});
+    ASSERT_TRUE(socket.valid());
+    ASSERT_LT(socket.get(), 600 - kReservedDescriptors);
+    ASSERT_EQ(names.Find(NameOf(socket)).host, absl::StrCat(i));
+    if (i % 4 == 0 && open.size() < 200) open.push_back(std::move(socket));
+  }
 }
 
 TEST(PeerNamesTest, LeavesOtherNamesAsTheyAre) {
