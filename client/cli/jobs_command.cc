@@ -15,6 +15,7 @@
 #include "client/cli/follow_jobs.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/queue_flags.h"
+#include "client/jobs/cancel_job.h"
 #include "client/jobs/shallow_json.h"
 #include "engine/base/status_macros.h"
 #include "nlohmann/json.hpp"
@@ -106,7 +107,7 @@ absl::Status CancelJobs(const JobsFlags& flags, JobQueue& queue) {
   absl::Status first;
   int count = 0;
   for (const std::string& id : ids) {
-    const absl::Status status = queue.Cancel(id);
+    const absl::Status status = CancelJob(queue, id);
     count += status.ok() ? 1 : 0;
     // One that has ended meanwhile is none of those that --all means.
     if (!(flags.cancel_all && absl::IsFailedPrecondition(status))) first.Update(status);

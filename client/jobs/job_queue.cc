@@ -32,6 +32,15 @@ std::optional<JobState> ParseJobState(absl::string_view name) {
   return std::nullopt;
 }
 
+bool JobFilter::Matches(const JobInfo& job) const {
+  const auto fits = [](const std::string& wanted, const std::string& value) {
+    return wanted.empty() || wanted == value;
+  };
+  return state.value_or(job.state) == job.state && fits(id, job.id) &&
+         fits(tenant, job.labels.tenant) && fits(batch, job.labels.batch) &&
+         fits(reference, job.labels.reference);
+}
+
 absl::Status CheckJobId(const std::string& id) {
   constexpr size_t kMaxBytes = 64;
   const bool named = !id.empty() && id.size() <= kMaxBytes && std::ranges::all_of(id, [](char c) {

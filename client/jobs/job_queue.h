@@ -36,11 +36,23 @@ std::optional<JobState> ParseJobState(absl::string_view name);
 // INVALID_ARGUMENT for anything but 1 to 64 letters, digits, - and _: files are named after jobs.
 absl::Status CheckJobId(const std::string& id);
 
+// Facts about a job that its queue keeps an index of.
+struct JobLabels {
+  // Tenants with due jobs take turns, except in NATS. "": the operator's own jobs, which take turns
+  // as one tenant.
+  std::string tenant;
+  std::string batch;      // an id like a job's, of jobs that were submitted together; "": none
+  std::string reference;  // the submitter's own name for the job; "": none
+
+  bool operator==(const JobLabels&) const = default;
+};
+
 // Work to be done, in words that the queue does not read (see task.h), under an id of the
 // submitter's choice.
 struct NewJob {
   std::string id;
   std::string task;
+  JobLabels labels = {};
 };
 
 // A job that this worker alone has, for as long as the lease lasts.
@@ -67,12 +79,20 @@ struct JobInfo {
   std::string report;    // the last worker's words: the result, or why there is none
   JobProgress progress;  // of the latest delivery; zeros until it is told
   absl::Time submitted, changed;
+  JobLabels labels;
 };
 
+// Names the jobs that match all of its fields.
 struct JobFilter {
-  std::optional<JobState> state;  // nullopt: any
-  std::string id;                 // "": any
-  int limit = 1000;               // the latest of them
+  std::optional<JobState> state;                        // nullopt: any
+  std::string id;                                       // "": any
+  std::string tenant = {}, batch = {}, reference = {};  // "": any
+  // Only jobs that were submitted before this one; none if the queue does not know it. "": any.
+  std::string before = {};
+  int limit = 1000;  // the latest of them
+
+  // Whether a job matches the fields except `before` and `limit`.
+  bool Matches(const JobInfo& job) const;
 };
 
 // Delivers each job at least once, and to one worker at a time while workers keep their leases.
@@ -94,8 +114,9 @@ class JobQueue {
   // also as CheckJobId's.
   virtual absl::Status Enqueue(std::span<const NewJob> jobs) = 0;
 
-  // The job that is due for longest; nullopt: none is due. When nobody extends, completes, retries
-  // or hands it back within `term`, it is due again.
+  // Takes the job that is due for longest, of the tenant that waits for its turn the longest.
+  // nullopt: no job is due. A job that is not extended, completed, retried or handed back within
+  // `term` is due again.
   virtual absl::StatusOr<std::optional<LeasedJob>> Lease(absl::Duration term) = 0;
   // The heartbeat: the lease ends `term` from now, and the job is so far.
   virtual absl::Status Extend(const LeasedJob& job, absl::Duration term,

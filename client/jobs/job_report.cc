@@ -26,6 +26,7 @@ json ToJson(const absl::Status& error) {
 std::string WhatCame(const TaskOutcome& outcome) {
   switch (outcome.blame) {
     case Blame::kNobody:
+      if (outcome.result.empty()) return "its webhook knows that a job was cancelled";
       return absl::StrCat(outcome.result, outcome.computed ? "" : ", which was there already");
     case Blame::kTask:
       return absl::StrCat("failed: ", outcome.status.message());
@@ -40,7 +41,13 @@ std::string WhatCame(const TaskOutcome& outcome) {
 }  // namespace
 
 std::string ResultReport(const TaskOutcome& outcome) {
-  return Text({{"result", outcome.result}, {"computed", outcome.computed}});
+  json report = {{"result", outcome.result}, {"computed", outcome.computed}};
+  if (outcome.width_px > 0) {
+    report["width_px"] = outcome.width_px;
+    report["height_px"] = outcome.height_px;
+  }
+  if (outcome.result_bytes > 0) report["bytes"] = outcome.result_bytes;
+  return Text(report);
 }
 
 std::string ErrorReport(const absl::Status& error) { return Text(ToJson(error)); }

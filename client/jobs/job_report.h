@@ -10,7 +10,8 @@
 
 namespace upscaled::client {
 
-// JobInfo::report as JSON: {"result": NAME, "computed": BOOL}.
+// JobInfo::report as JSON: {"result": NAME, "computed": BOOL, "width_px": N, "height_px": N,
+// "bytes": N}, without a size that is not known.
 std::string ResultReport(const TaskOutcome& outcome);
 // {"code": ..., "reason": ..., "message": ...}, the reason being the server's.
 std::string ErrorReport(const absl::Status& error);

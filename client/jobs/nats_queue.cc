@@ -54,9 +54,13 @@ struct NatsQueue::Record {
   std::string report;
   JobProgress progress;
   absl::Time submitted, changed;
+  JobLabels labels;
 
   std::string ToText() const {
     const json object = {{"number", number},
+                         {"tenant", labels.tenant},
+                         {"batch", labels.batch},
+                         {"reference", labels.reference},
                          {"task", task},
                          {"state", std::string(JobStateName(state))},
                          {"deliveries", deliveries},
@@ -80,7 +84,10 @@ struct NatsQueue::Record {
                     .progress = {.tiles_done = object.value("tiles_done", int64_t{0}),
                                  .tiles = object.value("tiles", int64_t{0})},
                     .submitted = absl::FromUnixMicros(object.at("submitted_us").get<int64_t>()),
-                    .changed = text.changed};
+                    .changed = text.changed,
+                    .labels = {.tenant = object.value("tenant", ""),
+                               .batch = object.value("batch", ""),
+                               .reference = object.value("reference", "")}};
       const auto state = ParseJobState(object.at("state").get<std::string>());
       if (state.has_value()) {
         record.state = *state;
@@ -104,7 +111,8 @@ absl::Status NatsQueue::Enqueue(std::span<const NewJob> jobs) {
     // The message first: Begin can do without a record, but nobody would look for a lost message.
     ASSIGN_OR_RETURN(const std::optional<uint64_t> number, streams_->AddWork(job.id, job.task));
     if (!number.has_value()) continue;
-    const Record record{.number = *number, .task = job.task, .submitted = absl::Now()};
+    const Record record{
+        .number = *number, .task = job.task, .submitted = absl::Now(), .labels = job.labels};
     // There is one when a worker was faster, or the job has ended long since.
     RETURN_IF_ERROR(streams_->Write(job.id, record.ToText(), /*revision=*/0).status());
   }
@@ -281,13 +289,20 @@ absl::StatusOr<std::vector<JobInfo>> NatsQueue::List(const JobFilter& filter) {
                                  .report = std::move(record.report),
                                  .progress = record.progress,
                                  .submitted = record.submitted,
-                                 .changed = record.changed};
+                                 .changed = record.changed,
+                                 .labels = std::move(record.labels)};
   };
   RETURN_IF_ERROR(ReadMatching(filter.id, receive));
+  if (!filter.before.empty()) {
+    uint64_t number = 0;  // of no job
+    RETURN_IF_ERROR(ReadMatching(
+        filter.before, [&number](const std::string&, Record record) { number = record.number; }));
+    jobs.erase(jobs.lower_bound({number, ""}), jobs.end());
+  }
   std::vector<JobInfo> latest;
   for (auto job = jobs.rbegin(); job != jobs.rend(); ++job) {
     JobInfo& info = job->second;
-    if (filter.state.value_or(info.state) != info.state) continue;
+    if (!filter.Matches(info)) continue;
     if (static_cast<int>(latest.size()) >= filter.limit) break;
     latest.push_back(std::move(info));
   }

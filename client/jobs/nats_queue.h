@@ -27,6 +27,7 @@ namespace upscaled::client {
 // JetStream has one lease term for all, set by the latest Lease. Use the same one on every
 // worker. If the broker dies, nothing is lost. If its machine dies, unsynced messages are
 // (`sync_interval`), unless there are replicas. List and Count read all records.
+// Jobs are delivered in order of submission, regardless of tenants.
 class NatsQueue final : public JobQueue {
  public:
   // nats://[USER:PASSWORD@]HOST[:PORT][/PREFIX]; 4222 and "upscale" unless it says so.

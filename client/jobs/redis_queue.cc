@@ -119,8 +119,8 @@ absl::Status RedisQueue::Enqueue(std::span<const NewJob> jobs) {
     const size_t count = std::min(jobs.size(), kJobsAScript);
     Arguments arguments;
     for (const NewJob& job : jobs.first(count)) {
-      arguments.push_back(job.id);
-      arguments.push_back(job.task);
+      arguments.insert(arguments.end(), {job.id, job.task, job.labels.tenant, job.labels.batch,
+                                         job.labels.reference});
     }
     RETURN_IF_ERROR(Run(kRedisEnqueue, arguments).status());
     jobs = jobs.subspan(count);
@@ -183,12 +183,13 @@ absl::Status RedisQueue::Cancel(const std::string& id) {
 }
 
 absl::StatusOr<std::vector<JobInfo>> RedisQueue::List(const JobFilter& filter) {
-  const std::string set = filter.state.has_value() ? StateText(*filter.state) : "all";
   ASSIGN_OR_RETURN(const Reply reply,
-                   Run(kRedisList, {set, filter.id, absl::StrCat(filter.limit)}));
+                   Run(kRedisList, {filter.state.has_value() ? StateText(*filter.state) : "",
+                                    filter.id, filter.tenant, filter.batch, filter.reference,
+                                    filter.before, absl::StrCat(filter.limit)}));
   std::vector<JobInfo> jobs;
   for (const Reply& job : reply.parts) {
-    if (job.parts.size() != 9) return absl::DataLossError("the jobs in Redis are damaged");
+    if (job.parts.size() != 13) return absl::DataLossError("the jobs in Redis are damaged");
     const auto field = [&job](size_t i) -> const std::string& { return job.parts[i].text; };
     jobs.push_back({.id = field(0),
                     .task = field(1),
@@ -197,7 +198,8 @@ absl::StatusOr<std::vector<JobInfo>> RedisQueue::List(const JobFilter& filter) {
                     .report = field(4),
                     .progress = {.tiles_done = NumberOf(field(7)), .tiles = NumberOf(field(8))},
                     .submitted = TimeOf(field(5)),
-                    .changed = TimeOf(field(6))});
+                    .changed = TimeOf(field(6)),
+                    .labels = {.tenant = field(9), .batch = field(10), .reference = field(11)}});
   }
   return jobs;
 }

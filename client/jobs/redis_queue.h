@@ -19,9 +19,10 @@ namespace upscaled::client {
 
 // Runs each call as one script. Redis executes it completely or not at all. All keys begin with
 // a prefix:
-//  - a stream of due jobs, with a consumer group recording each job's worker
+//  - a sorted set of due jobs per tenant
+//  - a stream of leased jobs, with a consumer group recording each job's worker
 //  - a hash per job
-//  - a sorted set per state, in order of submission
+//  - a sorted set per state and per label, in order of submission
 //  - a sorted set of jobs waiting for a time, by Redis's clock
 // A worker takes over a job without a heartbeat for longer than the worker's own lease. Use the
 // same `--lease` on every worker. To survive a power failure, set `appendonly yes` and

@@ -19,7 +19,6 @@ namespace {
 constexpr char kPrepareJobs[] =
     "PRAGMA busy_timeout = 20000;"
     "PRAGMA journal_mode = WAL;"
-    "PRAGMA synchronous = FULL;"
     "CREATE TABLE IF NOT EXISTS jobs_1 ("
     "  number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, task TEXT NOT NULL,"
     "  state INTEGER NOT NULL, due_us INTEGER NOT NULL, deliveries INTEGER NOT NULL DEFAULT 0,"
@@ -53,19 +52,53 @@ constexpr Upgrade kUpgrades[] = {
      " UPDATE job_counts_1 SET jobs = jobs + 1 WHERE state = NEW.state; END;"
      "CREATE TRIGGER jobs_1_gone AFTER DELETE ON jobs_1 BEGIN"
      " UPDATE job_counts_1 SET jobs = jobs - 1 WHERE state = OLD.state; END;"},
+    // Labels, and the turns of tenants that have a job which has not ended. The trigger serves
+    // processes of an older version, too.
+    {"SELECT 1 FROM sqlite_master WHERE name = 'turns_of_tenants_1'",
+     "ALTER TABLE jobs_1 ADD COLUMN tenant TEXT NOT NULL DEFAULT '';"
+     "ALTER TABLE jobs_1 ADD COLUMN batch TEXT NOT NULL DEFAULT '';"
+     "ALTER TABLE jobs_1 ADD COLUMN reference TEXT NOT NULL DEFAULT '';"
+     "CREATE INDEX jobs_1_tenant_due ON jobs_1 (tenant, due_us, number) WHERE state IN (0, 1);"
+     "CREATE INDEX jobs_1_tenant ON jobs_1 (tenant, number) WHERE tenant <> '';"
+     "CREATE INDEX jobs_1_tenant_state ON jobs_1 (tenant, state, number) WHERE tenant <> '';"
+     "CREATE INDEX jobs_1_batch ON jobs_1 (batch, number) WHERE batch <> '';"
+     "CREATE INDEX jobs_1_reference ON jobs_1 (tenant, reference, number) WHERE reference <> '';"
+     "CREATE TABLE turns_of_tenants_1 (tenant TEXT PRIMARY KEY, turn INTEGER NOT NULL);"
+     "CREATE INDEX turns_of_tenants_1_turn ON turns_of_tenants_1 (turn, tenant);"
+     "CREATE TRIGGER jobs_1_tenant_comes AFTER INSERT ON jobs_1 BEGIN"
+     " INSERT INTO turns_of_tenants_1"
+     " SELECT NEW.tenant, (SELECT COALESCE(MIN(turn), 0) FROM turns_of_tenants_1)"
+     " WHERE NOT EXISTS (SELECT 1 FROM turns_of_tenants_1 WHERE tenant = NEW.tenant); END;"
+     "INSERT INTO turns_of_tenants_1 SELECT '', 0"
+     " WHERE EXISTS (SELECT 1 FROM jobs_1 WHERE state IN (0, 1));"},
 };
 
 constexpr char kAddJob[] =
-    "INSERT INTO jobs_1 (id, task, state, due_us, submitted_us, changed_us)"
-    " VALUES (?1, ?2, 0, ?3, ?3, ?3) ON CONFLICT (id) DO NOTHING";
+    "INSERT INTO jobs_1 (id, task, state, due_us, submitted_us, changed_us, tenant, batch,"
+    " reference) VALUES (?1, ?2, 0, ?3, ?3, ?3, ?4, ?5, ?6) ON CONFLICT (id) DO NOTHING";
+
+// The tenants with jobs that have not ended, in the order of their turns, each with the time when
+// its first job is due; NULL: all its jobs have ended.
+constexpr char kReadTurns[] =
+    "SELECT tenant, (SELECT due_us FROM jobs_1 INDEXED BY jobs_1_tenant_due"
+    " WHERE tenant = turns_of_tenants_1.tenant AND state IN (0, 1) ORDER BY due_us LIMIT 1) AS due"
+    " FROM turns_of_tenants_1 ORDER BY turn, tenant";
+constexpr char kDropTurn[] = "DELETE FROM turns_of_tenants_1 WHERE tenant = ?";
+constexpr char kTakeTenantsTurn[] =
+    "UPDATE turns_of_tenants_1 SET turn = (SELECT MAX(turn) + 1 FROM turns_of_tenants_1)"
+    " WHERE tenant = ?";
 
 // Names its index: SQLite would prefer the one of states, and sort all jobs that wait.
 constexpr char kLeaseJob[] =
     "UPDATE jobs_1 SET state = 1, due_us = ?2, deliveries = deliveries + 1, lease = lease + 1,"
     " tiles_done = 0, tiles = 0, changed_us = ?1 WHERE number = (SELECT number FROM jobs_1"
-    " INDEXED BY jobs_1_due"
-    " WHERE state IN (0, 1) AND due_us <= ?1 ORDER BY due_us, number LIMIT 1)"
+    " INDEXED BY jobs_1_tenant_due"
+    " WHERE tenant = ?3 AND state IN (0, 1) AND due_us <= ?1 ORDER BY due_us, number LIMIT 1)"
     " RETURNING id, task, deliveries, lease";
+
+// A commit that a power failure may undo costs no fsync. Lease and Extend may: the machine's
+// workers are gone then, and the job is due again. All others wait for the disk.
+constexpr char kDurable[] = "PRAGMA synchronous = FULL", kQuick[] = "PRAGMA synchronous = NORMAL";
 
 constexpr char kExtendLease[] =
     "UPDATE jobs_1 SET due_us = ?1, tiles_done = ?2, tiles = ?3"
@@ -85,16 +118,6 @@ constexpr char kCancelJob[] =
     " RETURNING number";
 
 constexpr char kReadState[] = "SELECT state FROM jobs_1 WHERE id = ?";
-
-// A statement for each question, because SQLite plans one before it knows the parameters. The
-// latest jobs come first.
-#define UPSCALED_SELECT_JOBS                                                                \
-  "SELECT id, task, state, deliveries, report, submitted_us, changed_us, tiles_done, tiles" \
-  " FROM jobs_1 "
-constexpr char kFindJob[] = UPSCALED_SELECT_JOBS "WHERE id = ?";
-constexpr char kListState[] = UPSCALED_SELECT_JOBS "WHERE state = ?1 ORDER BY number DESC LIMIT ?2";
-constexpr char kListAll[] = UPSCALED_SELECT_JOBS "ORDER BY number DESC LIMIT ?";
-#undef UPSCALED_SELECT_JOBS
 
 constexpr char kCountJobs[] = "SELECT state, jobs FROM job_counts_1 WHERE jobs > 0";
 
@@ -142,20 +165,48 @@ absl::Status Apply(const Upgrade& upgrade, SqliteFile& database) {
   });
 }
 
+// Which jobs `filter` matches, the latest first. The statement has only the conditions that there
+// are, because SQLite chooses an index before it knows the parameters.
+std::string ListStatement(const JobFilter& filter) {
+  std::string sql =
+      "SELECT id, task, state, deliveries, report, submitted_us, changed_us, tiles_done, tiles,"
+      " tenant, batch, reference FROM jobs_1 WHERE 1";
+  if (filter.state.has_value()) sql += " AND state = ?";
+  if (!filter.id.empty()) sql += " AND id = ?";
+  // An index of labels that are not empty is taken for statements that say as much.
+  if (!filter.tenant.empty()) sql += " AND tenant = ? AND tenant <> ''";
+  if (!filter.batch.empty()) sql += " AND batch = ? AND batch <> ''";
+  if (!filter.reference.empty()) sql += " AND reference = ? AND reference <> ''";
+  if (!filter.before.empty()) sql += " AND number < (SELECT number FROM jobs_1 WHERE id = ?)";
+  return sql + " ORDER BY number DESC LIMIT ?";
+}
+
+void BindFilter(const JobFilter& filter, SqliteFile::Statement& list) {
+  if (filter.state.has_value()) list.Bind(Number(*filter.state));
+  for (const std::string* text :
+       {&filter.id, &filter.tenant, &filter.batch, &filter.reference, &filter.before}) {
+    if (!text->empty()) list.Bind(*text);
+  }
+  list.Bind(int64_t{std::max(filter.limit, 0)});
+}
+
 // All jobs that the statement gives, the first of them last.
 absl::StatusOr<std::vector<JobInfo>> ReadJobs(SqliteFile::Statement& read) {
   std::vector<JobInfo> jobs;
   while (true) {
     ASSIGN_OR_RETURN(const bool any, read.Step());
     if (!any) break;
-    jobs.push_back({.id = read.Bytes(0),
-                    .task = read.Bytes(1),
-                    .state = static_cast<JobState>(read.Integer(2)),
-                    .deliveries = static_cast<int>(read.Integer(3)),
-                    .report = read.Bytes(4),
-                    .progress = {.tiles_done = read.Integer(7), .tiles = read.Integer(8)},
-                    .submitted = absl::FromUnixMicros(read.Integer(5)),
-                    .changed = absl::FromUnixMicros(read.Integer(6))});
+    jobs.push_back(
+        {.id = read.Bytes(0),
+         .task = read.Bytes(1),
+         .state = static_cast<JobState>(read.Integer(2)),
+         .deliveries = static_cast<int>(read.Integer(3)),
+         .report = read.Bytes(4),
+         .progress = {.tiles_done = read.Integer(7), .tiles = read.Integer(8)},
+         .submitted = absl::FromUnixMicros(read.Integer(5)),
+         .changed = absl::FromUnixMicros(read.Integer(6)),
+         .labels = {
+             .tenant = read.Bytes(9), .batch = read.Bytes(10), .reference = read.Bytes(11)}});
   }
   std::reverse(jobs.begin(), jobs.end());
   return jobs;
@@ -186,6 +237,7 @@ absl::StatusOr<std::unique_ptr<JobQueue>> SqliteQueue::Open(const std::filesyste
 absl::Status SqliteQueue::Enqueue(std::span<const NewJob> jobs) {
   for (const NewJob& job : jobs) RETURN_IF_ERROR(CheckJobId(job.id));
   absl::MutexLock lock(&mutex_);
+  RETURN_IF_ERROR(database_.Execute(kDurable));
   return InTransaction(database_, [&] {
     mutex_.AssertHeld();
     return AddRows(jobs);
@@ -196,29 +248,61 @@ absl::Status SqliteQueue::AddRows(std::span<const NewJob> jobs) {
   const int64_t now_us = absl::ToUnixMicros(clock_.Now());
   for (const NewJob& job : jobs) {
     SqliteFile::Statement add(database_, kAddJob);
-    RETURN_IF_ERROR(add.Bind(job.id).Bind(job.task).Bind(now_us).Run());
+    add.Bind(job.id).Bind(job.task).Bind(now_us);
+    add.Bind(job.labels.tenant).Bind(job.labels.batch).Bind(job.labels.reference);
+    RETURN_IF_ERROR(add.Run());
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::optional<LeasedJob>> SqliteQueue::Lease(absl::Duration term) {
   const absl::Time now = clock_.Now();
+  std::optional<LeasedJob> job;
   absl::MutexLock lock(&mutex_);
-  SqliteFile::Statement statement(database_, kLeaseJob);
-  statement.Bind(absl::ToUnixMicros(now)).Bind(absl::ToUnixMicros(now + term));
-  ASSIGN_OR_RETURN(const bool any, statement.Step());
-  if (!any) return std::nullopt;
-  LeasedJob job{.id = statement.Bytes(0),
-                .task = statement.Bytes(1),
-                .delivery = static_cast<int>(statement.Integer(2)),
-                .handle = absl::StrCat(statement.Integer(3))};
-  RETURN_IF_ERROR(Finish(statement).status());
+  RETURN_IF_ERROR(database_.Execute(kQuick));
+  RETURN_IF_ERROR(InTransaction(database_, [&]() -> absl::Status {
+    mutex_.AssertHeld();
+    ASSIGN_OR_RETURN(const std::optional<std::string> tenant, NextTenant(now));
+    if (!tenant.has_value()) return absl::OkStatus();
+    SqliteFile::Statement lease(database_, kLeaseJob);
+    lease.Bind(absl::ToUnixMicros(now)).Bind(absl::ToUnixMicros(now + term)).Bind(*tenant);
+    ASSIGN_OR_RETURN(const bool any, lease.Step());
+    if (!any) return absl::OkStatus();
+    job = {.id = lease.Bytes(0),
+           .task = lease.Bytes(1),
+           .delivery = static_cast<int>(lease.Integer(2)),
+           .handle = absl::StrCat(lease.Integer(3))};
+    RETURN_IF_ERROR(Finish(lease).status());
+    SqliteFile::Statement take_turn(database_, kTakeTenantsTurn);
+    return take_turn.Bind(*tenant).Run();
+  }));
   return job;
+}
+
+absl::StatusOr<std::optional<std::string>> SqliteQueue::NextTenant(absl::Time now) {
+  std::optional<std::string> next;
+  std::vector<std::string> gone;
+  SqliteFile::Statement turns(database_, kReadTurns);
+  while (!next.has_value()) {
+    ASSIGN_OR_RETURN(const bool any, turns.Step());
+    if (!any) break;
+    if (turns.IsNull(1)) {
+      gone.push_back(turns.Bytes(0));
+    } else if (turns.Integer(1) <= absl::ToUnixMicros(now)) {
+      next = turns.Bytes(0);
+    }
+  }
+  for (const std::string& tenant : gone) {
+    SqliteFile::Statement drop(database_, kDropTurn);
+    RETURN_IF_ERROR(drop.Bind(tenant).Run());
+  }
+  return next;
 }
 
 absl::Status SqliteQueue::Extend(const LeasedJob& job, absl::Duration term,
                                  const JobProgress& progress) {
   absl::MutexLock lock(&mutex_);
+  RETURN_IF_ERROR(database_.Execute(kQuick));
   SqliteFile::Statement statement(database_, kExtendLease);
   statement.Bind(absl::ToUnixMicros(clock_.Now() + term));
   statement.Bind(progress.tiles_done).Bind(progress.tiles).Bind(job.id).Bind(LeaseOf(job));
@@ -243,6 +327,7 @@ absl::Status SqliteQueue::EndLease(const LeasedJob& job, JobState state, const s
                                    absl::Duration wait) {
   const absl::Time now = clock_.Now();
   absl::MutexLock lock(&mutex_);
+  RETURN_IF_ERROR(database_.Execute(kDurable));
   SqliteFile::Statement statement(database_, kEndLease);
   statement.Bind(Number(state)).Bind(absl::ToUnixMicros(now + wait)).Bind(report);
   statement.Bind(absl::ToUnixMicros(now)).Bind(job.id).Bind(LeaseOf(job));
@@ -252,6 +337,7 @@ absl::Status SqliteQueue::EndLease(const LeasedJob& job, JobState state, const s
 
 absl::Status SqliteQueue::HandBack(const LeasedJob& job) {
   absl::MutexLock lock(&mutex_);
+  RETURN_IF_ERROR(database_.Execute(kDurable));
   SqliteFile::Statement statement(database_, kHandBack);
   statement.Bind(absl::ToUnixMicros(clock_.Now())).Bind(job.id).Bind(LeaseOf(job));
   ASSIGN_OR_RETURN(const int leased, Finish(statement));
@@ -260,6 +346,7 @@ absl::Status SqliteQueue::HandBack(const LeasedJob& job) {
 
 absl::Status SqliteQueue::Cancel(const std::string& id) {
   absl::MutexLock lock(&mutex_);
+  RETURN_IF_ERROR(database_.Execute(kDurable));
   SqliteFile::Statement statement(database_, kCancelJob);
   statement.Bind(absl::ToUnixMicros(clock_.Now())).Bind(id);
   ASSIGN_OR_RETURN(const int cancelled, Finish(statement));
@@ -287,18 +374,8 @@ absl::StatusOr<std::optional<JobState>> SqliteQueue::StateOf(const std::string& 
 
 absl::StatusOr<std::vector<JobInfo>> SqliteQueue::List(const JobFilter& filter) {
   absl::MutexLock lock(&mutex_);
-  if (!filter.id.empty()) {
-    SqliteFile::Statement find(database_, kFindJob);
-    find.Bind(filter.id);
-    ASSIGN_OR_RETURN(std::vector<JobInfo> jobs, ReadJobs(find));
-    std::erase_if(jobs, [&](const JobInfo& job) {
-      return filter.limit < 1 || filter.state.value_or(job.state) != job.state;
-    });
-    return jobs;
-  }
-  SqliteFile::Statement list(database_, filter.state.has_value() ? kListState : kListAll);
-  if (filter.state.has_value()) list.Bind(Number(*filter.state));
-  list.Bind(int64_t{filter.limit});
+  SqliteFile::Statement list(database_, ListStatement(filter).c_str());
+  BindFilter(filter, list);
   return ReadJobs(list);
 }
 

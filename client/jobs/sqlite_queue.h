@@ -13,7 +13,8 @@
 
 namespace upscaled::client {
 
-// For the processes of one machine. What a call has returned OK for survives a power failure.
+// For the processes of one machine. What a call other than Lease and Extend has
+// returned OK for survives a power failure; after one, leases that are lost are due again.
 class SqliteQueue final : public JobQueue {
  public:
   // `folder`/jobs.sqlite, each of which is made where there is none. Times are `clock`'s.
@@ -39,6 +40,10 @@ class SqliteQueue final : public JobQueue {
       : clock_(clock), database_(std::move(database)) {}
 
   absl::Status AddRows(std::span<const NewJob> jobs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The tenant with a due job whose turn it is; nullopt: no job is due. Drops the turns of tenants
+  // that have no more jobs.
+  absl::StatusOr<std::optional<std::string>> NextTenant(absl::Time now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends `job`'s lease; the job is due `wait` from now, should it be waiting then.
   absl::Status EndLease(const LeasedJob& job, JobState state, const std::string& report,
                         absl::Duration wait = absl::ZeroDuration());

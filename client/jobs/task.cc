@@ -1,5 +1,7 @@
 #include "client/jobs/task.h"
 
+#include <utility>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/http/http_target.h"
@@ -24,10 +26,15 @@ absl::Status ReadOptions(const json& value, upscale::v1::UpscaleOptions& options
   return Wrong(absl::StrCat("has wrong \"options\": ", std::string(status.message())));
 }
 
+absl::Status ReadText(const std::string& name, const json& value, std::string& text) {
+  if (!value.is_string()) return Wrong(absl::StrCat("has a \"", name, "\" that is no text"));
+  text = value.get<std::string>();
+  return absl::OkStatus();
+}
+
 // An absolute path or a URL.
 absl::Status ReadPlace(const std::string& name, const json& value, std::string& place) {
-  if (!value.is_string()) return Wrong(absl::StrCat("has a \"", name, "\" that is no text"));
-  place = value.get<std::string>();
+  RETURN_IF_ERROR(ReadText(name, value, place));
   if (absl::StartsWith(place, "/") || IsUrl(place)) return absl::OkStatus();
   return Wrong(absl::StrCat("has the ", name, " \"", WithoutSecrets(place),
                             "\", which is neither an absolute path nor an http(s) or s3 URL"));
@@ -40,6 +47,10 @@ absl::Status ReadField(const std::string& name, const json& value, Task& task) {
     RETURN_IF_ERROR(ReadPlace(name, value, task.webhook));
     return IsHttpUrl(task.webhook) ? absl::OkStatus() : Wrong("has a \"webhook\" that is no URL");
   }
+  if (name == "reference") return ReadText(name, value, task.reference);
+  if (name == "shown_source") return ReadText(name, value, task.shown_source);
+  if (name == "shown_output") return ReadText(name, value, task.shown_output);
+  if (name == "cancelled_job") return ReadText(name, value, task.cancelled_job);
   if (name == "options") return ReadOptions(value, task.options);
   return Wrong(absl::StrCat("has a field \"", name, "\", which is not known"));
 }
@@ -50,8 +61,16 @@ std::string TaskToJson(const Task& task) {
   std::string options;
   (void)google::protobuf::util::MessageToJsonString(task.options, &options);
   json object = {{"source", task.source}, {"options", json::parse(options)}};
-  if (!task.output.empty()) object["output"] = task.output;
-  if (!task.webhook.empty()) object["webhook"] = task.webhook;
+  const std::pair<const char*, const std::string*> texts[] = {
+      {"output", &task.output},
+      {"webhook", &task.webhook},
+      {"reference", &task.reference},
+      {"shown_source", &task.shown_source},
+      {"shown_output", &task.shown_output},
+      {"cancelled_job", &task.cancelled_job}};
+  for (const auto& [name, text] : texts) {
+    if (!text->empty()) object[name] = *text;
+  }
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

@@ -8,15 +8,22 @@
 
 namespace upscaled::client {
 
-// As JSON: {"source": ..., "options": ..., "output": ..., "webhook": ...}, of which the options are
-// UpscaleOptions in its proto3 JSON mapping, and everything but the source may be left out.
+// As JSON: an object with fields of these names, all texts except the options, which are
+// UpscaleOptions in the proto3 JSON mapping. Only the source is required.
 struct Task {
   std::string source;  // an absolute path, or a URL that begins with http://, https:// or s3://
   upscale::v1::UpscaleOptions options;
   // Where the result is to be, beside the folder of results: an absolute path, or a URL to PUT it
   // to; "": nowhere.
   std::string output;
-  std::string webhook;  // a URL that hears of the end (webhook.h); "": none
+  std::string webhook;    // a URL that is told of the end (webhook.h); "": none
+  std::string reference;  // the submitter's own name for the job; its webhook repeats it
+  // Told to the webhook instead of the source and the output, if these are the operator's paths.
+  // With an output to show, failures are told as JobFailure. "": source and output are told.
+  std::string shown_source, shown_output;
+  // The id of a job that was cancelled: the task is only to tell its webhook. "": an image is to be
+  // upscaled.
+  std::string cancelled_job;
 };
 
 // Bytes that are no UTF-8 are replaced.

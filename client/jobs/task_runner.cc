@@ -80,6 +80,11 @@ std::string FileNameOf(const std::string& etag, v1::ImageFormat format, const st
   return (etag.empty() ? "job-" + job : etag) + ExtensionOf(format);
 }
 
+void NoteSize(const v1::UpscaleImageHeader& header, TaskOutcome& outcome) {
+  outcome.width_px = header.result_width_px();
+  outcome.height_px = header.result_height_px();
+}
+
 absl::Status Copy(ImageSource& source, const std::string& to, std::stop_token stop) {
   std::error_code error;
   fs::create_directories(fs::path(to).parent_path(), error);
@@ -152,6 +157,7 @@ TaskOutcome TaskRunner::RunOn(ImageSource& source, const std::string& job, const
 
   TaskOutcome outcome;
   outcome.result = FileNameOf(named->header.etag(), named->header.format(), job);
+  NoteSize(named->header, outcome);
   absl::StatusOr<bool> is_there = results_.Has(outcome.result, stop);
   if (!is_there.ok()) return Failed(is_there.status(), BlameAtResults(is_there.status()));
   UniqueFd result;
@@ -159,7 +165,11 @@ TaskOutcome TaskRunner::RunOn(ImageSource& source, const std::string& job, const
     absl::StatusOr<UniqueFd> stored = results_.Open(outcome.result, stop);
     is_there = !absl::IsNotFound(stored.status());  // a lifecycle rule may have removed it since
     if (!stored.ok() && *is_there) return Failed(stored.status(), BlameAtResults(stored.status()));
-    if (stored.ok()) result = *std::move(stored);
+    if (stored.ok()) {
+      result = *std::move(stored);
+      struct stat info {};
+      if (fstat(result.get(), &info) == 0) outcome.result_bytes = info.st_size;
+    }
   }
   if (!*is_there) {
     if (absl::Status status = source.Rewind(); !status.ok()) {
@@ -187,6 +197,7 @@ TaskOutcome TaskRunner::Compute(ImageSource& source, const ImageRequest& request
   // Another name than before, when models, devices or the source itself have changed meanwhile.
   TaskOutcome outcome{.computed = true, .result_bytes = computed->summary.result_bytes()};
   outcome.result = FileNameOf(computed->summary.etag(), computed->header.format(), job);
+  NoteSize(computed->header, outcome);
   absl::StatusOr<UniqueFd> committed = (*draft)->Commit(outcome.result, std::move(stop));
   if (!committed.ok()) return Failed(committed.status(), BlameAtResults(committed.status()));
   result = *std::move(committed);

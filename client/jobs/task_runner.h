@@ -30,9 +30,10 @@ enum class Blame {
 struct TaskOutcome {
   absl::Status status;
   Blame blame = Blame::kNobody;
-  std::string result;     // its name in the store of results
-  bool computed = false;  // or it was there before
-  int64_t result_bytes = 0;
+  std::string result;               // its name in the store of results
+  bool computed = false;            // or it was there before
+  int width_px = 0, height_px = 0;  // of the result
+  int64_t result_bytes = 0;         // 0: not known, because the result was there before
 };
 
 // Does the same when it does it twice: the result gets the name that the server gives it, which

@@ -4,14 +4,36 @@
 #include <openssl/hmac.h>
 
 #include <array>
+#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "client/jobs/job_failure.h"
+#include "client/jobs/shallow_json.h"
 #include "client/jobs/url_file.h"
 #include "nlohmann/json.hpp"
 
 namespace upscaled::client {
+namespace {
+
+using nlohmann::json;
+
+std::string Shown(const std::string& shown, const std::string& place) {
+  return WithoutSecrets(shown.empty() ? place : shown);
+}
+
+// The report as the receiver may know it; an object.
+json ToldReport(const Task& task, JobState state, const std::string& report) {
+  if (state == JobState::kFailed && !task.shown_output.empty()) {
+    const JobFailure failure = ReadFailure(report);
+    return {{"code", failure.code}, {"reason", failure.reason}, {"message", failure.message}};
+  }
+  json object = ParseShallow(report);
+  return object.is_object() ? object : json::object();
+}
+
+}  // namespace
 
 absl::StatusOr<std::string> ParseWebhookSecret(const std::string& text) {
   constexpr size_t kMinBytes = 24;
@@ -37,14 +59,33 @@ std::string WebhookSignature(const std::string& secret, const std::string& id, i
                       absl::Base64Escape({reinterpret_cast<const char*>(digest.data()), size}));
 }
 
-absl::Status SendWebhook(const std::string& url, const std::string& secret, const std::string& job,
+std::string WebhookBody(const std::string& job, const Task& task, JobState state,
+                        const std::string& report, absl::Time now) {
+  const json told = ToldReport(task, state, report);
+  json data = {{"job", job},
+               {"state", std::string(JobStateName(state))},
+               {"source", Shown(task.shown_source, task.source)},
+               {"report", told}};
+  if (!task.reference.empty()) data["reference"] = task.reference;
+  if (const std::string output = Shown(task.shown_output, task.output); !output.empty()) {
+    data["output"] = output;
+  }
+  if (told.contains("width_px")) {
+    data["size"] = json::object();
+    for (const char* name : {"width_px", "height_px", "bytes"}) {
+      if (told.contains(name)) data["size"][name] = told[name];
+    }
+  }
+  const json event = {{"type", absl::StrCat("upscale.job.", JobStateName(state))},
+                      {"timestamp", absl::FormatTime(absl::RFC3339_sec, now, absl::UTCTimeZone())},
+                      {"data", std::move(data)}};
+  return event.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+absl::Status SendWebhook(const std::string& secret, const std::string& job, const Task& task,
                          JobState state, const std::string& report, absl::Time now,
                          const AllowedPlaces& allowed, std::stop_token stop) {
-  const nlohmann::json event = {
-      {"type", absl::StrCat("upscale.job.", JobStateName(state))},
-      {"timestamp", absl::FormatTime(absl::RFC3339_sec, now, absl::UTCTimeZone())},
-      {"data", {{"job", job}, {"report", nlohmann::json::parse(report, nullptr, false)}}}};
-  const std::string body = event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string body = WebhookBody(job, task, state, report, now);
   const int64_t unix_s = absl::ToUnixSeconds(now);
   std::vector<std::string> fields = {"Content-Type: application/json",
                                      absl::StrCat("webhook-id: ", job),
@@ -53,7 +94,7 @@ absl::Status SendWebhook(const std::string& url, const std::string& secret, cons
     fields.push_back(
         absl::StrCat("webhook-signature: ", WebhookSignature(secret, job, unix_s, body)));
   }
-  return Post(url, fields, body, &allowed, std::move(stop));
+  return Post(task.webhook, fields, body, &allowed, std::move(stop));
 }
 
 }  // namespace upscaled::client

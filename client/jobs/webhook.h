@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "client/jobs/allowed_places.h"
 #include "client/jobs/job_queue.h"
+#include "client/jobs/task.h"
 
 namespace upscaled::client {
 
@@ -20,10 +21,17 @@ absl::StatusOr<std::string> ParseWebhookSecret(const std::string& text);
 std::string WebhookSignature(const std::string& secret, const std::string& id, int64_t unix_s,
                              const std::string& body);
 
-// POSTs {"type": "upscale.job.done" or ".failed", "timestamp": ..., "data": {"job": ID, "report":
-// ...}} to `url`, signed unless `secret` is empty. The id, by which a receiver knows what it has
-// heard before, is the job's. Errors as Upload's (url_file.h).
-absl::Status SendWebhook(const std::string& url, const std::string& secret, const std::string& job,
+// The message that a job has ended in `state`, which is done, failed or cancelled:
+//   {"type": "upscale.job.STATE", "timestamp": ..., "data": {"job": ID, "state": STATE,
+//    "reference": ..., "source": ..., "output": ..., "size": {...}, "report": {...}}}
+// A reference, an output and the size of a result are there if they are known. No URL tells its
+// user, password or query.
+std::string WebhookBody(const std::string& job, const Task& task, JobState state,
+                        const std::string& report, absl::Time now);
+
+// POSTs WebhookBody to the task's webhook, signed unless `secret` is empty. The message's id, by
+// which a receiver knows a repetition, is the job's. Errors as Upload's (url_file.h).
+absl::Status SendWebhook(const std::string& secret, const std::string& job, const Task& task,
                          JobState state, const std::string& report, absl::Time now,
                          const AllowedPlaces& allowed, std::stop_token stop);
 

@@ -140,7 +140,7 @@ void Worker::RunJob(const LeasedJob& job) {
     outcome = Attempt(job, task, teller, stop.get_token());
     settled = keeper.lost();
     if (settled.ok()) {
-      settled = Settle(job, task.ok() ? task->webhook : "", outcome, stop.get_token());
+      settled = Settle(job, task.ok() ? &*task : nullptr, outcome, stop.get_token());
     }
   }
   log_(LogLine(job, outcome, settled, clock_.Now() - start));
@@ -154,20 +154,21 @@ TaskOutcome Worker::Attempt(const LeasedJob& job, const absl::StatusOr<Task>& ta
             .blame = Blame::kTask};
   }
   if (!task.ok()) return {.status = task.status(), .blame = Blame::kTask};
+  if (!task->cancelled_job.empty()) return {};  // End tells the webhook
   return runner_.Run(job.id, *task, observer, std::move(stop));
 }
 
-absl::Status Worker::Settle(const LeasedJob& job, const std::string& webhook,
-                            const TaskOutcome& outcome, std::stop_token stop) {
+absl::Status Worker::Settle(const LeasedJob& job, const Task* task, const TaskOutcome& outcome,
+                            std::stop_token stop) {
   if (outcome.blame != Blame::kNobody && abort_.stop_requested()) return queue_.HandBack(job);
   switch (outcome.blame) {
     case Blame::kNobody:
-      return End(job, webhook, JobState::kDone, ResultReport(outcome), std::move(stop));
+      return End(job, task, JobState::kDone, ResultReport(outcome), std::move(stop));
     case Blame::kTask:
-      return GiveUp(job, webhook, outcome.status, std::move(stop));
+      return GiveUp(job, task, outcome.status, std::move(stop));
     case Blame::kPassing:
       if (job.delivery >= options_.max_deliveries) {
-        return GiveUp(job, webhook, outcome.status, std::move(stop));
+        return GiveUp(job, task, outcome.status, std::move(stop));
       }
       return queue_.Retry(job, ErrorReport(outcome.status), WaitAfter(job.delivery));
     case Blame::kWorker:
@@ -177,8 +178,8 @@ absl::Status Worker::Settle(const LeasedJob& job, const std::string& webhook,
   return absl::OkStatus();
 }
 
-absl::Status Worker::GiveUp(const LeasedJob& job, const std::string& webhook,
-                            const absl::Status& error, std::stop_token stop) {
+absl::Status Worker::GiveUp(const LeasedJob& job, const Task* task, const absl::Status& error,
+                            std::stop_token stop) {
   const absl::Status written = results_.WriteError(job.id, DeadLetter(job, error), stop);
   if (absl::IsUnavailable(written)) {
     // Perhaps why the job failed: it costs no delivery, but is not tried again at once.
@@ -191,14 +192,13 @@ absl::Status Worker::GiveUp(const LeasedJob& job, const std::string& webhook,
     if (!absl::IsCancelled(written)) Fault(written);
     return queue_.HandBack(job);
   }
-  return End(job, webhook, JobState::kFailed, ErrorReport(error), std::move(stop));
+  return End(job, task, JobState::kFailed, ErrorReport(error), std::move(stop));
 }
 
-absl::Status Worker::End(const LeasedJob& job, const std::string& webhook, JobState state,
+absl::Status Worker::End(const LeasedJob& job, const Task* task, JobState state,
                          const std::string& report, std::stop_token stop) {
-  if (!webhook.empty()) {
-    const absl::Status told = SendWebhook(webhook, options_.webhook_secret, job.id, state, report,
-                                          clock_.Now(), options_.allowed, std::move(stop));
+  if (task != nullptr && !task->webhook.empty()) {
+    const absl::Status told = Tell(job, *task, state, report, std::move(stop));
     if (!told.ok()) {
       log_(absl::StrCat("job ", job.id, ": ", told.message()));
       if (abort_.stop_requested()) return queue_.HandBack(job);
@@ -206,8 +206,18 @@ absl::Status Worker::End(const LeasedJob& job, const std::string& webhook, JobSt
         return queue_.Retry(job, ErrorReport(told), WaitAfter(job.delivery));
       }
     }
+    // Nothing else was to be done.
+    if (!task->cancelled_job.empty() && !told.ok()) return queue_.Fail(job, ErrorReport(told));
   }
   return state == JobState::kDone ? queue_.Complete(job, report) : queue_.Fail(job, report);
+}
+
+absl::Status Worker::Tell(const LeasedJob& job, const Task& task, JobState state,
+                          const std::string& report, std::stop_token stop) {
+  const bool is_message = !task.cancelled_job.empty();
+  return SendWebhook(options_.webhook_secret, is_message ? task.cancelled_job : job.id, task,
+                     is_message ? JobState::kCancelled : state, is_message ? "" : report,
+                     clock_.Now(), options_.allowed, std::move(stop));
 }
 
 absl::Duration Worker::WaitAfter(int delivery) {

@@ -48,7 +48,8 @@ struct WorkerOptions {
 // last. A worker killed at any time therefore loses nothing, and repeated work gives the same
 // result (see TaskRunner). Calls the task's webhook before it settles the job, so the webhook
 // hears at least once. If the webhook does not answer, the worker retries the job, and finally
-// ends it unheard. A job failed for good leaves errors/ID.json next to the results.
+// ends it unheard. A cancelled job's webhook is told by a job of its own (CancelJob). A job failed
+// for good leaves errors/ID.json next to the results.
 class Worker {
  public:
   // All are borrowed. `log` gets a line a job, on any thread.
@@ -68,13 +69,17 @@ class Worker {
   void RunJob(const LeasedJob& job);
   TaskOutcome Attempt(const LeasedJob& job, const absl::StatusOr<Task>& task,
                       ImageObserver& observer, std::stop_token stop);
-  absl::Status Settle(const LeasedJob& job, const std::string& webhook, const TaskOutcome& outcome,
+  // `task` is null in all of these if it could not be read.
+  absl::Status Settle(const LeasedJob& job, const Task* task, const TaskOutcome& outcome,
                       std::stop_token stop);
-  absl::Status GiveUp(const LeasedJob& job, const std::string& webhook, const absl::Status& error,
+  absl::Status GiveUp(const LeasedJob& job, const Task* task, const absl::Status& error,
                       std::stop_token stop);
   // Tells the webhook, if there is one, and then the queue.
-  absl::Status End(const LeasedJob& job, const std::string& webhook, JobState state,
+  absl::Status End(const LeasedJob& job, const Task* task, JobState state,
                    const std::string& report, std::stop_token stop);
+  // Tells only the webhook. For a task that only does this, the message is about the cancelled job.
+  absl::Status Tell(const LeasedJob& job, const Task& task, JobState state,
+                    const std::string& report, std::stop_token stop);
   absl::Duration WaitAfter(int delivery);
   void Fault(const absl::Status& error) ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -133,6 +133,58 @@ export interface UpscaleOptions extends CallOptions {
   onProgress?: (event: ProgressEvent) => void;
 }
 
+/** Beside those of upscale(), of which `requestId`, `onError` and `download` are not for jobs. */
+export interface JobOptions extends UpscaleOptions {
+  /** A URL that is told of the job's end. */
+  webhook?: string;
+  /** Your own name for the job. */
+  reference?: string;
+}
+
+export type JobState = "waiting" | "running" | "done" | "failed" | "cancelled";
+
+export interface JobFacts {
+  id: string;
+  state: JobState;
+  batch: string | null;
+  reference: string | null;
+  progress: { tiles_done: number; tiles: number } | null;
+  size: { width_px: number; height_px: number } | null;
+  error: { code: string; reason: string; message: string } | null;
+}
+
+/**
+ * An image that is upscaled after its call has ended, as the server last told. The server keeps it
+ * when this program ends: UpscaledClient.job(id) finds it again.
+ */
+export class Job implements JobFacts {
+  private constructor();
+  readonly id: string;
+  readonly state: JobState;
+  readonly batch: string | null;
+  readonly reference: string | null;
+  readonly progress: { tiles_done: number; tiles: number } | null;
+  readonly size: { width_px: number; height_px: number } | null;
+  readonly error: { code: string; reason: string; message: string } | null;
+  /** Whether its state is for good. */
+  get ended(): boolean;
+  /** Asks the server; the promise is kept with this job. */
+  refresh(options?: { signal?: AbortSignal }): Promise<this>;
+  /** The job's events until it has ended: "state", with its fields, and "tiles". */
+  events(options?: {
+    signal?: AbortSignal;
+  }): AsyncGenerator<{ event: "state" | "tiles" } & Partial<JobFacts> & Record<string, unknown>>;
+  /** Waits until the job has ended; the promise is kept with this job. Aborting ends only the wait. */
+  wait(options?: { signal?: AbortSignal }): Promise<this>;
+  /**
+   * Waits for the job, and gives its image as upscale() does. Throws the error that it failed with,
+   * and an UpscaledError of the reason "CANCELLED" if it was cancelled.
+   */
+  result(options?: { signal?: AbortSignal }): Promise<UpscaleResult>;
+  /** Cancels the job, or removes the result of one that has ended. */
+  cancel(options?: { signal?: AbortSignal }): Promise<void>;
+}
+
 export interface ProgressEvent extends Problem {
   event: "queued" | "upload" | "started" | "tiles" | "done" | "failed";
   tiles_done?: number;
@@ -243,6 +295,25 @@ export class UpscaledClient {
   );
   /** Upscales `image`. The promise is kept when the first bytes come; the rest comes by the result's body. */
   upscale(image: ImageSource, options?: UpscaleOptions): Promise<UpscaleResult>;
+  /** Queues `image` as a job, which goes on when this program has ended. */
+  submit(image: ImageSource, options?: JobOptions): Promise<Job>;
+  /**
+   * Queues many images in one call: all of them or none, as jobs in their order. Either all are
+   * URLs, which workers fetch, or all are Blobs or bytes.
+   */
+  submitBatch(
+    images: Iterable<URL | Blob | ArrayBuffer | ArrayBufferView>,
+    options?: JobOptions,
+  ): Promise<Job[]>;
+  /** A job that was submitted before. */
+  job(id: string, options?: { signal?: AbortSignal }): Promise<Job>;
+  /** Your jobs, the latest first. Without a key, name a batch. */
+  jobs(options?: {
+    state?: JobState;
+    batch?: string;
+    reference?: string;
+    signal?: AbortSignal;
+  }): AsyncGenerator<Job>;
   /** The plan of upscale(), from the image's header alone; throws the error that it would get. */
   dryRun(image: ImageSource, options?: UpscaleOptions): Promise<Verdict>;
   models(options?: CallOptions): Promise<Model[]>;

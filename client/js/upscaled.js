@@ -240,6 +240,92 @@ export class UpscaleResult {
   }
 }
 
+const ENDED = new Set(["done", "failed", "cancelled"]);
+const FIRST_POLL = 0.2; // seconds; grows by half up to LAST_POLL
+const LAST_POLL = 2;
+
+/**
+ * An image that is upscaled after its call has ended, as the server last told. The server keeps it
+ * when this program ends: UpscaledClient.job(id) finds it again.
+ */
+export class Job {
+  #send;
+
+  /** `send`: a client's way to its server. */
+  constructor(send, facts) {
+    this.#send = send;
+    this.#set(facts);
+  }
+
+  #set(facts) {
+    this.id = facts.id;
+    this.state = facts.state;
+    this.batch = facts.batch ?? null;
+    this.reference = facts.reference ?? null;
+    this.progress = facts.progress ?? null;
+    this.size = facts.size ?? null;
+    this.error = facts.error ?? null;
+  }
+
+  /** Whether its state is for good. */
+  get ended() {
+    return ENDED.has(this.state);
+  }
+
+  /** Asks the server; the promise is kept with this job. */
+  async refresh({ signal } = {}) {
+    this.#set(await (await this.#send(`/v1/jobs/${this.id}`, { signal })).json());
+    return this;
+  }
+
+  /** The job's events, {event, ...data}, until it has ended: "state", with its fields, and "tiles". */
+  async *events({ signal } = {}) {
+    const call = { signal, accept: "text/event-stream" };
+    const response = await this.#send(`/v1/jobs/${this.id}/events`, call);
+    for await (const { event, data } of parseEvents(response.body)) {
+      const facts = JSON.parse(data);
+      if (event === "failed") throw errorOf(facts);
+      if (event === "state") this.#set(facts);
+      yield { event, ...facts };
+    }
+  }
+
+  /** Waits until the job has ended; the promise is kept with this job. Aborting ends only the wait. */
+  async wait({ signal } = {}) {
+    for (let pause = FIRST_POLL; ; pause = Math.min(1.5 * pause, LAST_POLL)) {
+      await this.refresh({ signal });
+      if (this.ended) return this;
+      await sleep(1000 * pause, signal);
+    }
+  }
+
+  /**
+   * Waits for the job, and gives its image as upscale() does. Throws the error that it failed with,
+   * and an UpscaledError of the reason "CANCELLED" if it was cancelled.
+   */
+  async result({ signal } = {}) {
+    await this.wait({ signal });
+    if (this.state === "cancelled")
+      throw new UpscaledError({ detail: "the job was cancelled", reason: "CANCELLED" });
+    if (this.error) throw errorOf({ detail: this.error.message, reason: this.error.reason });
+    const response = await this.#send(`/v1/jobs/${this.id}/result`, { signal });
+    const result = new UpscaleResult(response, {
+      whyBroken: async (error) =>
+        signal?.aborted
+          ? signal.reason
+          : new ConnectionError({ detail: `the result broke off: ${error.message}` }),
+      bodyEnded: () => {},
+    });
+    if (this.size) [result.width, result.height] = [this.size.width_px, this.size.height_px];
+    return result;
+  }
+
+  /** Cancels the job, or removes the result of one that has ended. */
+  async cancel({ signal } = {}) {
+    await this.#send(`/v1/jobs/${this.id}`, { signal, method: "DELETE" });
+  }
+}
+
 const OWN_OPTIONS = new Set(["signal", "onProgress", "retries", "traceparent"]);
 
 /** The texts of a list of strings (RFC 8941), which hold no quotation marks. */
@@ -340,6 +426,64 @@ export class UpscaledClient {
     }
   }
 
+  /**
+   * Queues `image` as a job, which goes on when this program has ended. Beside the options of
+   * upscale(): `webhook`, a URL that is told of the end, and `reference`, your own name for it.
+   */
+  async submit(image, options = {}) {
+    const query = queryOf({ ...options, ...sourceOf(image) });
+    const { signal, retries = this.#retries, traceparent } = options;
+    const call = { image, signal, retries, traceparent, headers: { prefer: "respond-async" } };
+    const response = await this.#send(`/v1/upscale?${query}`, call);
+    if (response.status !== 202) {
+      await response.body?.cancel();
+      throw new UpscaledError({ detail: "the server keeps no jobs (job-queue)" });
+    }
+    return this.#jobOf(await response.json());
+  }
+
+  /**
+   * Queues many images in one call: all of them or none, as jobs in their order. Either all are
+   * URLs, which workers fetch, or all are Blobs or bytes.
+   */
+  async submitBatch(images, options = {}) {
+    const { signal, retries = this.#retries, traceparent } = options;
+    const call = { signal, retries, traceparent, method: "POST", headers: {} };
+    const query = queryOf(options);
+    images = [...images];
+    if (images.every((image) => image instanceof URL)) {
+      call.headers["content-type"] = "application/json";
+      call.body = JSON.stringify({ jobs: images.map((url) => ({ url: url.href })) });
+    } else {
+      call.body = new FormData();
+      for (const image of images) {
+        const blob = image instanceof Blob ? image : new Blob([image]);
+        call.body.append("image", blob, image.name ?? "image");
+      }
+    }
+    const { jobs } = await (await this.#send(`/v1/jobs?${query}`, call)).json();
+    return jobs.map((facts) => this.#jobOf(facts));
+  }
+
+  /** A job that was submitted before. */
+  async job(id, options) {
+    return this.#jobOf({ id: encodeURIComponent(id) }).refresh(options);
+  }
+
+  /** Your jobs, the latest first: of a `state`, `batch` or `reference`. Without a key, name a batch. */
+  async *jobs({ state, batch, reference, signal } = {}) {
+    let path = `/v1/jobs?${queryOf({ state, batch, reference })}`;
+    while (path) {
+      const page = await this.#get(path, { signal });
+      for (const facts of page.jobs) yield this.#jobOf(facts);
+      path = page.next;
+    }
+  }
+
+  #jobOf(facts) {
+    return new Job((path, call) => this.#send(path, { retries: this.#retries, ...call }), facts);
+  }
+
   /** The plan of upscale(), from the image's header alone; throws the error that it would get. */
   async dryRun(image, options = {}) {
     const query = queryOf({ ...options, ...sourceOf(image), dryRun: 1 });
@@ -428,14 +572,14 @@ export class UpscaledClient {
   }
 
   /** `onTry` is called before each try. */
-  async #send(path, { image, signal, retries, traceparent, accept, onTry }) {
+  async #send(path, { image, signal, retries, traceparent, onTry, ...request }) {
     const trace = this.#traceOf(traceparent);
     const again = image === undefined || isRepeatable(image);
     // A refusal that says when to come back costs the time until then, and no try.
     for (let tries = 0, waited = 0; ; ) {
       onTry?.();
       try {
-        return await this.#sendOnce(path, { image, signal, trace, accept });
+        return await this.#sendOnce(path, { image, signal, trace, ...request });
       } catch (error) {
         if (!(error instanceof UpscaledError) || !error.retryable || !again) throw error;
         const hasMoment = error.retryAfter > 0;
@@ -449,12 +593,12 @@ export class UpscaledClient {
     }
   }
 
-  async #sendOnce(path, { image, signal, trace, accept }) {
-    const headers = {};
+  async #sendOnce(path, { image, signal, trace, accept, ...request }) {
+    const headers = { ...request.headers };
     if (trace) headers.traceparent = trace;
     if (this.#apiKey) headers.authorization = `Bearer ${this.#apiKey}`;
     if (accept) headers.accept = accept;
-    const init = { headers, signal };
+    const init = { headers, signal, method: request.method, body: request.body };
     if (image !== undefined) init.method = "POST";
     if (image !== undefined && !(image instanceof URL)) {
       init.body = bodyOf(image);

@@ -48,6 +48,7 @@ class SqliteFile {
     // A column of the row, counted from 0.
     int64_t Integer(int column) { return sqlite3_column_int64(statement_, column); }
     std::string Bytes(int column);
+    bool IsNull(int column) { return sqlite3_column_type(statement_, column) == SQLITE_NULL; }
 
    private:
     Statement& Check(int code);

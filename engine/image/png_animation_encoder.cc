@@ -9,6 +9,7 @@
 #include "engine/image/codec_checks.h"
 #include "engine/image/codec_list.h"
 #include "engine/image/frame_delta.h"
+#include "engine/image/memory_io.h"
 #include "engine/image/png_chunk.h"
 #include "engine/image/png_metadata.h"
 

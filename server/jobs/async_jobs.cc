@@ -6,12 +6,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/jobs/cancel_job.h"
 #include "client/jobs/open_queue.h"
 #include "client/jobs/shallow_json.h"
 #include "client/jobs/task.h"
 #include "client/random_uuid.h"
 #include "client/retry.h"
 #include "engine/base/status_macros.h"
+#include "engine/image/memory_io.h"
 #include "nlohmann/json.hpp"
 #include "server/base/error.h"
 
@@ -35,6 +37,11 @@ absl::Status NoJob() {
                    "no job of this id is yours");
 }
 
+absl::Status InvalidQuery(const char* field, const std::string& message) {
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption, message,
+                   {{"field", field}});
+}
+
 absl::Status Full(absl::string_view whose, int64_t bytes, int64_t limit) {
   return MakeOverloaded(absl::StrCat("sources and results of ", whose, " would take ", bytes,
                                      " bytes; the limit is ", limit, " (job-store-bytes)"),
@@ -53,33 +60,30 @@ std::string Text(const nlohmann::json& object, const char* name) {
   return field != object.end() && field->is_string() ? field->get<std::string>() : "";
 }
 
-// The report of a worker; an empty object for what is none.
-nlohmann::json ReadReport(const std::string& report) {
-  nlohmann::json object = client::ParseShallow(report);
-  return object.is_object() ? object : nlohmann::json::object();
-}
-
-// Other words than a server's are the operator's: they may name hosts and paths.
-JobFailure ToFailure(const nlohmann::json& report) {
-  JobFailure failure{.code = Text(report, "code"), .reason = Text(report, "reason")};
-  failure.message = failure.reason.empty() ? "no worker could do it; the operator knows why"
-                                           : Text(report, "message");
-  return failure;
+// 0 for a field that is no number.
+int Number(const nlohmann::json& object, const char* name) {
+  const auto field = object.find(name);
+  return field != object.end() && field->is_number_integer() ? field->get<int>() : 0;
 }
 
 AsyncJob ToJob(const JobInfo& info, bool has_result) {
   AsyncJob job{.id = info.id,
+               .batch = info.labels.batch,
+               .reference = info.labels.reference,
                .state = std::string(client::JobStateName(info.state)),
+               .ended = HasEnded(info.state),
                .submitted = info.submitted,
                .changed = info.changed,
                .deliveries = info.deliveries,
                .tiles_done = info.progress.tiles_done,
                .tiles = info.progress.tiles};
-  const nlohmann::json report = ReadReport(info.report);
-  if (info.state == JobState::kFailed) job.failure = ToFailure(report);
-  if (info.state == JobState::kDone && has_result) {
-    job.result_name = std::filesystem::path(Text(report, "result")).stem().string();
-  }
+  if (info.state == JobState::kFailed) job.failure = client::ReadFailure(info.report);
+  if (info.state != JobState::kDone) return job;
+  nlohmann::json report = client::ParseShallow(info.report);
+  if (!report.is_object()) report = nlohmann::json::object();
+  if (has_result) job.result_name = std::filesystem::path(Text(report, "result")).stem().string();
+  job.width_px = Number(report, "width_px");
+  job.height_px = Number(report, "height_px");
   return job;
 }
 
@@ -118,22 +122,65 @@ AsyncJobs::AsyncJobs(AsyncJobsOptions options, std::unique_ptr<client::JobQueue>
       store_(std::move(store)),
       sweep_([this] { Sweep(absl::Now()); }, kSweepInterval) {}
 
-absl::StatusOr<AsyncJob> AsyncJobs::Submit(const std::string& tenant,
-                                           const upscale::v1::UpscaleOptions& options,
-                                           ByteSource& source) {
-  const std::string id = client::RandomUuid();
-  RETURN_IF_ERROR(Store(id, tenant, source));
-  const client::NewJob job{
-      .id = id,
-      .task = client::TaskToJson(
-          {.source = store_.Source(id), .options = options, .output = store_.Result(id)})};
-  if (const absl::Status queued = queue_->Enqueue({&job, 1}); !queued.ok()) {
-    // Should it be queued all the same, it will find no source.
-    store_.Remove({.id = id, .whole = true});
-    return Trouble(queued);
-  }
+std::string AsyncJobs::Batch::NewName() { return client::RandomUuid(); }
+
+AsyncJobs::Batch::~Batch() {
+  for (const Stored& job : stored_) jobs_.store_.Remove({.id = job.id, .whole = true});
+}
+
+absl::Status AsyncJobs::Batch::Add(ByteSource& source) {
+  std::string id = client::RandomUuid();
+  RETURN_IF_ERROR(jobs_.Store(id, tenant_, source));
+  stored_.push_back({.id = std::move(id)});
+  return absl::OkStatus();
+}
+
+absl::Status AsyncJobs::Batch::AddUrl(const std::string& url) {
+  MemorySource nothing{std::string_view()};  // an empty file: the job's place in the store
+  RETURN_IF_ERROR(Add(nothing));
+  stored_.back().url = url;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<AsyncJob>> AsyncJobs::Batch::Queue(
+    const std::vector<JobRequest>& requests) {
+  std::vector<client::NewJob> queued;
+  std::vector<AsyncJob> told;
   const absl::Time now = absl::Now();
-  return ToJob({.id = id, .submitted = now, .changed = now}, /*has_result=*/false);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const JobRequest& request = requests[i];
+    const Stored& stored = stored_[i];
+    const client::JobLabels labels{
+        .tenant = tenant_, .batch = name_, .reference = request.reference};
+    const std::string& id = stored.id;
+    queued.push_back(
+        {.id = id,
+         .task = client::TaskToJson(
+             {.source = stored.url.empty() ? jobs_.store_.Source(id).string() : stored.url,
+              .options = request.options,
+              .output = jobs_.store_.Result(id),
+              .webhook = request.webhook,
+              .reference = request.reference,
+              .shown_source = request.shown_source.empty() ? "upload" : request.shown_source,
+              .shown_output = absl::StrCat("/v1/jobs/", id, "/result")}),
+         .labels = labels});
+    told.push_back(ToJob({.id = id, .submitted = now, .changed = now, .labels = labels},
+                         /*has_result=*/false));
+  }
+  // Should they be queued all the same after an error, they will find no sources.
+  if (const absl::Status done = jobs_.queue_->Enqueue(queued); !done.ok()) {
+    return jobs_.Trouble(done);
+  }
+  stored_.clear();
+  return told;
+}
+
+absl::StatusOr<AsyncJob> AsyncJobs::Submit(const std::string& tenant, const JobRequest& request,
+                                           ByteSource& source) {
+  Batch batch(*this, tenant, "");
+  RETURN_IF_ERROR(batch.Add(source));
+  ASSIGN_OR_RETURN(std::vector<AsyncJob> jobs, batch.Queue({request}));
+  return std::move(jobs.front());
 }
 
 absl::Status AsyncJobs::Store(const std::string& id, const std::string& tenant,
@@ -174,15 +221,49 @@ absl::StatusOr<JobInfo> AsyncJobs::Look(const std::string& tenant, const std::st
   return job;
 }
 
+AsyncJob AsyncJobs::Show(const JobInfo& job) const {
+  std::error_code ignored;
+  return ToJob(job, std::filesystem::is_regular_file(store_.Result(job.id), ignored));
+}
+
 absl::StatusOr<AsyncJob> AsyncJobs::Find(const std::string& tenant, const std::string& id) {
   ASSIGN_OR_RETURN(const JobInfo job, Look(tenant, id));
-  std::error_code ignored;
-  return ToJob(job, std::filesystem::is_regular_file(store_.Result(id), ignored));
+  return Show(job);
+}
+
+absl::StatusOr<std::vector<AsyncJob>> AsyncJobs::List(const std::string& tenant,
+                                                      const JobQuery& query, std::string& last) {
+  const std::optional<JobState> state = client::ParseJobState(query.state);
+  if (!query.state.empty() && !state.has_value()) {
+    return InvalidQuery("state", absl::StrCat("state is \"", query.state.substr(0, 64),
+                                              "\"; it must be waiting, running, done, failed or "
+                                              "cancelled"));
+  }
+  if (tenant.empty() && query.batch.empty()) {
+    return InvalidQuery("batch", "callers without a key list the jobs of one batch: batch=ID");
+  }
+  if (!query.before.empty() && absl::IsNotFound(Look(tenant, query.before).status())) {
+    return InvalidQuery("before", "before is no job of yours");
+  }
+  const auto found = queue_->List({.state = state,
+                                   .tenant = tenant,
+                                   .batch = query.batch,
+                                   .reference = query.reference,
+                                   .before = query.before,
+                                   .limit = query.limit});
+  if (!found.ok()) return Trouble(found.status());
+  last = std::ssize(*found) == query.limit ? found->front().id : "";
+  std::vector<AsyncJob> jobs;
+  for (auto job = found->rbegin(); job != found->rend(); ++job) {
+    // The store forgets jobs sooner than the queue.
+    if (job->labels.tenant == tenant && store_.Has(job->id, tenant)) jobs.push_back(Show(*job));
+  }
+  return jobs;
 }
 
 absl::Status AsyncJobs::Cancel(const std::string& tenant, const std::string& id) {
   RETURN_IF_ERROR(Look(tenant, id).status());
-  const absl::Status cancelled = queue_->Cancel(id);
+  const absl::Status cancelled = client::CancelJob(*queue_, id);
   // FAILED_PRECONDITION: it has ended otherwise.
   if (!cancelled.ok() && !absl::IsFailedPrecondition(cancelled)) return Trouble(cancelled);
   store_.RemoveSource(id);

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
@@ -17,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "client/jobs/job_failure.h"
 #include "client/jobs/job_queue.h"
 #include "engine/image/byte_stream.h"
 #include "server/base/background_task.h"
@@ -36,20 +38,35 @@ struct AsyncJobsOptions {
   std::function<void(const absl::Status& trouble)> warn;
 };
 
-// Why a job has failed. `reason` and `message` are those of the server that computed; empty where
-// it was none of a server's.
-struct JobFailure {
-  std::string code, reason, message;
+using client::JobFailure;
+
+// A job that a client asks for.
+struct JobRequest {
+  upscale::v1::UpscaleOptions options;  // canonical: the worker's server has other defaults
+  std::string webhook;                  // a URL that is told of the end; "": none
+  std::string reference;                // the client's own name for the job
+  std::string shown_source;             // that the webhook is told; "": it was sent without a name
+};
+
+// Which of a tenant's jobs are listed.
+struct JobQuery {
+  std::string state;             // "": any, otherwise as client::JobStateName
+  std::string batch, reference;  // "": any
+  std::string before;            // an id: only jobs that were submitted earlier; "": any
+  int limit = 100;               // the latest of them
 };
 
 struct AsyncJob {
   std::string id;
-  std::string state;  // as client::JobStateName
+  std::string batch, reference;  // "": none
+  std::string state;             // as client::JobStateName
+  bool ended = false;            // for good
   absl::Time submitted, changed;
   int deliveries = 0;                 // to workers
   int64_t tiles_done = 0;             // by the worker that has it
   int64_t tiles = 0;                  // 0: not known
   std::string result_name;            // content address of a result that is there; "": none is
+  int width_px = 0, height_px = 0;    // of the result of a job that is done; 0: not known
   std::optional<JobFailure> failure;  // of one that has failed
 };
 
@@ -71,16 +88,55 @@ class AsyncJobs {
   static absl::StatusOr<std::unique_ptr<AsyncJobs>> Open(AsyncJobsOptions options,
                                                          QueueOpener open_queue);
 
-  // Stores all that `source` gives, and queues a job for it; both outlast the server when it
-  // returns OK, and nothing is left otherwise. Also errors of `source`, and RESOURCE_EXHAUSTED
-  // (kOverloaded) when the store is full, or half of it is this tenant's. The tenant is empty where
-  // the server asks for no keys.
-  absl::StatusOr<AsyncJob> Submit(const std::string& tenant,
-                                  const upscale::v1::UpscaleOptions& options, ByteSource& source);
+  // Jobs of one submission, all of them queued or none. Not thread safe; `jobs` must outlive it.
+  class Batch {
+   public:
+    // The tenant is empty where the server asks for no keys. `name`: the id of the batch; "": the
+    // job stands alone.
+    Batch(AsyncJobs& jobs, std::string tenant, std::string name)
+        : jobs_(jobs), tenant_(std::move(tenant)), name_(std::move(name)) {}
+    // A name for a batch, which cannot be guessed.
+    static std::string NewName();
+    // Removes what was stored and not queued.
+    ~Batch();
+    Batch(const Batch&) = delete;
+    Batch& operator=(const Batch&) = delete;
+
+    // Stores all that `source` gives. Also errors of `source`, and RESOURCE_EXHAUSTED (kOverloaded)
+    // when the store is full, or half of it is this tenant's.
+    absl::Status Add(ByteSource& source);
+    // A worker fetches the source.
+    absl::Status AddUrl(const std::string& url);
+    int size() const { return static_cast<int>(stored_.size()); }
+    // Queues a job for each source, which outlasts the server when this returns OK. `requests` are
+    // as many as sources were added, in their order.
+    absl::StatusOr<std::vector<AsyncJob>> Queue(const std::vector<JobRequest>& requests);
+
+   private:
+    struct Stored {
+      std::string id;
+      std::string url;  // "": the source is in the store
+    };
+
+    AsyncJobs& jobs_;
+    const std::string tenant_, name_;
+    std::vector<Stored> stored_;
+  };
+
+  // A batch of one job.
+  absl::StatusOr<AsyncJob> Submit(const std::string& tenant, const JobRequest& request,
+                                  ByteSource& source);
+  // The latest first. `last` becomes the id that a query for the next page names as `before`; "":
+  // there are no more. INVALID_ARGUMENT (kInvalidOption)
+  // for a state that there is not, for a `before` that is no job of the tenant's, and if an empty
+  // tenant names no batch: callers without a key know their jobs by ids that cannot be guessed.
+  absl::StatusOr<std::vector<AsyncJob>> List(const std::string& tenant, const JobQuery& query,
+                                             std::string& last);
   absl::StatusOr<AsyncJob> Find(const std::string& tenant, const std::string& id);
   // Where the result of a job is that Find has told to have one.
   std::filesystem::path Result(const AsyncJob& job) const { return store_.Result(job.id); }
-  // Has nobody begin a job that waits, and stops one that runs; removes its source and its result.
+  // Has no worker begin a job that waits, and stops one that runs; removes its source and its
+  // result. Its webhook is told.
   // OK also for one that has ended, or was cancelled before.
   absl::Status Cancel(const std::string& tenant, const std::string& id);
 
@@ -90,6 +146,8 @@ class AsyncJobs {
  private:
   AsyncJobs(AsyncJobsOptions options, std::unique_ptr<client::JobQueue> queue, JobStore store);
   absl::StatusOr<client::JobInfo> Look(const std::string& tenant, const std::string& id);
+  // As callers see a job of the queue's.
+  AsyncJob Show(const client::JobInfo& job) const;
   absl::Status Store(const std::string& id, const std::string& tenant, ByteSource& source);
   // Counts bytes that are about to be stored. As Submit when there is no room.
   absl::Status TakeRoom(const std::string& tenant, int64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/status_macros.h"
@@ -53,6 +54,20 @@ absl::StatusOr<std::vector<FormField>> ParseQuery(std::string_view query) {
     fields.push_back(std::move(field));
   }
   return fields;
+}
+
+std::string PercentEncode(std::string_view text) {
+  constexpr char kDigits[] = "0123456789ABCDEF";
+  std::string encoded;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (absl::ascii_isalnum(byte) || (c != '\0' && absl::StrContains("-._~", c))) {
+      encoded += c;
+    } else {
+      encoded += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+  }
+  return encoded;
 }
 
 }  // namespace upscaled::server

@@ -4,7 +4,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/codec.h"
@@ -13,6 +16,7 @@
 #include "server/handlers/call_steps.h"
 #include "server/handlers/convert.h"
 #include "server/jobs/async_jobs.h"
+#include "server/rest/form.h"
 #include "server/rest/job_json.h"
 #include "server/rest/json.h"
 
@@ -21,9 +25,42 @@ namespace {
 
 constexpr size_t kSignatureBytes = 16;  // enough for RecognizeFormat
 
-absl::Status NoJobs() {
-  return MakeError(absl::StatusCode::kNotFound, ErrorReason::kUnspecified,
-                   "this server keeps no jobs (job-queue)");
+constexpr int kMaxListed = 1000;
+
+absl::StatusOr<JobQuery> ReadQuery(std::string_view text) {
+  JobQuery query;
+  ASSIGN_OR_RETURN(const std::vector<FormField> fields, ParseQuery(text));
+  for (const FormField& field : fields) {
+    const std::string value = field.value.value_or("");
+    if (field.name == "state") {
+      query.state = value;
+    } else if (field.name == "batch") {
+      query.batch = value;
+    } else if (field.name == "reference") {
+      query.reference = value;
+    } else if (field.name == "before") {
+      query.before = value;
+    } else if (field.name != "limit") {
+      return InvalidForm(absl::StrCat("there is no filter \"", field.name.substr(0, 64),
+                                      "\"; there are state, batch, reference, before and limit"));
+    } else if (!absl::SimpleAtoi(value, &query.limit) || query.limit < 1 ||
+               query.limit > kMaxListed) {
+      return InvalidForm(
+          absl::StrCat("limit is \"", value.substr(0, 64), "\"; it must be 1 to ", kMaxListed));
+    }
+  }
+  return query;
+}
+
+// The list's path with the same filters from `before` on.
+std::string NextPage(const JobQuery& query, const std::string& before) {
+  std::string path = absl::StrCat("/v1/jobs?before=", before, "&limit=", query.limit);
+  const std::pair<const char*, const std::string*> filters[] = {
+      {"state", &query.state}, {"batch", &query.batch}, {"reference", &query.reference}};
+  for (const auto& [name, value] : filters) {
+    if (!value->empty()) absl::StrAppend(&path, "&", name, "=", PercentEncode(*value));
+  }
+  return path;
 }
 
 absl::Status NoJobResult(const AsyncJob& job) {
@@ -39,6 +76,35 @@ absl::StatusOr<std::string> TypeOf(const ResultFile& file) {
 }
 
 }  // namespace
+
+absl::Status NoJobs() {
+  return MakeError(absl::StatusCode::kNotFound, ErrorReason::kUnspecified,
+                   "this server keeps no jobs (job-queue)");
+}
+
+void JobListCall::Begin(RestHost& host, std::unique_ptr<HttpExchange> exchange) {
+  std::make_shared<JobListCall>(host, std::move(exchange))->StartWithoutSlot();
+}
+
+void JobListCall::Run() {
+  const absl::Status status = GuardHandler(record(), [this] { return Answer(); });
+  Conclude(status);
+  if (!status.ok()) return Fail(status);
+  sink().Finish({});
+}
+
+absl::Status JobListCall::Answer() {
+  AsyncJobs* const jobs = host().jobs;
+  if (jobs == nullptr) return NoJobs();
+  ASSIGN_OR_RETURN(const JobQuery query, ReadQuery(request().query));
+  std::string last;
+  ASSIGN_OR_RETURN(const std::vector<AsyncJob> listed, jobs->List(payer().tenant, query, last));
+  HttpResponse response =
+      JsonResponse(JobListJson(listed, last.empty() ? "" : NextPage(query, last)));
+  const std::string body = std::exchange(response.body, "");
+  sink().Open(WithCors(std::move(response)), {});
+  return sink().Write(AsBytes(body));
+}
 
 void JobCall::Begin(RestHost& host, std::unique_ptr<HttpExchange> exchange) {
   std::make_shared<JobCall>(host, std::move(exchange))->StartWithoutSlot();

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "server/jobs/async_jobs.h"
 
@@ -11,7 +12,9 @@ namespace upscaled::server {
 // "/v1/jobs/ID".
 std::string JobPath(std::string_view id);
 
-// As openapi.json's Job.
+// As openapi.json's Job, JobList and Batch. `next`: where the list goes on; "": it has ended.
 std::string JobJson(const AsyncJob& job);
+std::string JobListJson(const std::vector<AsyncJob>& jobs, const std::string& next);
+std::string BatchJson(const std::string& batch, const std::vector<AsyncJob>& jobs);
 
 }  // namespace upscaled::server

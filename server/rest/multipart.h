@@ -22,6 +22,11 @@ struct MultipartPart {
   std::string content_type;              // "": not given
 };
 
+// Whether the part is an image of an upload, by its name.
+inline bool IsImage(const MultipartPart& part) {
+  return part.name == "image" || part.name == "file";
+}
+
 // Whether `content_type` is multipart/form-data, whatever its parameters.
 bool IsMultipart(std::string_view content_type);
 

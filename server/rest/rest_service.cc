@@ -13,8 +13,10 @@
 #include "server/base/error.h"
 #include "server/handlers/request_options.h"
 #include "server/identity/url_keys.h"
+#include "server/rest/batch_call.h"
 #include "server/rest/info_routes.h"
 #include "server/rest/job_calls.h"
+#include "server/rest/job_events.h"
 #include "server/rest/page_routes.h"
 #include "server/rest/problem.h"
 #include "server/rest/result_call.h"
@@ -25,9 +27,13 @@ namespace {
 
 constexpr char kUpscalePath[] = "/v1/upscale";
 constexpr char kResultPath[] = "/v1/results/{id}";
+constexpr char kJobsPath[] = "/v1/jobs";
 constexpr char kJobPath[] = "/v1/jobs/{id}";
+constexpr char kJobEventsPath[] = "/v1/jobs/{id}/events";
 constexpr char kJobResultPath[] = "/v1/jobs/{id}/result";
 constexpr char kProgressPath[] = "/v1/progress/{request_id}";
+// Images of the largest size that a batch may have; more of smaller ones.
+constexpr uint64_t kMaxBatchImages = 16;
 // Fields and boundaries of a form around its image.
 constexpr uint64_t kFormSlackBytes = uint64_t{1} << 20;
 
@@ -84,27 +90,49 @@ RestService::RestService(const HandlerEnvironment& handlers, CallEnvironment& ca
       board_(calls.clock),
       host_{handlers,  calls,  cors_,        fetcher_,
             watchdog_, board_, options.jobs, options.signed_max_age},
-      streams_(board_, calls.clock, ListenersPerAddress(calls.admission.limits())) {}
+      streams_(board_, calls.clock, ListenersPerAddress(calls.admission.limits())),
+      job_streams_(calls.clock, JobFeed::kPeriod, ListenersPerAddress(calls.admission.limits())) {}
 
 // Whoever may submit a job may ask for it.
 std::vector<HttpRoute> RestService::JobRoutes() {
-  return {{.method = "GET",
-           .path = kJobPath,
-           .description = "a job that was submitted with Prefer: respond-async",
-           .stream = Begin<JobCall>(host_),
-           .role = Role::kUpscale,
-           .name = "GetJob"},
-          {.method = "DELETE",
-           .path = kJobPath,
-           .stream = Begin<JobCall>(host_),
-           .role = Role::kUpscale,
-           .name = "CancelJob"},
-          {.method = "GET",
-           .path = kJobResultPath,
-           .description = "its result",
-           .stream = Begin<JobResultCall>(host_),
-           .role = Role::kUpscale,
-           .name = "GetJobResult"}};
+  return {
+      {.method = "GET",
+       .path = kJobsPath,
+       .description = "the caller's jobs, the latest first",
+       .stream = Begin<JobListCall>(host_),
+       .role = Role::kUpscale,
+       .name = "ListJobs"},
+      {.method = "POST",
+       .path = kJobsPath,
+       .description = "a batch of images, each of which becomes a job",
+       .stream = Begin<BatchCall>(host_),
+       .max_body_bytes =
+           kMaxBatchImages * static_cast<uint64_t>(host_.calls.admission.limits().max_source_bytes),
+       .role = Role::kUpscale,
+       .name = "SubmitJobs"},
+      {.method = "GET",
+       .path = kJobPath,
+       .description = "a job that was submitted with Prefer: respond-async",
+       .stream = Begin<JobCall>(host_),
+       .role = Role::kUpscale,
+       .name = "GetJob"},
+      {.method = "DELETE",
+       .path = kJobPath,
+       .stream = Begin<JobCall>(host_),
+       .role = Role::kUpscale,
+       .name = "CancelJob"},
+      {.method = "GET",
+       .path = kJobEventsPath,
+       .description = "a job as it changes, as server-sent events",
+       .stream = [this](std::unique_ptr<HttpExchange> exchange) { StreamJob(std::move(exchange)); },
+       .role = Role::kUpscale,
+       .name = "GetJobEvents"},
+      {.method = "GET",
+       .path = kJobResultPath,
+       .description = "its result",
+       .stream = Begin<JobResultCall>(host_),
+       .role = Role::kUpscale,
+       .name = "GetJobResult"}};
 }
 
 std::vector<HttpRoute> RestService::CallRoutes() {
@@ -176,6 +204,22 @@ void RestService::StreamProgress(std::unique_ptr<HttpExchange> exchange) {
   const absl::Status refusal = id.ok() ? streams_.Add(exchange, fields) : id.status();
   if (refusal.ok()) return;
   HttpResponse response = ProblemResponse(refusal, id.ok() ? *id : "");
+  for (HttpField& field : fields) response.fields.push_back(std::move(field));
+  exchange->Send(std::move(response));
+}
+
+void RestService::StreamJob(std::unique_ptr<HttpExchange> exchange) {
+  std::vector<HttpField> fields = cors_.Fields(exchange->request());
+  absl::Status refusal = host_.jobs == nullptr ? NoJobs() : absl::OkStatus();
+  if (refusal.ok()) {
+    const HttpRequest& request = exchange->request();
+    refusal =
+        job_streams_.Add(exchange, fields,
+                         std::make_unique<JobFeed>(*host_.jobs, TenantOf(request),
+                                                   request.parameter, host_.calls.clock.Now()));
+  }
+  if (refusal.ok()) return;
+  HttpResponse response = ProblemResponse(refusal, "");
   for (HttpField& field : fields) response.fields.push_back(std::move(field));
   exchange->Send(std::move(response));
 }

@@ -13,6 +13,7 @@
 #include "server/http/http_fault.h"
 #include "server/http/http_router.h"
 #include "server/rest/cors.h"
+#include "server/rest/event_streams.h"
 #include "server/rest/progress_board.h"
 #include "server/rest/progress_streams.h"
 #include "server/rest/rest_host.h"
@@ -44,6 +45,8 @@ class RestService {
   std::vector<HttpRoute> JobRoutes();
   // Answers with the events of the request that the exchange's parameter names.
   void StreamProgress(std::unique_ptr<HttpExchange> exchange);
+  // Answers with the events of the job that the exchange's parameter names.
+  void StreamJob(std::unique_ptr<HttpExchange> exchange);
   // Answers a GET of /v1/upscale without a signature.
   void RefuseGet(HttpExchange& exchange) const;
 
@@ -54,6 +57,7 @@ class RestService {
   ProgressBoard board_;
   RestHost host_;
   ProgressStreams streams_;
+  EventStreams job_streams_;
 };
 
 }  // namespace upscaled::server

@@ -12,6 +12,7 @@
 #include "engine/base/string_view.h"
 #include "engine/image/replay_source.h"
 #include "server/base/error.h"
+#include "server/rest/body_source.h"
 #include "server/rest/json_body.h"
 
 namespace upscaled::server {
@@ -44,27 +45,7 @@ absl::Status FileInOtherField(const std::string& name) {
                    {{"field", name.substr(0, 64)}});
 }
 
-bool IsImage(const MultipartPart& part) { return part.name == "image" || part.name == "file"; }
-
 }  // namespace
-
-// The body as it comes.
-class Upload::BodySource final : public ByteSource {
- public:
-  BodySource(HttpExchange& exchange, AdmissionController::CallSlot& slot)
-      : exchange_(exchange), slot_(slot) {}
-
-  absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override {
-    slot_.BeginWait();
-    const absl::StatusOr<size_t> count = exchange_.Read(dst);
-    slot_.EndWait(static_cast<int64_t>(count.value_or(0)));
-    return count;
-  }
-
- private:
-  HttpExchange& exchange_;
-  AdmissionController::CallSlot& slot_;
-};
 
 // The part of a form's image that is on the disk.
 class Upload::SpooledSource final : public ByteSource {

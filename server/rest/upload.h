@@ -74,7 +74,6 @@ class Upload {
   std::optional<Digest> digest() const;
 
  private:
-  class BodySource;
   class SpooledSource;
   class CountedSource;
 

@@ -20,6 +20,7 @@
 #include "server/rest/answer.h"
 #include "server/rest/entity_tags.h"
 #include "server/rest/job_json.h"
+#include "server/rest/job_request.h"
 #include "server/rest/json.h"
 #include "server/rest/prefer.h"
 #include "server/rest/problem.h"
@@ -121,6 +122,7 @@ absl::Status UpscaleCall::Answer() {
   if (std::isfinite(parameters_.timeout_s)) SetTimeout(absl::Seconds(parameters_.timeout_s));
   const bool wants_job = WantsJob();
   if (!wants_job) {
+    RETURN_IF_ERROR(CheckNoJobParameters(parameters_));
     progress_ = host().board.Enter({payer().tenant, record().request_id}, BodyBytes(request()));
     upload_.OnReceived([this](int64_t bytes) { progress_->Receive(bytes); });
   }
@@ -130,7 +132,7 @@ absl::Status UpscaleCall::Answer() {
     RETURN_IF_ERROR(upload_.Fetch(parameters_.url, host().fetcher, cancellation()));
   }
   if (IsVerdict()) return Judge(options);
-  return wants_job ? SubmitJob(options) : Upscale(std::move(options));
+  return wants_job ? SubmitJob() : Upscale(std::move(options));
 }
 
 bool UpscaleCall::WantsJob() const {
@@ -140,17 +142,13 @@ bool UpscaleCall::WantsJob() const {
   return host().jobs != nullptr && !now && PrefersAsync(request().fields);
 }
 
-absl::Status UpscaleCall::SubmitJob(const RequestOptions& options) {
+absl::Status UpscaleCall::SubmitJob() {
   record().method = "SubmitJob";
-  // The worker's server may have other defaults.
-  ASSIGN_OR_RETURN(const auto models, host().handlers.catalog.FindChain(options.model));
-  record().model = models.name();
-  pb::UpscaleOptions canonical = parameters_.options;
-  canonical.set_model(models.name());
-  if (options.format.has_value()) canonical.set_format(ToProto(*options.format));
-  canonical.set_precision(ToProto(options.precision.value_or(models.default_precision())));
-  ASSIGN_OR_RETURN(const AsyncJob job,
-                   host().jobs->Submit(payer().tenant, canonical, upload_.image()));
+  ASSIGN_OR_RETURN(
+      const JobRequest asked,
+      ToJobRequest(host(), parameters_, request().Field("Accept"), upload_.file_name()));
+  record().model = asked.options.model();
+  ASSIGN_OR_RETURN(const AsyncJob job, host().jobs->Submit(payer().tenant, asked, upload_.image()));
   HttpResponse response = JsonResponse(JobJson(job));
   response.status = 202;
   for (HttpField& field : std::vector<HttpField>{{"Location", JobPath(job.id)},

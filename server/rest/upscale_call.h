@@ -49,7 +49,7 @@ class UpscaleCall final : public RestCall {
   absl::Status Upscale(RequestOptions options);
   // Whether the client prefers a job, and what it asks for can be one.
   bool WantsJob() const;
-  absl::Status SubmitJob(const RequestOptions& options);
+  absl::Status SubmitJob();
   void Announce(const upscale::v1::UpscaleImageHeader& header);
   // Whether the source is what the client gets after `error`.
   bool AnswerOriginal(const absl::Status& error);

@@ -20,6 +20,7 @@ namespace {
 namespace pb = upscale::v1;
 
 constexpr size_t kMaxShownBytes = 64;  // of a name or a value in an error
+constexpr size_t kMaxWebhookBytes = 2048, kMaxReferenceBytes = 256;
 
 // Reads a value into the parameters; false: it is not one of `values`.
 using Setter = bool (*)(const std::string& value, UpscaleParameters& parameters);
@@ -109,6 +110,18 @@ bool SetTimeout(const std::string& value, UpscaleParameters& p) {
 
 constexpr std::string_view kInteger = "a whole number", kNumber = "a number",
                            kSwitch = "1 or 0, true or false, on or off", kText = "a text";
+
+bool SetWebhook(const std::string& value, UpscaleParameters& parameters) {
+  std::string_view host = value;
+  const bool is_http =
+      absl::StartsWithIgnoreCase(value, "http://") || absl::StartsWithIgnoreCase(value, "https://");
+  if (is_http) host.remove_prefix(host.find("//") + 2);
+  host = host.substr(0, host.find_first_of("/?#"));
+  parameters.webhook = value;
+  return is_http && value.size() <= kMaxWebhookBytes && !host.empty() &&
+         host.find('@') == std::string_view::npos &&
+         std::ranges::all_of(value, [](char c) { return c > ' ' && c != 127; });
+}
 
 constexpr Parameter kParameters[] = {
     {"model", "", kText,
@@ -239,6 +252,12 @@ constexpr Parameter kParameters[] = {
      [](const std::string& v, UpscaleParameters& p) {
        p.download = v;
        return true;
+     }},
+    {"webhook", "", "an http(s) URL of at most 2048 bytes without a user", SetWebhook},
+    {"reference", "", "a text of at most 256 bytes",
+     [](const std::string& v, UpscaleParameters& p) {
+       p.reference = v;
+       return v.size() <= kMaxReferenceBytes;
      }},
 };
 

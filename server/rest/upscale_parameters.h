@@ -21,6 +21,8 @@ struct UpscaleParameters {
   bool dry_run = false;
   bool original_on_error = false;
   std::string download;  // a file name; "": shown, not saved
+  // For a job: the URL that gets a message at its end, and the client's own name; "": none.
+  std::string webhook, reference;
 };
 
 // Reads fields one after the other.

@@ -262,3 +262,69 @@ test("other answers and none", async () => {
     /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/,
   );
 });
+
+test("a job is submitted, waited for and fetched", async () => {
+  const options = { scale: 2, reference: "order 7", webhook: "https://example.org/hook" };
+  const job = await client.submit(IMAGE, options);
+  const [{ query, headers }] = server.calls;
+  assert.deepEqual(query, { scale: "2", reference: "order 7", webhook: "https://example.org/hook" });
+  assert.equal(headers.prefer, "respond-async");
+  assert.deepEqual([job.id, job.state, job.reference, job.ended], ["ok", "waiting", "order 7", false]);
+  const result = await job.result();
+  assert.equal(Buffer.from(await result.bytes()).toString(), "an image");
+  assert.deepEqual([result.width, result.height, result.etag], [20, 10, '"abc"']);
+  assert.deepEqual([job.state, job.ended], ["done", true]);
+  const again = await client.job("ok");
+  assert.equal(again.state, "done");
+});
+
+test("a job's failure and its cancellation are thrown", async () => {
+  const bad = await client.submit(IMAGE, { model: "bad" });
+  await assert.rejects(bad.result(), upscaled.InvalidImageError);
+  const job = await client.job("other");
+  await job.cancel();
+  assert.equal(server.calls.at(-1).method, "DELETE");
+  await assert.rejects(job.result(), (error) => error.reason === "CANCELLED");
+});
+
+test("a server that keeps no jobs is an error, not an image", async () => {
+  await assert.rejects(client.submit(IMAGE, { model: "none" }), /keeps no jobs/);
+});
+
+test("a job's events end with its state", async () => {
+  const job = await client.job("ok");
+  const events = [];
+  for await (const { event, state } of job.events()) events.push(`${event} ${state ?? ""}`.trim());
+  assert.deepEqual(events, ["state running", "tiles", "state done"]);
+  assert.deepEqual(job.size, { width_px: 20, height_px: 10 });
+});
+
+test("aborting ends the wait for a job", async () => {
+  const job = await client.job("waits");
+  const abort = new AbortController();
+  const waiting = job.wait({ signal: abort.signal });
+  abort.abort();
+  await assert.rejects(waiting, { name: "AbortError" });
+});
+
+test("batches are of URLs or of images", async () => {
+  const urls = [new URL("https://a.example/1.png"), new URL("https://a.example/2.png")];
+  const [job] = await client.submitBatch(urls, { noiseLevel: 1 });
+  assert.deepEqual([job.id, job.batch], ["ok", "b"]);
+  const call = server.calls.find(({ path }) => path === "/v1/jobs");
+  assert.deepEqual(JSON.parse(call.body), { jobs: urls.map((url) => ({ url: url.href })) });
+  assert.deepEqual(call.query, { noise_level: "1" });
+  assert.equal(call.headers["content-type"], "application/json");
+  await client.submitBatch([new Blob(["first"]), Buffer.from("second")]);
+  const form = server.calls.at(-1);
+  assert.match(form.headers["content-type"], /^multipart\/form-data; boundary=/);
+  assert.equal(form.body.match(/ name="image"/g).length, 2);
+  assert.match(form.body, /first[^]*second/);
+});
+
+test("lists jobs page by page", async () => {
+  const ids = [];
+  for await (const job of client.jobs({ state: "waiting", batch: "b" })) ids.push(job.id);
+  assert.deepEqual(ids, ["second", "first"]);
+  assert.deepEqual(server.calls[0].query, { state: "waiting", batch: "b" });
+});

@@ -18,6 +18,8 @@ class FakeServer(ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_port}"
         self.calls: list = []  # (path, query, headers, body)
         self.busy_listeners = 0  # of requests called "busy", which are refused twice
+        self.asked: dict = {}  # how often, by job
+        self.cancelled: set = set()
         self.gone = threading.Event()  # the client of an endless answer has gone
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -28,7 +30,51 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
+    # Jobs end when they have been asked for three times: "ok" is done, others fail; DELETE cancels.
+    def _job(self):
+        job_id = self.path.split("/")[3]
+        size = {"width_px": 20, "height_px": 10}
+        if self.path.endswith("/result"):
+            self._begin(200, {"Content-Type": "image/png", "ETag": '"abc"'})
+            self._chunk(b"an image")
+            self._chunk(b"")
+            return
+        if self.path.endswith("/events"):
+            self._begin(200, {"Content-Type": "text/event-stream"})
+            for event, data in (
+                ("state", {"id": job_id, "state": "running"}),
+                ("tiles", {"tiles_done": 1, "tiles": 2}),
+                ("state", {"id": job_id, "state": "done", "size": size}),
+            ):
+                self._chunk(f"event: {event}\ndata: {json.dumps(data)}\n\n".encode())
+            self._chunk(b"")
+            return
+        asked = self.server.asked[job_id] = self.server.asked.get(job_id, 0) + 1
+        job = {"id": job_id, "state": "running", "progress": {"tiles_done": 1, "tiles": 2}}
+        if job_id in self.server.cancelled:
+            job = {"id": job_id, "state": "cancelled"}
+        elif asked > 2 and job_id == "ok":
+            job = {"id": job_id, "state": "done", "size": size}
+        elif asked > 2 and job_id != "waits":
+            error = {"code": "INVALID_ARGUMENT", "reason": "INVALID_IMAGE", "message": "no image"}
+            job = {"id": job_id, "state": "failed", "error": error}
+        self._json(200, job)
+
+    def _jobs(self):
+        self.server.calls.append((self.path, {}, {}, b""))
+        first = "before=" in self.path
+        page = [{"id": "first" if first else "second", "state": "waiting"}]
+        self._json(200, {"jobs": page, "next": None if first else "/v1/jobs?before=second"})
+
+    def do_DELETE(self):
+        self.server.cancelled.add(self.path.split("/")[3])
+        self.send_response(204)
+        self.end_headers()
+
     def do_GET(self):
+        if self.path.startswith("/v1/jobs"):
+            self._job() if self.path.startswith("/v1/jobs/") else self._jobs()
+            return
         if self.path.startswith("/v1/progress/"):
             self._begin(200, {"Content-Type": "text/event-stream"})
             if self.path.endswith("busy"):
@@ -68,6 +114,15 @@ class _Handler(BaseHTTPRequestHandler):
             return
         body = self._body()
         self.server.calls.append((url.path, query, dict(self.headers), body))
+        if url.path == "/v1/jobs":
+            self._json(202, {"batch": "b", "jobs": [{"id": "ok", "state": "waiting", "batch": "b"}]})
+            return
+        if self.headers.get("Prefer") == "respond-async" and model != "none":
+            job_id = "bad" if model == "bad" else "ok"
+            self._json(
+                202, {"id": job_id, "state": "waiting", "reference": query.get("reference")}
+            )
+            return
         if model.startswith("busy") and len(self.server.calls) < 3:
             if query.get("request_id") == "busy":
                 deadline = time.monotonic() + 10

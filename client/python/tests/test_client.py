@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import json
 import os
 import pathlib
 import re
@@ -22,6 +23,7 @@ from upscaled_client import (  # noqa: E402
     Cancellation,
     Client,
     ConnectionBroken,
+    InvalidImageError,
     LimitExceededError,
     ServerError,
     UnauthorizedError,
@@ -52,6 +54,81 @@ class ClientTest(unittest.TestCase):
         self.assertEqual((path, body), ("/v1/upscale", IMAGE))
         self.assertEqual(query, {"scale": "2.5", "tta": "true", "request_id": "id"})
         self.assertEqual(headers["Authorization"], "Bearer secret")
+
+    def test_a_job_is_submitted_waited_for_and_fetched(self):
+        job = self.client.submit(
+            IMAGE, scale=2, reference="order 7", webhook="https://example.org/hook"
+        )
+        path, query, headers, body = self.server.calls[0]
+        self.assertEqual((path, body), ("/v1/upscale", IMAGE))
+        self.assertEqual(
+            query, {"scale": "2", "reference": "order 7", "webhook": "https://example.org/hook"}
+        )
+        self.assertEqual(headers["Prefer"], "respond-async")
+        self.assertEqual((job.id, job.state, job.reference), ("ok", "waiting", "order 7"))
+        with job.result(timeout=20) as result:
+            self.assertEqual(result.read(), b"an image")
+        self.assertEqual((result.width, result.height, result.etag), (20, 10, '"abc"'))
+        self.assertEqual((job.state, job.ended), ("done", True))
+
+    def test_a_jobs_failure_and_its_cancellation_are_raised(self):
+        with self.assertRaises(InvalidImageError):
+            self.client.submit(IMAGE, model="bad").result()
+        job = self.client.job("other")
+        job.cancel()
+        with self.assertRaises(UpscaledError) as raised:
+            job.result()
+        self.assertEqual(raised.exception.reason, "CANCELLED")
+        with self.assertRaises(TimeoutError):
+            self.client.job("waits").wait(timeout=0.1)
+
+    def test_a_server_that_keeps_no_jobs_is_an_error(self):
+        with self.assertRaisesRegex(UpscaledError, "keeps no jobs"):
+            self.client.submit(IMAGE, model="none")
+
+    def test_a_jobs_events_end_with_its_state(self):
+        job = self.client.job("ok")
+        events = [(event["event"], event.get("state")) for event in job.events()]
+        self.assertEqual(events, [("state", "running"), ("tiles", None), ("state", "done")])
+        self.assertEqual(job.size, {"width_px": 20, "height_px": 10})
+
+    def test_batches_are_of_urls_or_of_images(self):
+        urls = [Url("https://a.example/1.png"), Url("https://a.example/2.png")]
+        (job,) = self.client.submit_batch(urls, references=["one", "two"], noise_level=1)
+        self.assertEqual((job.id, job.batch), ("ok", "b"))
+        path, query, headers, body = self.server.calls[0]
+        jobs = [
+            {"url": "https://a.example/1.png", "reference": "one"},
+            {"url": "https://a.example/2.png", "reference": "two"},
+        ]
+        self.assertEqual(json.loads(body), {"noise_level": 1, "jobs": jobs})
+        self.assertEqual(headers["Content-Type"], "application/json")
+        with tempfile.NamedTemporaryFile(suffix=".png") as file:
+            file.write(b"second")
+            file.flush()
+            self.client.submit_batch([b"first", pathlib.Path(file.name)], scale=3)
+        path, query, headers, body = self.server.calls[1]
+        self.assertEqual(query, {"scale": "3"})
+        self.assertEqual(body.count(b' name="image"'), 2)
+        self.assertLess(body.index(b"first"), body.index(b"second"))
+        with self.assertRaises(ValueError):
+            self.client.submit_batch([b"first", urls[0]])
+
+    def test_lists_jobs_page_by_page(self):
+        jobs = self.client.jobs(state="waiting", batch="b")
+        self.assertEqual([job.id for job in jobs], ["second", "first"])
+        self.assertEqual(self.server.calls[0][0], "/v1/jobs?state=waiting&batch=b")
+
+    def test_jobs_are_for_asyncio_too(self):
+        async def run():
+            client = AsyncClient(self.server.url, timeout=20)
+            job = await client.submit(IMAGE)
+            async with await job.result() as result:
+                self.assertEqual(await result.read(), b"an image")
+            self.assertEqual(job.state, "done")
+            self.assertEqual(len(await client.submit_batch([b"a"])), 1)
+
+        asyncio.run(run())
 
     def traces_sent(self, client, **options):
         self.server.calls.clear()

@@ -1,6 +1,6 @@
 """A client of upscaled's HTTP service. No dependencies."""
 
-from .aio import AsyncClient, AsyncResult
+from .aio import AsyncClient, AsyncJob, AsyncResult
 from .cancellation import Cancellation
 from .client import Client, Result, Url
 from .errors import (
@@ -16,10 +16,12 @@ from .errors import (
     UnknownModelError,
     UpscaledError,
 )
+from .jobs import Job
 from .sign import sign_url
 
 __all__ = [
     "AsyncClient",
+    "AsyncJob",
     "AsyncResult",
     "BusyError",
     "CallCancelled",
@@ -28,6 +30,7 @@ __all__ = [
     "ConnectionBroken",
     "InvalidImageError",
     "InvalidOptionError",
+    "Job",
     "LimitExceededError",
     "Result",
     "ServerError",

@@ -6,10 +6,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from typing import Any, AsyncIterator, Callable, Dict, List
+from typing import Any, AsyncIterator, Callable, Dict, Iterable, List, Optional
 
 from .cancellation import Cancellation
 from .client import Client, Image, PathText, Result
+from .jobs import Job
 
 
 class AsyncResult:
@@ -59,6 +60,39 @@ async def _on_thread(
         raise
 
 
+class AsyncJob:
+    """As Job."""
+
+    def __init__(self, job: Job):
+        self._job = job
+
+    def __getattr__(self, name: str) -> Any:
+        """id, state, batch, reference, progress, size, error, ended, facts."""
+        return getattr(self._job, name)
+
+    def __repr__(self) -> str:
+        return repr(self._job)
+
+    async def refresh(self) -> "AsyncJob":
+        await asyncio.to_thread(self._job.refresh)
+        return self
+
+    async def wait(self, timeout: Optional[float] = None) -> "AsyncJob":
+        """As Job.wait. Cancelling the task ends only the wait."""
+        cancellation = Cancellation()
+        await _on_thread(cancellation, self._job.wait, timeout, cancellation)
+        return self
+
+    async def result(self, timeout: Optional[float] = None) -> AsyncResult:
+        """As Job.result. Cancelling the task ends only the wait."""
+        cancellation = Cancellation()
+        result = await _on_thread(cancellation, self._job.result, timeout, cancellation)
+        return AsyncResult(result, cancellation)
+
+    async def cancel(self) -> None:
+        await asyncio.to_thread(self._job.cancel)
+
+
 class AsyncClient:
     """As Client, of the same arguments. `on_progress` is called on the event loop."""
 
@@ -79,6 +113,21 @@ class AsyncClient:
         call = functools.partial(self._client.upscale, image, cancellation=cancellation, **options)
         result = await _on_thread(cancellation, call)
         return AsyncResult(result, cancellation)
+
+    async def submit(self, image: Image, **options: Any) -> AsyncJob:
+        """As Client.submit."""
+        cancellation = Cancellation()
+        call = functools.partial(self._client.submit, image, cancellation=cancellation, **options)
+        return AsyncJob(await _on_thread(cancellation, call))
+
+    async def submit_batch(self, images: Iterable[Image], **options: Any) -> List[AsyncJob]:
+        """As Client.submit_batch."""
+        jobs = await asyncio.to_thread(self._client.submit_batch, images, **options)
+        return [AsyncJob(job) for job in jobs]
+
+    async def job(self, id: str) -> AsyncJob:
+        """As Client.job."""
+        return AsyncJob(await asyncio.to_thread(self._client.job, id))
 
     async def dry_run(self, image: Image, **options: Any) -> Dict[str, Any]:
         return await asyncio.to_thread(self._client.dry_run, image, **options)

@@ -19,6 +19,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from .cancellation import Cancellation
 from .errors import ConnectionBroken, UpscaledError, error_of, error_of_response
+from .jobs import Job
 
 
 @dataclass(frozen=True)
@@ -266,6 +267,90 @@ class Client:
             result.save(target)
         return result
 
+    def submit(
+        self,
+        image: Image,
+        *,
+        webhook: Optional[str] = None,
+        reference: Optional[str] = None,
+        retries: Optional[int] = None,
+        cancellation: Optional[Cancellation] = None,
+        traceparent: Optional[Traceparent] = None,
+        **options: Any,
+    ) -> Job:
+        """Queues an image as a job, which goes on when this program has ended.
+
+        `webhook`: a URL that is told of the end. `reference`: your own name for the job. `options`
+        are those of upscale(). Raises an UpscaledError if the server keeps no jobs.
+        """
+        body, options = _body_and_options(image, options)
+        query = _query({**options, "webhook": webhook, "reference": reference})
+        facts = self._json(
+            "POST",
+            f"/v1/upscale?{query}",
+            body,
+            retries,
+            traceparent,
+            cancellation,
+            {"Prefer": "respond-async"},
+        )
+        return Job(self, facts)
+
+    def submit_batch(
+        self,
+        images: Iterable[Image],
+        *,
+        webhook: Optional[str] = None,
+        references: Optional[Iterable[str]] = None,
+        **options: Any,
+    ) -> List[Job]:
+        """Queues many images in one call: all of them, or none.
+
+        Either all images are Urls, which workers fetch, or none is. `references`: your own names
+        for jobs of Urls, one for each. `options` are those of all images.
+        """
+        images = list(images)
+        shared = {**options, "webhook": webhook}
+        if all(isinstance(image, Url) for image in images):
+            shared = {name: value for name, value in shared.items() if value is not None}
+            jobs: List[Dict[str, str]] = [{"url": image.text} for image in images]
+            for job, reference in zip(jobs, references or ()):
+                job["reference"] = reference
+            body = json.dumps({**shared, "jobs": jobs}).encode()
+            facts = self._json(
+                "POST", "/v1/jobs", body, headers={"Content-Type": "application/json"}
+            )
+        else:
+            if references is not None:
+                raise ValueError("references are for batches of Urls")
+            boundary = uuid.uuid4().hex
+            facts = self._json(
+                "POST",
+                f"/v1/jobs?{_query(shared)}",
+                _form(images, boundary),
+                headers={"Content-Type": f"multipart/form-data; boundary={boundary}"},
+            )
+        return [Job(self, job) for job in facts["jobs"]]
+
+    def job(self, id: str) -> Job:
+        """A job that was submitted before."""
+        return Job(self, {"id": id}).refresh()
+
+    def jobs(
+        self,
+        *,
+        state: Optional[str] = None,
+        batch: Optional[str] = None,
+        reference: Optional[str] = None,
+    ) -> Iterator[Job]:
+        """Your jobs, the latest first, page by page. Without a key, name a batch."""
+        path = f"/v1/jobs?{_query({'state': state, 'batch': batch, 'reference': reference})}"
+        while path:
+            page = self._json("GET", path)
+            for facts in page["jobs"]:
+                yield Job(self, facts)
+            path = page["next"]
+
     def dry_run(
         self,
         image: Image,
@@ -302,11 +387,20 @@ class Client:
         return self._events(request_id, Cancellation())
 
     def _events(self, request_id: str, cancellation: Cancellation) -> Iterator[Dict[str, Any]]:
-        connection, response = self._call(
-            "GET", f"/v1/progress/{quote(request_id, safe='')}", None, 0, cancellation
-        )
+        return self._stream(f"/v1/progress/{quote(request_id, safe='')}", cancellation)
+
+    def _stream(self, path: str, cancellation: Cancellation) -> Iterator[Dict[str, Any]]:
+        connection, response = self._call("GET", path, None, 0, cancellation)
         with contextlib.closing(connection), response:
             yield from _parse_events(response)
+
+    def _result(self, path: str, cancellation: Cancellation) -> Result:
+        connection, response = self._call("GET", path, None, None, cancellation)
+        return Result(connection, response, None, cancellation)
+
+    def _discard(self, path: str) -> None:
+        connection, _ = self._call("DELETE", path, None, None, Cancellation())
+        connection.close()
 
     def _json(
         self,
@@ -315,11 +409,21 @@ class Client:
         image: Optional[Image] = None,
         retries: Optional[int] = None,
         traceparent: Optional[Traceparent] = None,
+        cancellation: Optional[Cancellation] = None,
+        headers: Optional[Mapping[str, str]] = None,
     ) -> Dict[str, Any]:
         connection, response = self._call(
-            method, path, image, retries, Cancellation(), traceparent=traceparent
+            method,
+            path,
+            image,
+            retries,
+            cancellation or Cancellation(),
+            traceparent=traceparent,
+            headers=headers,
         )
         try:
+            if (headers or {}).get("Prefer") and response.status != 202:
+                raise UpscaledError({"detail": "the server keeps no jobs (job-queue)"})
             return json.loads(response.read())
         except (*_NETWORK_ERRORS, ValueError) as error:
             raise ConnectionBroken({"detail": f"the answer broke off: {error!r}"}) from error
@@ -327,7 +431,15 @@ class Client:
             connection.close()
 
     def _call(
-        self, method, path, image, retries, cancellation, on_try=lambda: None, traceparent=None
+        self,
+        method,
+        path,
+        image,
+        retries,
+        cancellation,
+        on_try=lambda: None,
+        traceparent=None,
+        headers=None,
     ):
         """The connection and its successful answer.
 
@@ -339,7 +451,8 @@ class Client:
         repeatable = image is None or isinstance(
             image, (bytes, bytearray, memoryview, str, os.PathLike)
         )
-        headers = {**self._headers, **self._trace_headers(traceparent)}  # of all tries
+        trace = self._trace_headers(traceparent)  # of all tries
+        headers = {**self._headers, **trace, **(headers or {})}
         tries = 0
         waited = 0.0
         while True:
@@ -383,7 +496,7 @@ class Client:
     def _exchange(self, connection, method, path, image, headers) -> http.client.HTTPResponse:
         headers = dict(headers)
         if image is not None:
-            headers["Content-Type"] = "application/octet-stream"
+            headers.setdefault("Content-Type", "application/octet-stream")
         with contextlib.ExitStack() as stack:
             body = image
             if isinstance(image, (str, os.PathLike)):
@@ -434,6 +547,34 @@ def _current_traceparent() -> Optional[str]:
 def _body_and_options(image: Image, options: Dict[str, Any]):
     """The body and the options to send: a Url is an option."""
     return (None, {**options, "url": image.text}) if isinstance(image, Url) else (image, options)
+
+
+def _chunks(image: Image) -> Iterator[bytes]:
+    if isinstance(image, (bytes, bytearray, memoryview)):
+        yield bytes(image)
+    elif isinstance(image, (str, os.PathLike)):
+        with open(image, "rb") as file:
+            yield from iter(lambda: file.read(_CHUNK_BYTES), b"")
+    elif hasattr(image, "read"):
+        yield from iter(lambda: image.read(_CHUNK_BYTES), b"")
+    else:
+        yield from image
+
+
+def _form(images: Iterable[Image], boundary: str) -> Iterator[bytes]:
+    """multipart/form-data with a part for each image."""
+    for image in images:
+        if isinstance(image, Url):
+            raise ValueError("a batch has only Urls, or none")
+        name = Path(image).name if isinstance(image, (str, os.PathLike)) else "image"
+        name = re.sub(r'[\r\n"]', "_", name)
+        yield (
+            f'--{boundary}\r\nContent-Disposition: form-data; name="image"; filename="{name}"\r\n'
+            "Content-Type: application/octet-stream\r\n\r\n"
+        ).encode()
+        yield from _chunks(image)
+        yield b"\r\n"
+    yield f"--{boundary}--\r\n".encode()
 
 
 def _open(connection: http.client.HTTPConnection, cancellation: Cancellation) -> None:

@@ -197,6 +197,93 @@ TEST_P(JobQueueTest, AHeartbeatTellsHowFarTheDeliveryIs) {
   EXPECT_EQ(Info("a").progress, half);
 }
 
+// A hundred jobs of one tenant held up the only job of another.
+TEST_P(JobQueueTest, TenantsTakeTurns) {
+  if (GetParam() == std::string("nats")) GTEST_SKIP() << "NATS delivers in order of submission";
+  const auto add = [this](const std::string& id, const std::string& tenant) {
+    ASSERT_TRUE(queue_->Enqueue({{{.id = id, .task = "", .labels = {.tenant = tenant}}}}).ok());
+  };
+  for (const char* id : {"a1", "a2", "a3", "a4"}) add(id, "a");
+  EXPECT_EQ(Lease().id, "a1");
+  add("b1", "b");
+  add("b2", "b");
+  add("own", "");
+  std::vector<std::string> order;
+  for (LeasedJob job = Lease(); !job.id.empty(); job = Lease()) {
+    order.push_back(job.id);
+    ASSERT_TRUE(queue_->Complete(job, "").ok());
+  }
+  const auto place = [&order](const std::string& id) {
+    return std::find(order.begin(), order.end(), id) - order.begin();
+  };
+  ASSERT_EQ(order.size(), 6u);
+  EXPECT_LT(place("b1"), 3);
+  EXPECT_LT(place("own"), 3);
+  EXPECT_LT(place("a2"), 3);
+  EXPECT_LT(place("b2"), 5);
+  EXPECT_EQ(place("a4"), 5);
+
+  add("c1", "c");  // after all tenants have gone
+  EXPECT_EQ(Lease().id, "c1");
+}
+
+TEST_P(JobQueueTest, ARetriedJobKeepsItsTenantsTurn) {
+  const JobLabels labels{.tenant = "a", .batch = "batch", .reference = "r"};
+  ASSERT_TRUE(queue_->Enqueue({{{.id = "a", .task = "", .labels = labels}}}).ok());
+  ASSERT_TRUE(queue_->Retry(Lease(), "", absl::ZeroDuration()).ok());
+  const LeasedJob again = Lease();
+  EXPECT_EQ(again.id, "a");
+  ASSERT_TRUE(queue_->HandBack(again).ok());
+  EXPECT_EQ(Lease().id, "a");
+  ASSERT_TRUE(queue_->Cancel("a").ok());
+  EXPECT_EQ(Lease(absl::ZeroDuration()).id, "");
+  EXPECT_EQ(Info("a").labels, labels);
+}
+
+TEST_P(JobQueueTest, ListsByLabelsAndInPages) {
+  std::vector<NewJob> jobs;
+  for (int i = 0; i < 10; ++i) {
+    const std::string tenant = i % 2 == 0 ? "even" : "odd";
+    jobs.push_back({.id = absl::StrCat("j", i),
+                    .task = "t",
+                    .labels = {.tenant = tenant,
+                               .batch = i < 5 ? "low" : "high",
+                               .reference = i == 3 ? "three: \"3\"" : "many"}});
+  }
+  jobs.push_back({.id = "plain", .task = "t"});
+  ASSERT_TRUE(queue_->Enqueue(jobs).ok());
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(queue_->Cancel(absl::StrCat("j", i)).ok());
+  const auto ids = [this](const JobFilter& filter) {
+    const auto found = queue_->List(filter);
+    EXPECT_TRUE(found.ok()) << found.status();
+    std::vector<std::string> names;
+    for (const JobInfo& job : *found) names.push_back(job.id);
+    return names;
+  };
+  EXPECT_THAT(ids({.tenant = "odd"}), ElementsAre("j1", "j3", "j5", "j7", "j9"));
+  EXPECT_THAT(ids({.tenant = "odd", .limit = 2}), ElementsAre("j7", "j9"));
+  EXPECT_THAT(ids({.tenant = "odd", .before = "j7", .limit = 2}), ElementsAre("j3", "j5"));
+  EXPECT_THAT(ids({.tenant = "odd", .before = "j1"}), IsEmpty());
+  EXPECT_THAT(ids({.before = "j2"}), ElementsAre("j0", "j1"));
+  EXPECT_THAT(ids({.before = "unknown"}), IsEmpty());
+  EXPECT_THAT(ids({.state = JobState::kCancelled, .tenant = "even"}), ElementsAre("j0", "j2"));
+  EXPECT_THAT(ids({.state = JobState::kWaiting, .before = "j6", .limit = 1}), ElementsAre("j5"));
+  EXPECT_THAT(ids({.batch = "low"}), ElementsAre("j0", "j1", "j2", "j3", "j4"));
+  EXPECT_THAT(ids({.state = JobState::kWaiting, .batch = "low"}), ElementsAre("j4"));
+  EXPECT_THAT(ids({.tenant = "even", .batch = "high"}), ElementsAre("j6", "j8"));
+  EXPECT_THAT(ids({.tenant = "odd", .reference = "three: \"3\""}), ElementsAre("j3"));
+  EXPECT_THAT(ids({.tenant = "even", .reference = "three: \"3\""}), IsEmpty());
+  EXPECT_THAT(ids({.id = "j3", .tenant = "odd"}), ElementsAre("j3"));
+  EXPECT_THAT(ids({.id = "j3", .tenant = "even"}), IsEmpty());
+  EXPECT_THAT(ids({.id = "j3", .before = "j2"}), IsEmpty());
+  EXPECT_THAT(ids({.tenant = "nobody"}), IsEmpty());
+  clock_.Sleep(absl::Milliseconds(5), {});
+  absl::SleepFor(absl::Milliseconds(5));  // the brokers' clocks
+  EXPECT_EQ(*queue_->ForgetEnded(absl::ZeroDuration(), 100), 4);
+  EXPECT_THAT(ids({.tenant = "odd"}), ElementsAre("j5", "j7", "j9"));
+  EXPECT_THAT(ids({.batch = "low"}), ElementsAre("j4"));
+}
+
 TEST_P(JobQueueTest, WhatIsHandedBackIsFirstInLineAndWasNotTried) {
   Enqueue({"a", "b"});
   ASSERT_TRUE(queue_->HandBack(Lease()).ok());

@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "client/jobs/cancel_job.h"
 #include "client/jobs/lease_keeper.h"
 #include "client/jobs/result_folder.h"
 #include "client/jobs/sqlite_queue.h"
@@ -493,6 +494,92 @@ TEST_F(WorkerTest, WebhooksHearOfEveryEnd) {
                           WebhookSignature(options_.webhook_secret, id, unix_s, request.body)));
   }
   EXPECT_THAT(types, ElementsAre(Pair("upscale.job.done", 2), Pair("upscale.job.failed", 1)));
+}
+
+TEST_F(WorkerTest, WebhooksAreToldOfSourceOutputSizeAndReference) {
+  FakeHttpServer hook([](const FakeHttpRequest&) { return FakeAnswer("204 No Content", "", ""); });
+  AllowPrivate(hook);
+  WriteText(folder_ / "in/a", "an image");
+  const Task task{.source = folder_ / "in/a",
+                  .output = folder_ / "out/a.png",
+                  .webhook = hook.url(),
+                  .reference = "order 7"};
+  SubmitTask("first", TaskToJson(task));
+  SubmitTask("again", TaskToJson(task));  // whose result is there already
+  ASSERT_TRUE(Work().ok()) << log();
+  ASSERT_EQ(hook.requests().size(), 2u);
+  for (const FakeHttpRequest& request : hook.requests()) {
+    const auto data = nlohmann::json::parse(request.body)["data"];
+    EXPECT_EQ(data["state"], "done");
+    EXPECT_EQ(data["reference"], "order 7");
+    EXPECT_EQ(data["source"], task.source);
+    EXPECT_EQ(data["output"], task.output);
+    EXPECT_GT(data["size"]["width_px"], 0) << request.body;
+    EXPECT_GT(data["size"]["height_px"], 0);
+    EXPECT_EQ(data["size"]["bytes"], ReadText(task.output).size());
+    EXPECT_TRUE(data["report"].contains("result"));
+  }
+}
+
+// No worker has the job, and so none would tell.
+TEST_F(WorkerTest, WebhooksAreToldOfCancelledJobsUntilTheyAnswer) {
+  std::atomic<int> tries = 0;
+  FakeHttpServer hook([&](const FakeHttpRequest&) {
+    return FakeAnswer(++tries == 1 ? "503 Service Unavailable" : "204 No Content", "", "");
+  });
+  AllowPrivate(hook);
+  SubmitTask("a", TaskToJson({.source = "/a.png", .webhook = hook.url(), .reference = "r"}));
+  SubmitTask("quiet", TaskToJson({.source = "/a.png"}));
+  ASSERT_TRUE(CancelJob(*queue_, "a").ok());
+  ASSERT_TRUE(CancelJob(*queue_, "a").ok());  // says so again, and nothing is sent twice
+  ASSERT_TRUE(CancelJob(*queue_, "quiet").ok());
+  EXPECT_TRUE(absl::IsNotFound(CancelJob(*queue_, "none")));
+  options_.webhook_secret = "a secret of two dozen bytes";
+  ASSERT_TRUE(Work().ok()) << log();
+  EXPECT_EQ(computations(), 0);
+  ASSERT_EQ(hook.requests().size(), 2u);
+  for (const FakeHttpRequest& request : hook.requests()) {
+    EXPECT_THAT(request.header, HasSubstr("webhook-id: a\r\n"));
+    EXPECT_THAT(request.header, HasSubstr("webhook-signature: v1,"));
+    const auto event = nlohmann::json::parse(request.body);
+    EXPECT_EQ(event["type"], "upscale.job.cancelled");
+    EXPECT_EQ(event["data"]["job"], "a");
+    EXPECT_EQ(event["data"]["reference"], "r");
+  }
+  EXPECT_EQ(Info("cancelled-a").state, JobState::kDone);
+  EXPECT_EQ(Info("a").state, JobState::kCancelled);
+}
+
+TEST_F(WorkerTest, AMessageThatNobodyTakesFails) {
+  FakeHttpServer deaf([](const FakeHttpRequest&) { return FakeAnswer("404 Not Found", "", ""); });
+  AllowPrivate(deaf);
+  SubmitTask("a", TaskToJson({.source = "/a.png", .webhook = deaf.url()}));
+  ASSERT_TRUE(CancelJob(*queue_, "a").ok());
+  ASSERT_TRUE(Work().ok()) << log();
+  EXPECT_EQ(deaf.requests().size(), static_cast<size_t>(options_.max_deliveries));
+  EXPECT_EQ(Info("cancelled-a").state, JobState::kFailed);
+}
+
+TEST(WebhookTest, TellsNoPathsOfTheOperatorAndNoSecrets) {
+  const Task shown{.source = "/var/lib/jobs/x/source",
+                   .output = "/var/lib/jobs/x/result",
+                   .shown_source = "https://user:word@example.org/cat.png?token=1",
+                   .shown_output = "/v1/jobs/x/result"};
+  const std::string failed =
+      WebhookBody("x", shown, JobState::kFailed,
+                  R"({"code": "NOT_FOUND", "message": "cannot open /var/lib/jobs/x/source"})",
+                  absl::UnixEpoch());
+  EXPECT_THAT(failed, Not(HasSubstr("/var/lib")));
+  EXPECT_THAT(failed, Not(HasSubstr("word")));
+  EXPECT_THAT(failed, Not(HasSubstr("token")));
+  EXPECT_THAT(failed, HasSubstr("/v1/jobs/x/result"));
+  EXPECT_THAT(failed, HasSubstr("example.org/cat.png"));
+  EXPECT_THAT(failed, HasSubstr("the operator knows why"));
+  const std::string told =
+      WebhookBody("x", shown, JobState::kFailed,
+                  R"({"code": "INVALID_ARGUMENT", "reason": "INVALID_IMAGE", "message": "no PNG"})",
+                  absl::UnixEpoch());
+  EXPECT_THAT(told, HasSubstr("no PNG"));
 }
 
 TEST(WebhookTest, SignsAsOthersDo) {

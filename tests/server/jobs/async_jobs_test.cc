@@ -58,7 +58,7 @@ class AsyncJobsTest : public testing::Test {
     MemorySource source(bytes);
     upscale::v1::UpscaleOptions options;
     options.set_scale(3);
-    return jobs_->Submit(tenant, options, source);
+    return jobs_->Submit(tenant, {.options = options}, source);
   }
   std::string Submit(const std::string& tenant, const std::string& bytes) {
     const auto job = TrySubmit(tenant, bytes);

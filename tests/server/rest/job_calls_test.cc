@@ -14,6 +14,7 @@
 #include "tests/server/jobs/worker_of.h"
 #include "tests/server/rest/forms.h"
 #include "tests/server/rest/rest_environment.h"
+#include "tests/support/await.h"
 
 namespace upscaled::server {
 namespace {
@@ -203,6 +204,221 @@ TEST_F(JobCallsTest, AQueueThatCannotBeUsedIsNoFaultOfTheClient) {
   EXPECT_EQ(client->status(), 503) << client->body();
   EXPECT_EQ(client->Field("Retry-After"), "1");
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "store"));
+}
+
+// A caller of a tenant's, with a body.
+std::shared_ptr<FakeClient> Send(RestEnvironment& env, const std::string& method,
+                                 const std::string& path, const std::string& query,
+                                 const std::string& tenant, const std::string& type = "",
+                                 const std::string& body = "") {
+  HttpRequest request{.path = path, .query = query, .content_length = body.size()};
+  if (!type.empty()) request.fields.push_back({"Content-Type", type});
+  if (!tenant.empty()) {
+    request.caller = std::make_shared<Principal>(Principal{.name = "key", .tenant = tenant});
+  }
+  auto client = env.Call(method, std::move(request));
+  client->Send(body);
+  client->AwaitEnd();
+  return client;
+}
+
+json JsonOf(const FakeClient& client, int status) {
+  EXPECT_EQ(client.status(), status) << client.body();
+  return json::parse(client.body(), nullptr, false);
+}
+
+std::string Form(const std::vector<std::string>& images, const std::string& more = "") {
+  std::string form;
+  for (const std::string& image : images) {
+    form += "--XX\r\nContent-Disposition: form-data; name=\"image\"; filename=\"a.png\"\r\n\r\n" +
+            image + "\r\n";
+  }
+  return form + more + "--XX--\r\n";
+}
+constexpr char kFormType[] = "multipart/form-data; boundary=XX";
+
+TEST_F(JobCallsTest, WebhooksAndReferencesAreForJobs) {
+  const std::string asked = "webhook=https://example.org/hook?key=1&reference=order%207";
+  const std::string id = IdOf(*env_.Post(asked, PngOf(8, 8), kAsync));
+  const client::LeasedJob leased = worker_.Take();
+  const client::Task task = WorkerOf::TaskOf(leased);
+  EXPECT_EQ(task.webhook, "https://example.org/hook?key=1");
+  EXPECT_EQ(task.reference, "order 7");
+  EXPECT_EQ(task.shown_output, "/v1/jobs/" + id + "/result");
+  EXPECT_EQ(task.shown_source, "upload") << "and no path of the server's";
+  EXPECT_EQ(Job(id)["reference"], "order 7");
+  for (const std::string& query :
+       {asked, std::string("reference=a"), std::string("webhook=http://a")}) {
+    EXPECT_EQ(env_.Post(query, PngOf(8, 8))->status(), 415) << "nothing would come of it";
+  }
+  for (const std::string wrong : {"webhook=ftp://a", "webhook=/hook", "webhook=https://",
+                                  "webhook=https://u:p@a/", "webhook=https://a/%0d%0aX:1"}) {
+    EXPECT_EQ(env_.Post(wrong, PngOf(8, 8), kAsync)->status(), 400) << wrong;
+  }
+  EXPECT_EQ(env_.Post("reference=" + std::string(257, 'a'), PngOf(8, 8), kAsync)->status(), 400);
+}
+
+TEST_F(JobCallsTest, ACancelledJobsWebhookIsTold) {
+  const std::string id = IdOf(*env_.Post("webhook=https://a.example/", PngOf(8, 8), kAsync));
+  EXPECT_EQ(Call("DELETE", "/v1/jobs/{id}", id)->status(), 204);
+  EXPECT_EQ(Call("DELETE", "/v1/jobs/{id}", id)->status(), 204);
+  const client::LeasedJob message = worker_.Take();
+  EXPECT_EQ(WorkerOf::TaskOf(message).cancelled_job, id);
+  EXPECT_EQ(*worker_.queue().Lease(absl::Minutes(1)), std::nullopt) << "once";
+}
+
+TEST_F(JobCallsTest, AFormsImagesAreABatch) {
+  const std::string first = PngOf(8, 8), second = PngOf(9, 9);
+  const auto submitted =
+      Send(env_, "POST", "/v1/jobs", "scale=3", "ada", kFormType,
+           Form({first, second},
+                "--XX\r\nContent-Disposition: form-data; name=\"reference\"\r\n\r\nr\r\n"));
+  const json batch = JsonOf(*submitted, 202);
+  ASSERT_EQ(batch["jobs"].size(), 2u);
+  EXPECT_EQ(submitted->Field("Location"), "/v1/jobs?batch=" + batch["batch"].get<std::string>());
+  for (const auto& [job, image] :
+       {std::pair(batch["jobs"][0], first), {batch["jobs"][1], second}}) {
+    const client::LeasedJob leased = worker_.Take();
+    const client::Task task = WorkerOf::TaskOf(leased);
+    EXPECT_EQ(job["id"], leased.id);
+    EXPECT_EQ(job["batch"], batch["batch"]);
+    EXPECT_EQ(job["reference"], "r");
+    EXPECT_TRUE(client::ReadText(task.source) == image);
+    EXPECT_EQ(task.options.scale(), 3);
+    EXPECT_EQ(task.shown_source, "a.png");
+  }
+  EXPECT_EQ(env_.records().front().method, "SubmitJobs");
+}
+
+TEST_F(JobCallsTest, ABatchIsQueuedWholeOrNotAtAll) {
+  const std::string large(150'000, 'x');
+  EXPECT_EQ(Send(env_, "POST", "/v1/jobs", "", "", kFormType, Form({PngOf(8, 8), large}))->status(),
+            413);
+  EXPECT_EQ(
+      Send(env_, "POST", "/v1/jobs", "scale=99", "", kFormType, Form({PngOf(8, 8)}))->status(),
+      400);
+  EXPECT_EQ(
+      Send(env_, "POST", "/v1/jobs", "dry_run=1", "", kFormType, Form({PngOf(8, 8)}))->status(),
+      400);
+  EXPECT_EQ(Send(env_, "POST", "/v1/jobs", "", "", kFormType, Form({}))->status(), 400);
+  EXPECT_EQ(Send(env_, "POST", "/v1/jobs", "", "", "image/png", PngOf(8, 8))->status(), 400);
+  std::string cut = Form({PngOf(8, 8), PngOf(8, 8)});
+  cut.resize(cut.size() - 10);
+  EXPECT_EQ(Send(env_, "POST", "/v1/jobs", "", "", kFormType, cut)->status(), 400);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "store"));
+  EXPECT_TRUE(worker_.queue().Count()->empty());
+}
+
+TEST_F(JobCallsTest, UrlsOfABatchAreForWorkersWithinTheFetchersLimits) {
+  RestEnvironment env(
+      {}, {.fetch = {.allowed = *ParseUrlPrefixes({"https://a.example/"})}, .jobs = jobs_.get()});
+  const std::string type = "application/json";
+  const json batch = JsonOf(*Send(env, "POST", "/v1/jobs", "noise_level=1", "ada", type,
+                                  R"({"scale": 2, "webhook": "https://hook.example/", "jobs": [
+                {"url": "https://a.example/1.png", "reference": "one"},
+                {"url": "https://a.example/2.png?token=secret", "scale": 3}]})"),
+                            202);
+  const client::Task first = WorkerOf::TaskOf(worker_.Take());
+  const client::Task second = WorkerOf::TaskOf(worker_.Take());
+  EXPECT_EQ(first.source, "https://a.example/1.png");
+  EXPECT_EQ(first.options.scale(), 2);
+  EXPECT_EQ(second.options.scale(), 3);
+  EXPECT_EQ(second.options.noise_level(), 1);
+  EXPECT_EQ(second.webhook, "https://hook.example/");
+  EXPECT_EQ(batch["jobs"][0]["reference"], "one");
+  EXPECT_EQ(batch["jobs"][1]["reference"], nullptr);
+  const auto refused = Send(env, "POST", "/v1/jobs", "", "ada", type,
+                            R"({"jobs": [{"url": "https://a.example/"},
+                                         {"url": "https://b.example/"}]})");
+  EXPECT_EQ(refused->status(), 403);
+  EXPECT_THAT(refused->body(), HasSubstr("jobs[1]"));
+  for (const char* wrong :
+       {"", "[]", "{}", R"({"jobs": []})", R"({"jobs": [1]})", R"({"jobs": {"url": "x"}})",
+        R"({"jobs": [{}]})", R"({"jobs": [{"url": {}}]})", R"({"jobs": [[]]})",
+        R"({"jobs": [{"url": "https://a.example/", "best": 1}]})",
+        R"({"jobs": [{"url": "https://a.example/"}], "jobs": []})", R"({"jobs": [{"url")",
+        R"({"jobs": [{"url": "https://a.example/", "scale": 99}]})"}) {
+    EXPECT_EQ(Send(env, "POST", "/v1/jobs", "", "ada", type, wrong)->status(), 400) << wrong;
+  }
+  std::string many = R"({"jobs": [)";
+  for (int i = 0; i <= 1000; ++i) many += R"({"url": "https://a.example/"},)";
+  many.back() = ']';
+  EXPECT_EQ(Send(env, "POST", "/v1/jobs", "", "ada", type, many + "}")->status(), 400);
+  EXPECT_EQ(worker_.queue().Count()->at(client::JobState::kRunning), 2);
+  EXPECT_EQ(worker_.queue().Count()->count(client::JobState::kWaiting), 0u);
+}
+
+TEST_F(JobCallsTest, ListsATenantsJobsInPages) {
+  std::vector<std::string> ids;
+  for (int i = 0; i < 3; ++i) {
+    const auto batch = Send(env_, "POST", "/v1/jobs", "reference=r" + std::to_string(i), "ada",
+                            kFormType, Form({PngOf(8, 8)}));
+    ids.push_back(JsonOf(*batch, 202)["jobs"][0]["id"]);
+  }
+  const std::string others = JsonOf(
+      *Send(env_, "POST", "/v1/jobs", "reference=a%20b", "bob", kFormType, Form({PngOf(8, 8)})),
+      202)["batch"];
+  ASSERT_EQ(Send(env_, "GET", "/v1/jobs", "", "ada")->status(), 200);
+  const auto list = [&](const std::string& query, const std::string& tenant = "ada") {
+    return JsonOf(*Send(env_, "GET", "/v1/jobs", query, tenant), 200);
+  };
+  const auto names = [](const json& page) {
+    std::vector<std::string> found;
+    for (const json& job : page["jobs"]) found.push_back(job["id"]);
+    return found;
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(names(list("")), ElementsAre(ids[2], ids[1], ids[0]));
+  const json first = list("limit=2");
+  EXPECT_THAT(names(first), ElementsAre(ids[2], ids[1]));
+  const std::string next = first["next"];
+  ASSERT_THAT(next, testing::StartsWith("/v1/jobs?"));
+  const json second = list(next.substr(next.find('?') + 1));
+  EXPECT_THAT(names(second), ElementsAre(ids[0]));
+  EXPECT_EQ(second["next"], nullptr);
+  EXPECT_THAT(names(list("reference=r1")), ElementsAre(ids[1]));
+  EXPECT_THAT(names(list("state=waiting&limit=1")), ElementsAre(ids[2]));
+  EXPECT_THAT(names(list("state=done")), testing::IsEmpty());
+  EXPECT_THAT(names(list("batch=" + others)), testing::IsEmpty()) << "another tenant's";
+  EXPECT_THAT(list("limit=1&reference=a%20b", "bob")["next"].get<std::string>(),
+              HasSubstr("reference=a%20b"));
+  for (const std::string wrong :
+       {"state=lost", "limit=0", "limit=1001", "limit=x", "tenant=bob", "before=none"}) {
+    EXPECT_EQ(Send(env_, "GET", "/v1/jobs", wrong, "ada")->status(), 400) << wrong;
+  }
+  EXPECT_EQ(Send(env_, "GET", "/v1/jobs", "before=" + ids[0], "bob")->status(), 400);
+}
+
+// Their ids are all that they have.
+TEST_F(JobCallsTest, CallersWithoutAKeyListABatchTheyKnow) {
+  const json batch =
+      JsonOf(*Send(env_, "POST", "/v1/jobs", "", "", kFormType, Form({PngOf(8, 8)})), 202);
+  const auto all = Send(env_, "GET", "/v1/jobs", "", "");
+  EXPECT_EQ(all->status(), 400);
+  EXPECT_THAT(all->body(), HasSubstr("batch"));
+  const std::string query = "batch=" + batch["batch"].get<std::string>();
+  EXPECT_EQ(JsonOf(*Send(env_, "GET", "/v1/jobs", query, ""), 200)["jobs"].size(), 1u);
+  EXPECT_EQ(JsonOf(*Send(env_, "GET", "/v1/jobs", query, "ada"), 200)["jobs"].size(), 0u);
+}
+
+TEST_F(JobCallsTest, EventsTellOfAJobUntilItsEnd) {
+  const std::string id = IdOf(*env_.Post("", PngOf(8, 8), kAsync));
+  const auto client = env_.Call("GET", {.path = "/v1/jobs/{id}/events", .parameter = id});
+  test::Await([&] { return client->body().find("\"waiting\"") != std::string::npos; });
+  const client::LeasedJob leased = worker_.Take();
+  ASSERT_TRUE(worker_.queue().Extend(leased, absl::Minutes(1), {.tiles_done = 1, .tiles = 2}).ok());
+  test::Await([&] { return client->body().find("event: tiles") != std::string::npos; });
+  worker_.Complete(leased, "result");
+  client->AwaitEnd();
+  EXPECT_TRUE(client->finished());
+  EXPECT_EQ(client->Field("Content-Type"), "text/event-stream");
+  EXPECT_THAT(client->body(), HasSubstr("data: {\"tiles_done\":1,\"tiles\":2}"));
+  EXPECT_THAT(client->body(), HasSubstr("\"done\""));
+
+  const auto none = env_.Call("GET", {.path = "/v1/jobs/{id}/events", .parameter = "none"});
+  none->AwaitEnd();
+  EXPECT_THAT(none->body(), HasSubstr("event: failed\n"));
+  EXPECT_THAT(none->body(), HasSubstr("no job of this id is yours"));
 }
 
 TEST(JobCallsWithoutQueueTest, ThePreferenceIsIgnored) {

@@ -1,0 +1,28 @@
+#include "client/jobs/cancel_job.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/jobs/task.h"
+#include "client/random_uuid.h"
+#include "engine/base/status_macros.h"
+
+namespace upscaled::client {
+
+absl::Status CancelJob(JobQueue& queue, const std::string& id) {
+  RETURN_IF_ERROR(queue.Cancel(id));
+  ASSIGN_OR_RETURN(const std::vector<JobInfo> jobs, queue.List({.id = id, .limit = 1}));
+  if (jobs.empty()) return absl::OkStatus();  // forgotten meanwhile
+  absl::StatusOr<Task> task = ParseTask(jobs.front().task);
+  const bool tells = task.ok() && !task->webhook.empty() && task->cancelled_job.empty();
+  if (!tells) return absl::OkStatus();
+  task->cancelled_job = id;
+  // The same id for the same job, so that a message that waits is not queued twice.
+  std::string message_id = absl::StrCat("cancelled-", id);
+  if (!CheckJobId(message_id).ok()) message_id = RandomUuid();  // too long
+  const NewJob message{.id = std::move(message_id), .task = TaskToJson(*task)};
+  return queue.Enqueue({&message, 1});
+}
+
+}  // namespace upscaled::client

@@ -1,0 +1,128 @@
+#include "server/rest/event_streams.h"
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/image/memory_io.h"
+#include "server/base/error.h"
+
+namespace upscaled::server {
+namespace {
+
+constexpr absl::Duration kRetryDelay = absl::Seconds(5);
+// More than the events of any request or job take; days of comments do.
+constexpr size_t kMaxStreamBytes = size_t{48} << 10;
+
+absl::Status TooMany(absl::string_view whose, int64_t maximum) {
+  return MakeOverloaded(
+      absl::StrCat("there are ", maximum, " progress streams", whose, ", the most at a time"),
+      kRetryDelay, {{"limit", "progress-streams"}, {"maximum", absl::StrCat(maximum)}});
+}
+
+}  // namespace
+
+// Only the thread uses it, except that the client's end is noted by another thread.
+class EventStreams::Listener {
+ public:
+  Listener(std::unique_ptr<HttpExchange> exchange, std::unique_ptr<EventFeed> feed)
+      : exchange_(std::move(exchange)),
+        gone_(std::make_shared<std::atomic<bool>>(false)),
+        feed_(std::move(feed)) {
+    exchange_->OnGone([gone = gone_] { gone->store(true); });
+  }
+
+  std::string address() const { return exchange_->request().peer; }
+
+  absl::Status Begin(std::vector<HttpField> fields) {
+    HttpResponse response{.fields = {{"Content-Type", "text/event-stream"},
+                                     {"Cache-Control", "no-store"},
+                                     {"X-Accel-Buffering", "no"}}};  // nginx would hold events back
+    for (HttpField& field : fields) response.fields.push_back(std::move(field));
+    return exchange_->Begin(std::move(response), {});
+  }
+
+  // Sends the feed's news. Returns whether it goes on.
+  bool Advance(absl::Time now) {
+    if (gone_->load()) return false;
+    const std::string text = feed_->Next(now);
+    if (!text.empty() && !exchange_->Write(AsBytes(text)).ok()) return false;
+    sent_bytes_ += text.size();
+    if (!feed_->ended() && sent_bytes_ < kMaxStreamBytes) return true;
+    exchange_->Finish({});
+    return false;
+  }
+
+ private:
+  const std::unique_ptr<HttpExchange> exchange_;
+  const std::shared_ptr<std::atomic<bool>> gone_;
+  const std::unique_ptr<EventFeed> feed_;
+  size_t sent_bytes_ = 0;
+};
+
+EventStreams::EventStreams(const Clock& clock, absl::Duration period, int max_listeners_per_address)
+    : clock_(clock),
+      period_(period),
+      shares_(max_listeners_per_address),
+      thread_([this] { Loop(); }) {}
+
+EventStreams::~EventStreams() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+    news_.NotifyAll();
+  }
+  thread_.join();
+}
+
+absl::Status EventStreams::Add(std::unique_ptr<HttpExchange>& exchange,
+                               std::vector<HttpField> fields, std::unique_ptr<EventFeed> feed) {
+  const std::string& address = exchange->request().peer;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (listeners_ >= kMaxListeners) return TooMany("", kMaxListeners);
+    if (!shares_.Fits(address, 1)) return TooMany(" of this address", shares_.max_per_address());
+    ++listeners_;
+    shares_.Take(address, 1);
+  }
+  auto listener = std::make_unique<Listener>(std::move(exchange), std::move(feed));
+  if (!listener->Begin(std::move(fields)).ok()) {
+    Leave(*listener);
+    return absl::OkStatus();  // the client has gone
+  }
+  absl::MutexLock lock(&mutex_);
+  arrivals_.push_back(std::move(listener));
+  news_.NotifyAll();
+  return absl::OkStatus();
+}
+
+void EventStreams::Leave(const Listener& listener) {
+  const std::string address = listener.address();
+  absl::MutexLock lock(&mutex_);
+  --listeners_;
+  shares_.Give(address, 1);
+}
+
+void EventStreams::Loop() {
+  std::list<std::unique_ptr<Listener>> listeners;
+  while (true) {
+    {
+      absl::MutexLock lock(&mutex_);
+      const auto has_news = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+        return stopping_ || !arrivals_.empty();
+      };
+      news_.Await(mutex_, listeners.empty() ? absl::InfiniteDuration() : period_, has_news);
+      if (stopping_) return;
+      listeners.splice(listeners.end(), arrivals_);
+    }
+    const absl::Time now = clock_.Now();
+    std::erase_if(listeners, [&](const std::unique_ptr<Listener>& listener) {
+      if (listener->Advance(now)) return false;
+      Leave(*listener);
+      return true;
+    });
+  }
+}
+
+}  // namespace upscaled::server

@@ -1,0 +1,65 @@
+// Streams of server-sent events: all listeners of a kind, on one thread.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "engine/base/clock.h"
+#include "engine/base/steady_wait.h"
+#include "server/admission/address_shares.h"
+#include "server/http/http_exchange.h"
+
+namespace upscaled::server {
+
+// The events of one listener (FormatEvent in progress_events.h). Used by the streams' thread.
+class EventFeed {
+ public:
+  virtual ~EventFeed() = default;
+  // The text to be sent now; "": nothing is new.
+  virtual std::string Next(absl::Time now) = 0;
+  // Whether that was the last one.
+  virtual bool ended() const = 0;
+};
+
+// Thread safe. A listener gets a few kilobytes in all, which always fit into the connection's
+// output queue, so that a client that does not read holds up no other.
+class EventStreams {
+ public:
+  static constexpr int kMaxListeners = 256;
+
+  // Asks each feed once per `period`. The clock must outlive it.
+  EventStreams(const Clock& clock, absl::Duration period, int max_listeners_per_address);
+  // Cuts the streams that there are.
+  ~EventStreams();
+
+  // Streams the events of `feed`, with `fields` next to its own in the answer's header.
+  // RESOURCE_EXHAUSTED (kOverloaded), with `exchange` left alone: too many listen, in all or from
+  // this address.
+  absl::Status Add(std::unique_ptr<HttpExchange>& exchange, std::vector<HttpField> fields,
+                   std::unique_ptr<EventFeed> feed) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  class Listener;
+
+  void Loop() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Leave(const Listener& listener) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const Clock& clock_;
+  const absl::Duration period_;
+  absl::Mutex mutex_;
+  SteadyCondition news_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  int listeners_ ABSL_GUARDED_BY(mutex_) = 0;
+  AddressShares shares_ ABSL_GUARDED_BY(mutex_);
+  std::list<std::unique_ptr<Listener>> arrivals_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;  // last: it uses what is above
+};
+
+}  // namespace upscaled::server

@@ -1,0 +1,24 @@
+// The job that a request asks for.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "server/jobs/async_jobs.h"
+#include "server/rest/rest_host.h"
+#include "server/rest/upscale_parameters.h"
+
+namespace upscaled::server {
+
+// The options in words that mean the same to the worker's server, which may have other defaults.
+// `accept`: the request's Accept field, which chooses a format if the parameters name none.
+// `source_name`: the file name of an image that is sent. INVALID_ARGUMENT (kInvalidOption) and
+// NOT_FOUND (kUnknownModel) as for an image that is upscaled at once.
+absl::StatusOr<JobRequest> ToJobRequest(const RestHost& host, const UpscaleParameters& parameters,
+                                        std::string_view accept, const std::string& source_name);
+
+// UNIMPLEMENTED (kUnsupported) for a webhook or a reference of an image that is upscaled at once.
+absl::Status CheckNoJobParameters(const UpscaleParameters& parameters);
+
+}  // namespace upscaled::server
