@@ -19,6 +19,8 @@
 
 namespace upscaled::server {
 
+class HandshakeCrew;
+
 // Must outlive the thread, and with it all sessions.
 struct HttpHost {
   HttpHost(const HttpLimits& limits, std::string title, std::vector<HttpRoute> routes,

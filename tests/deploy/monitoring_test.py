@@ -116,7 +116,7 @@ class ComposeTest(unittest.TestCase):
             proxies.harness.make_certificate(folder, "tls")
             text = text.replace(" resolve ", " ").replace("upscaled:80", "127.0.0.1:80").replace("/etc/upscaled/", f"{folder}/")
             (folder / "upscaled.conf").write_text(text)
-            (folder / "nginx.conf").write_text(proxies.NGINX_MAIN.format(folder=folder, log="stderr"))
+            (folder / "nginx.conf").write_text(proxies.NGINX_MAIN.format(folder=folder, log="stderr", site="upscaled.conf"))
             check = [proxies.NGINX, "-t", "-p", folder, "-c", folder / "nginx.conf", "-e", "stderr"]
             done = subprocess.run(check, capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stderr)
