@@ -138,7 +138,10 @@ std::shared_ptr<const KeySet> IssuerKeys::get() const {
 
 void IssuerKeys::Await(absl::Duration timeout) const {
   absl::MutexLock lock(&mutex_);
-  mutex_.AwaitWithTimeout(absl::Condition(&tried_), timeout);
+  tried_condition_.Await(mutex_, timeout, [this] {
+    mutex_.AssertHeld();
+    return tried_;
+  });
 }
 
 absl::Status IssuerKeys::TakeFailure() {
@@ -162,6 +165,7 @@ void IssuerKeys::Update() {
   absl::MutexLock lock(&mutex_);
   last_ = absl::Now();
   tried_ = true;
+  tried_condition_.NotifyAll();
   failure_ = keys.status();
   if (!keys.ok() || *text == text_) return;
   text_ = *std::move(text);

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "engine/base/steady_wait.h"
 #include "server/base/background_task.h"
 #include "server/identity/key_set.h"
 
@@ -66,6 +67,7 @@ class IssuerKeys {
   std::shared_ptr<const KeySet> keys_ ABSL_GUARDED_BY(mutex_);
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   bool tried_ ABSL_GUARDED_BY(mutex_) = false;
+  mutable SteadyCondition tried_condition_;
   absl::Time last_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   BackgroundTask task_;  // last: it uses what is above
 };
