@@ -87,9 +87,10 @@ absl::Status ParseSize(std::span<const uint8_t> header, BmpLayout& layout) {
   } else {
     const auto height = static_cast<int32_t>(LoadLe32(&header[8]));
     layout.top_down = height < 0;
-    layout.size = {static_cast<int32_t>(LoadLe32(&header[4])), height < 0 ? -height : height};
+    // The smallest height has no positive one: INT32_MAX is beyond any limit, too.
+    const int32_t rows = height < 0 ? -std::max(height, -INT32_MAX) : height;
+    layout.size = {static_cast<int32_t>(LoadLe32(&header[4])), rows};
     layout.bits_per_pixel = static_cast<int>(LoadLe16(&header[14]));
-    if (height == INT32_MIN) layout.size.height = INT32_MAX;  // beyond any limit
   }
   constexpr int kBits[] = {1, 2, 4, 8, 16, 24, 32};
   if (std::ranges::count(kBits, layout.bits_per_pixel) == 0)

@@ -1,5 +1,7 @@
 #include "server/identity/issuer_keys.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -178,7 +180,7 @@ class IssuerTest : public testing::Test {
 
   TestIssuer issuer_;
   FakeClock clock_;
-  const std::string file_ = testing::TempDir() + "/issuer_test_keys.json";
+  const std::string file_ = absl::StrCat(testing::TempDir(), "/issuer_keys.", getpid(), ".json");
 };
 
 TEST_F(IssuerTest, KnowsTokensFromTheStart) {
@@ -220,12 +222,12 @@ TEST_F(IssuerTest, StartsWithoutItsIssuer) {
 
 TEST_F(IssuerTest, AFileStandsForTheIssuer) {
   const size_t before = issuer_.requests();
-  std::ofstream(testing::TempDir() + "/issuer_test_set.json")
-      << json{{"keys", {issuer_.signer.Jwk()}}};
-  WriteRules({{"key_set", "issuer_test_set.json"}});
+  const std::string name = absl::StrCat("issuer_set.", getpid(), ".json");
+  std::ofstream(testing::TempDir() + "/" + name) << json{{"keys", {issuer_.signer.Jwk()}}};
+  WriteRules({{"key_set", name}});
   EXPECT_TRUE(Takes(*Load(), Bearer(issuer_.signer)));
   EXPECT_EQ(issuer_.requests(), before);
-  WriteRules({{"key_set", "issuer_test_set.json"}, {"ca", "ca.pem"}});
+  WriteRules({{"key_set", name}, {"ca", "ca.pem"}});
   const auto loaded = Authenticator::Load(file_, clock_, [](const DeniedCaller&) {});
   EXPECT_THAT(std::string(loaded.status().message()), HasSubstr("\"ca\" is for an issuer"));
 }
