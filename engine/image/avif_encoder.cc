@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/image/codec_checks.h"
 #include "engine/image/codec_list.h"
 #include "engine/image/memory_io.h"
+#include "engine/image/whole_image_encoder.h"
 
 namespace upscaled {
 namespace {
@@ -27,31 +27,13 @@ struct DestroyAvifEncoder {
   void operator()(avifEncoder* encoder) const { avifEncoderDestroy(encoder); }
 };
 
-// Collects the image; all the work is done in Finish.
-class AvifEncoder final : public ImageEncoder {
+class AvifEncoder final : public WholeImageEncoder {
  public:
   AvifEncoder(const ImageSpec& spec, int quality, const ImageMetadata& metadata, ByteSink& sink,
               const Cancellation* cancellation)
-      : quality_(quality),
-        sink_(sink),
-        cancellation_(cancellation),
-        metadata_(metadata),
-        image_(spec) {}
-
-  absl::Status WriteRows(ImageView rows) override {
-    RETURN_IF_ERROR(CheckRows(image_.spec(), next_row_, rows.spec));
-    for (int y = 0; y < rows.height_px(); ++y, ++next_row_)
-      std::copy_n(rows.row(y), rows.spec.row_bytes(), image_.mutable_view().row(next_row_));
-    return absl::OkStatus();
-  }
-  void AddLateMetadata(ImageMetadata late) override {
-    if (metadata_.exif.empty()) metadata_.exif = std::move(late.exif);
-    if (metadata_.xmp.empty()) metadata_.xmp = std::move(late.xmp);
-  }
-  absl::Status Finish() override;
+      : WholeImageEncoder(spec, metadata, sink, cancellation), quality_(quality) {}
 
  private:
-  bool gray() const { return image_.spec().channels < kRgbChannels; }
   bool lossless() const { return quality_ == kLosslessAvifQuality; }
 
   std::unique_ptr<avifImage, DestroyAvifImage> MakeImage() const;
@@ -59,12 +41,9 @@ class AvifEncoder final : public ImageEncoder {
   absl::Status FillPlanes(avifImage& image) const;
   void FillGray(avifImage& image) const;
 
+  absl::Status Encode() override;
+
   const int quality_;
-  ByteSink& sink_;
-  const Cancellation* const cancellation_;
-  ImageMetadata metadata_;
-  Image image_;
-  int next_row_ = 0;
 };
 
 absl::Status AvifEncodingFault(avifResult result) {
@@ -152,9 +131,7 @@ absl::Status AvifEncoder::FillPlanes(avifImage& image) const {
   return result == AVIF_RESULT_OK ? absl::OkStatus() : AvifEncodingFault(result);
 }
 
-absl::Status AvifEncoder::Finish() {
-  RETURN_IF_ERROR(CheckAllWritten(image_.spec(), next_row_));
-  if (cancellation_ != nullptr) RETURN_IF_ERROR(cancellation_->status());
+absl::Status AvifEncoder::Encode() {
   const std::unique_ptr<avifImage, DestroyAvifImage> image = MakeImage();
   const std::unique_ptr<avifEncoder, DestroyAvifEncoder> encoder(avifEncoderCreate());
   if (image == nullptr || encoder == nullptr) return AvifEncodingFault(AVIF_RESULT_OUT_OF_MEMORY);

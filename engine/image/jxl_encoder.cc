@@ -8,11 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/image/codec_checks.h"
 #include "engine/image/codec_list.h"
 #include "engine/image/colour_profile.h"
 #include "engine/image/jxl_colours.h"
 #include "engine/image/memory_io.h"
+#include "engine/image/whole_image_encoder.h"
 
 namespace upscaled {
 namespace {
@@ -21,7 +21,7 @@ constexpr int kLosslessJxlQuality = 100;
 // On a scale from 1 (fast) to 9; see README.md.
 constexpr int kLossyJxlEffort = 7, kLosslessJxlEffort = 3;
 
-// The distance of a JPEG quality as cjxl has it: 90 is 1, which is meant to be seen by no one.
+// The distance of a JPEG quality as cjxl has it: 90 is 1, a loss that is hard to see.
 float JxlDistance(int quality) {
   const auto q = static_cast<float>(quality);
   return quality >= 30 ? 0.1F + (100 - q) * 0.09F : 53.0F / 3000 * q * q - 23.0F / 20 * q + 25;
@@ -31,32 +31,14 @@ struct DestroyJxlEncoder {
   void operator()(JxlEncoder* encoder) const { JxlEncoderDestroy(encoder); }
 };
 
-// Collects the image; all the work is done in Finish.
-class JxlWriter final : public ImageEncoder {
+class JxlWriter final : public WholeImageEncoder {
  public:
   JxlWriter(const ImageSpec& spec, int quality, const ImageMetadata& metadata, ByteSink& sink,
             const Cancellation* cancellation)
-      : quality_(quality),
-        sink_(sink),
-        cancellation_(cancellation),
-        metadata_(metadata),
-        image_(spec) {}
-
-  absl::Status WriteRows(ImageView rows) override {
-    RETURN_IF_ERROR(CheckRows(image_.spec(), next_row_, rows.spec));
-    for (int y = 0; y < rows.height_px(); ++y, ++next_row_)
-      std::copy_n(rows.row(y), rows.spec.row_bytes(), image_.mutable_view().row(next_row_));
-    return absl::OkStatus();
-  }
-  void AddLateMetadata(ImageMetadata late) override {
-    if (metadata_.exif.empty()) metadata_.exif = std::move(late.exif);
-    if (metadata_.xmp.empty()) metadata_.xmp = std::move(late.xmp);
-  }
-  absl::Status Finish() override;
+      : WholeImageEncoder(spec, metadata, sink, cancellation), quality_(quality) {}
 
  private:
   bool lossless() const { return quality_ == kLosslessJxlQuality; }
-  bool gray() const { return image_.spec().channels < kRgbChannels; }
 
   // Each false: the library refused.
   bool SetInfo();
@@ -65,12 +47,9 @@ class JxlWriter final : public ImageEncoder {
   bool AddImage();
   absl::Status WriteOutput();
 
+  absl::Status Encode() override;
+
   const int quality_;
-  ByteSink& sink_;
-  const Cancellation* const cancellation_;
-  ImageMetadata metadata_;
-  Image image_;
-  int next_row_ = 0;
   std::unique_ptr<JxlEncoder, DestroyJxlEncoder> encoder_;
 };
 
@@ -153,9 +132,7 @@ absl::Status JxlWriter::WriteOutput() {
   return absl::ResourceExhaustedError("JPEG XL: the image cannot be encoded");
 }
 
-absl::Status JxlWriter::Finish() {
-  RETURN_IF_ERROR(CheckAllWritten(image_.spec(), next_row_));
-  if (cancellation_ != nullptr) RETURN_IF_ERROR(cancellation_->status());
+absl::Status JxlWriter::Encode() {
   encoder_.reset(JxlEncoderCreate(nullptr));
   if (encoder_ == nullptr) return absl::ResourceExhaustedError("JPEG XL: no memory");
   if (!SetInfo() || !SetColours() || !AddBoxes() || !AddImage())

@@ -173,6 +173,13 @@ class MetadataEditor {
 
 }  // namespace
 
+void AddMissing(ImageMetadata late, ImageMetadata& metadata) {
+  if (metadata.exif.empty()) metadata.exif = std::move(late.exif);
+  if (metadata.xmp.empty()) metadata.xmp = std::move(late.xmp);
+  if (metadata.iptc.empty()) metadata.iptc = std::move(late.iptc);
+  if (metadata.texts.empty()) metadata.texts = std::move(late.texts);
+}
+
 size_t BytesOf(const ImageMetadata& metadata) {
   size_t bytes = metadata.icc_profile.size() + metadata.exif.size() + metadata.xmp.size() +
                  metadata.iptc.size();

@@ -51,6 +51,9 @@ struct ImageMetadata {
   friend bool operator==(const ImageMetadata&, const ImageMetadata&) = default;
 };
 
+// Adds the descriptions of `late` that `metadata` lacks: EXIF, XMP, IPTC and texts.
+void AddMissing(ImageMetadata late, ImageMetadata& metadata);
+
 // Blocks that follow the pixels are kept up to here together.
 inline constexpr size_t kMaxLateMetadataBytes = size_t{64} << 10;
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/base/status_macros.h"
-#include "engine/image/codec_checks.h"
+#include "engine/image/animation_encoder.h"
 #include "engine/image/codec_list.h"
 #include "engine/image/frame_delta.h"
 #include "engine/image/memory_io.h"
@@ -28,53 +28,32 @@ FrameDelay ShortDelay(FrameDelay delay) {
   return delay;
 }
 
-class ApngEncoder final : public ImageEncoder, private ByteSink {
+class ApngEncoder final : public AnimationEncoder, private ByteSink {
  public:
   ApngEncoder(const EncodeOptions& options, const ImageSpec& spec, const ImageMetadata& metadata,
               ByteSink& sink)
-      : options_(options),
-        animation_(*options.animation),
-        spec_(spec),
-        metadata_(metadata),
-        sink_(sink),
-        delta_(spec) {
-    options_.animation.reset();  // of the files of single frames
-  }
+      : AnimationEncoder(options, spec, /*step_px=*/1), metadata_(metadata), sink_(sink) {}
 
-  absl::Status BeginFrame(FrameDelay delay) override {
-    if (frames_begun_ > 0) RETURN_IF_ERROR(WriteFrame());
-    ++frames_begun_;
-    delay_ = delay;
-    return absl::OkStatus();
-  }
-  absl::Status WriteRows(ImageView rows) override {
-    RETURN_IF_ERROR(CheckRows(spec_, delta_.rows_added(), rows.spec));
-    delta_.AddRows(rows);
-    return absl::OkStatus();
-  }
   void AddLateMetadata(ImageMetadata late) override { late_ = PngChunksOf(late); }
-  absl::Status Finish() override;
 
  private:
+  absl::Status AddFrame(FrameDelay delay, const Rect& place, ImageView part) override;
+  absl::Status WriteEnd() override;
   // Takes what the encoder of a frame writes: the signature, then a chunk at a time.
   absl::Status Write(std::span<const uint8_t> chunk) override;
 
-  absl::Status WriteFrame();
   absl::Status WriteChunk(std::string_view type, std::span<const uint8_t> data);
   absl::Status WriteAnimationControl();
-  absl::Status WriteFrameControl(const Rect& place);
+  absl::Status WriteFrameControl();
 
-  EncodeOptions options_;
-  const Animation animation_;
-  const ImageSpec spec_;
   const ImageMetadata metadata_;
   ByteSink& sink_;
-  FrameDelta delta_;
   std::vector<PngChunk> late_;
-  int frames_begun_ = 0, frames_written_ = 0;
+  int frames_written_ = 0;
+  // The frame that is being written.
   FrameDelay delay_;
   Rect place_;
-  bool has_control_ = false;  // of the frame that is being written
+  bool has_control_ = false;
   uint32_t sequence_ = 0;
 };
 
@@ -88,19 +67,19 @@ absl::Status ApngEncoder::WriteChunk(std::string_view type, std::span<const uint
 
 absl::Status ApngEncoder::WriteAnimationControl() {
   uint8_t control[8];
-  StoreBe32(static_cast<uint32_t>(animation_.frames), control);
-  StoreBe32(animation_.plays, control + 4);
+  StoreBe32(static_cast<uint32_t>(animation().frames), control);
+  StoreBe32(animation().plays, control + 4);
   return WriteChunk("acTL", control);
 }
 
-absl::Status ApngEncoder::WriteFrameControl(const Rect& place) {
+absl::Status ApngEncoder::WriteFrameControl() {
   const FrameDelay delay = ShortDelay(delay_);
   uint8_t control[26] = {};  // it stays, and replaces its place
   StoreBe32(sequence_++, control);
-  StoreBe32(place.width, control + 4);
-  StoreBe32(place.height, control + 8);
-  StoreBe32(place.x, control + 12);
-  StoreBe32(place.y, control + 16);
+  StoreBe32(place_.width, control + 4);
+  StoreBe32(place_.height, control + 8);
+  StoreBe32(place_.x, control + 12);
+  StoreBe32(place_.y, control + 16);
   StoreBe32(delay.numerator << 16 | delay.denominator, control + 20);
   return WriteChunk("fcTL", control);
 }
@@ -108,7 +87,7 @@ absl::Status ApngEncoder::WriteFrameControl(const Rect& place) {
 absl::Status ApngEncoder::Write(std::span<const uint8_t> chunk) {
   const std::string_view type(reinterpret_cast<const char*>(&chunk[4]), 4);
   const bool is_first = frames_written_ == 0, is_data = type == "IDAT";
-  if (is_data && !std::exchange(has_control_, true)) RETURN_IF_ERROR(WriteFrameControl(place_));
+  if (is_data && !std::exchange(has_control_, true)) RETURN_IF_ERROR(WriteFrameControl());
   if (is_data && !is_first) {
     const size_t bytes = chunk.size() - kPngChunkHeadBytes - kPngChunkTailBytes;
     std::vector<uint8_t> data(4);
@@ -121,27 +100,21 @@ absl::Status ApngEncoder::Write(std::span<const uint8_t> chunk) {
   return type == "IHDR" ? WriteAnimationControl() : absl::OkStatus();
 }
 
-absl::Status ApngEncoder::WriteFrame() {
-  RETURN_IF_ERROR(CheckAllWritten(spec_, delta_.rows_added()));
-  place_ = delta_.Changed(/*step_px=*/1);
+absl::Status ApngEncoder::AddFrame(FrameDelay delay, const Rect& place, ImageView part) {
+  delay_ = delay;
+  place_ = place;
   has_control_ = false;
-  const ImageView part = delta_.frame().Crop(place_);
   ASSIGN_OR_RETURN(const std::unique_ptr<ImageEncoder> encoder,
-                   CreatePngEncoder(options_, part.spec,
+                   CreatePngEncoder(frame_options(), part.spec,
                                     frames_written_ == 0 ? metadata_ : ImageMetadata(), *this,
                                     /*cancellation=*/nullptr));
   RETURN_IF_ERROR(encoder->WriteRows(part));
   RETURN_IF_ERROR(encoder->Finish());
   ++frames_written_;
-  delta_.Advance();
   return absl::OkStatus();
 }
 
-absl::Status ApngEncoder::Finish() {
-  if (frames_begun_ != animation_.frames)
-    return absl::FailedPreconditionError(
-        absl::StrCat("frame ", frames_begun_, " of ", animation_.frames, " was the last one"));
-  RETURN_IF_ERROR(WriteFrame());
+absl::Status ApngEncoder::WriteEnd() {
   for (const PngChunk& chunk : late_) RETURN_IF_ERROR(WriteChunk(chunk.type, AsBytes(chunk.data)));
   return WriteChunk("IEND", {});
 }

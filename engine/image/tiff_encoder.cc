@@ -56,12 +56,7 @@ class TiffEncoder final : public ImageEncoder {
     }
     return absl::OkStatus();
   }
-  void AddLateMetadata(ImageMetadata late) override {
-    if (metadata_.exif.empty()) metadata_.exif = std::move(late.exif);
-    if (metadata_.xmp.empty()) metadata_.xmp = std::move(late.xmp);
-    if (metadata_.iptc.empty()) metadata_.iptc = std::move(late.iptc);
-    if (metadata_.texts.empty()) metadata_.texts = std::move(late.texts);
-  }
+  void AddLateMetadata(ImageMetadata late) override { AddMissing(std::move(late), metadata_); }
   absl::Status Finish() override;
 
  private:

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/image/codec_checks.h"
+#include "engine/image/animation_encoder.h"
 #include "engine/image/codec_list.h"
 #include "engine/image/endian.h"
 #include "engine/image/frame_delta.h"
@@ -48,64 +48,38 @@ std::string ImageChunksOf(std::string_view file) {
   return chunks;
 }
 
-class WebpAnimationEncoder final : public ImageEncoder {
+class WebpAnimationEncoder final : public AnimationEncoder {
  public:
   WebpAnimationEncoder(const EncodeOptions& options, const ImageSpec& spec,
                        const ImageMetadata& metadata, ByteSink& sink,
                        const Cancellation* cancellation)
-      : options_(options),
-        animation_(*options.animation),
-        spec_(spec),
+      : AnimationEncoder(options, spec, /*step_px=*/2),
         metadata_(metadata),
         sink_(sink),
-        cancellation_(cancellation),
-        delta_(spec) {
-    options_.animation.reset();  // of the files of single frames
-  }
+        cancellation_(cancellation) {}
 
-  absl::Status BeginFrame(FrameDelay delay) override {
-    if (frames_begun_ > 0) RETURN_IF_ERROR(AddFrame());
-    ++frames_begun_;
-    shown_s_ += static_cast<double>(delay.numerator) / delay.denominator;
-    return absl::OkStatus();
-  }
-  absl::Status WriteRows(ImageView rows) override {
-    RETURN_IF_ERROR(CheckRows(spec_, delta_.rows_added(), rows.spec));
-    delta_.AddRows(rows);
-    return absl::OkStatus();
-  }
-  void AddLateMetadata(ImageMetadata late) override {
-    if (metadata_.exif.empty()) metadata_.exif = std::move(late.exif);
-    if (metadata_.xmp.empty()) metadata_.xmp = std::move(late.xmp);
-  }
-  absl::Status Finish() override;
+  void AddLateMetadata(ImageMetadata late) override { AddMissing(std::move(late), metadata_); }
 
  private:
-  absl::Status AddFrame();
+  absl::Status AddFrame(FrameDelay delay, const Rect& place, ImageView part) override;
+  absl::Status WriteEnd() override;
 
-  EncodeOptions options_;
-  const Animation animation_;
-  const ImageSpec spec_;
   ImageMetadata metadata_;
   ByteSink& sink_;
   const Cancellation* const cancellation_;
-  FrameDelta delta_;
-  int frames_begun_ = 0;
-  double shown_s_ = 0;               // by all frames that have begun
+  double shown_s_ = 0;               // by all frames, as their source states it
   int64_t shown_ms_ = 0;             // by those that are in frames_
   std::vector<std::string> frames_;  // ANMF chunks: the file begins with their size
 };
 
-absl::Status WebpAnimationEncoder::AddFrame() {
-  RETURN_IF_ERROR(CheckAllWritten(spec_, delta_.rows_added()));
+absl::Status WebpAnimationEncoder::AddFrame(FrameDelay delay, const Rect& place, ImageView part) {
   constexpr char kReplacesAndStays = 2;
-  const Rect place = delta_.Changed(/*step_px=*/2);
-  const ImageView part = delta_.frame().Crop(place);
   StringSink file;
   ASSIGN_OR_RETURN(const std::unique_ptr<ImageEncoder> encoder,
-                   CreateWebpEncoder(options_, part.spec, {}, file, cancellation_));
+                   CreateWebpEncoder(frame_options(), part.spec, {}, file, cancellation_));
   RETURN_IF_ERROR(encoder->WriteRows(part));
   RETURN_IF_ERROR(encoder->Finish());
+  shown_s_ += static_cast<double>(delay.numerator) / delay.denominator;
   // Ends are rounded, so that no error adds up. Longer times than a frame can state take several.
   int64_t delay_ms = std::llround(shown_s_ * 1000) - shown_ms_;
   shown_ms_ += delay_ms;
@@ -118,24 +92,19 @@ absl::Status WebpAnimationEncoder::AddFrame() {
                              LittleEndian(part_ms, 3), std::string(1, kReplacesAndStays),
                              ImageChunksOf(file.bytes()))));
   } while (delay_ms > 0);
-  delta_.Advance();
   return absl::OkStatus();
 }
 
-absl::Status WebpAnimationEncoder::Finish() {
-  if (frames_begun_ != animation_.frames)
-    return absl::FailedPreconditionError(
-        absl::StrCat("frame ", frames_begun_, " of ", animation_.frames, " was the last one"));
-  RETURN_IF_ERROR(AddFrame());
+absl::Status WebpAnimationEncoder::WriteEnd() {
   const ImageMetadata& m = metadata_;
-  const int flags = 0x02 | (spec_.has_alpha() ? 0x10 : 0) | (m.icc_profile.empty() ? 0 : 0x20) |
+  const int flags = 0x02 | (spec().has_alpha() ? 0x10 : 0) | (m.icc_profile.empty() ? 0 : 0x20) |
                     (m.exif.empty() ? 0 : 0x08) | (m.xmp.empty() ? 0 : 0x04);
   std::string head =
-      Chunk("VP8X", absl::StrCat(LittleEndian(flags, 4), LittleEndian(spec_.width_px - 1, 3),
-                                 LittleEndian(spec_.height_px - 1, 3)));
+      Chunk("VP8X", absl::StrCat(LittleEndian(flags, 4), LittleEndian(spec().width_px - 1, 3),
+                                 LittleEndian(spec().height_px - 1, 3)));
   if (!m.icc_profile.empty()) head += Chunk("ICCP", m.icc_profile);
   constexpr int64_t kTransparent = 0;
-  const uint32_t plays = std::min<uint32_t>(animation_.plays, UINT16_MAX);
+  const uint32_t plays = std::min<uint32_t>(animation().plays, UINT16_MAX);
   head += Chunk("ANIM", LittleEndian(kTransparent, 4) + LittleEndian(plays, 2));
   std::string tail = m.exif.empty() ? "" : Chunk("EXIF", m.exif);
   if (!m.xmp.empty()) tail += Chunk("XMP ", m.xmp);

@@ -31,10 +31,7 @@ class WebpEncoder final : public ImageEncoder {
 
   absl::Status Start(int quality, const ImageMetadata& metadata);
   absl::Status WriteRows(ImageView rows) override;
-  void AddLateMetadata(ImageMetadata late) override {
-    if (metadata_.exif.empty()) metadata_.exif = std::move(late.exif);
-    if (metadata_.xmp.empty()) metadata_.xmp = std::move(late.xmp);
-  }
+  void AddLateMetadata(ImageMetadata late) override { AddMissing(std::move(late), metadata_); }
   absl::Status Finish() override;
 
  private:
