@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/with_prefix.h"
 
 namespace upscaled::client {
 namespace {
@@ -141,7 +142,8 @@ class FilmRun {
       ASSIGN_OR_RETURN(const std::unique_ptr<Frame> frame, NextResult());
       if (frame == nullptr) return absl::OkStatus();
       if (!frame->repeats) {
-        if (!frame->result->ok()) return OfFrame(frame->number, frame->result->status());
+        if (!frame->result->ok())
+          return WithPrefix(absl::StrCat("frame ", frame->number, ": "), frame->result->status());
         result = **std::move(frame->result);
       }
       if (progress.written == 0) {
@@ -158,14 +160,6 @@ class FilmRun {
       progress.repeated += frame->repeats ? 1 : 0;
       on_progress(progress);
     }
-  }
-
-  static absl::Status OfFrame(int64_t number, const absl::Status& status) {
-    absl::Status named(status.code(), absl::StrCat("frame ", number, ": ", status.message()));
-    status.ForEachPayload([&named](absl::string_view url, const absl::Cord& payload) {
-      named.SetPayload(url, payload);
-    });
-    return named;
   }
 
   Service& service_;

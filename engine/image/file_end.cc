@@ -10,19 +10,14 @@
 #include "engine/base/file_kind.h"
 #include "engine/base/string_view.h"
 #include "engine/image/endian.h"
+#include "engine/image/jpeg_marker.h"
+#include "engine/image/memory_io.h"
 
 namespace upscaled {
 namespace {
 
 constexpr size_t kRiffHeadBytes = 12;
 constexpr size_t kChunkHeadBytes = 8, kChunkCheckBytes = 4;
-constexpr uint8_t kMarkerPrefix = 0xFF, kEnd = 0xD9, kScan = 0xDA, kStart = 0xD8, kAlone = 0x01;
-
-bool StartsLike(std::span<const uint8_t> bytes, std::string_view text) {
-  return bytes.size() >= text.size() && std::memcmp(bytes.data(), text.data(), text.size()) == 0;
-}
-
-bool IsRestartCode(uint8_t marker) { return marker >= 0xD0 && marker <= 0xD7; }
 
 }  // namespace
 
@@ -49,16 +44,16 @@ size_t FileEnd::Begin(std::span<const uint8_t> bytes) {
   head_.insert(head_.end(), bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(count));
   if (head_.size() < kRiffHeadBytes) return count;
   const std::vector<uint8_t> head = std::exchange(head_, {});
-  if (StartsLike(head, "\x89PNG\r\n\x1a\n")) {
+  if (BeginsWith(head, "\x89PNG\r\n\x1a\n")) {
     kind_ = Kind::kPng;
     head_.assign(head.begin() + 8, head.end());
-  } else if (StartsLike(head, "RIFF") && StartsLike(std::span(head).subspan(8), "WEBP")) {
+  } else if (BeginsWith(head, "RIFF") && BeginsWith(std::span(head).subspan(8), "WEBP")) {
     kind_ = Kind::kWebp;
     const int64_t length = LoadLe32(&head[4]);
     skip_ = length + length % 2 + 8 - static_cast<int64_t>(kRiffHeadBytes);
     last_ = true;
     if (skip_ <= 0) kind_ = Kind::kOther;
-  } else if (StartsLike(head, "\xFF\xD8")) {
+  } else if (BeginsWith(head, "\xFF\xD8")) {
     kind_ = Kind::kJpeg;
     Pass(std::span(head).subspan(2));
   } else {
@@ -71,7 +66,7 @@ size_t FileEnd::PassChunkHead(std::span<const uint8_t> bytes) {
   const size_t count = std::min(bytes.size(), kChunkHeadBytes - head_.size());
   head_.insert(head_.end(), bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(count));
   if (head_.size() < kChunkHeadBytes) return count;
-  last_ = StartsLike(std::span(head_).subspan(4), "IEND");
+  last_ = BeginsWith(std::span(head_).subspan(4), "IEND");
   skip_ = int64_t{LoadBe32(head_.data())} + static_cast<int64_t>(kChunkCheckBytes);
   head_.clear();
   return count;
@@ -81,15 +76,15 @@ size_t FileEnd::PassJpeg(std::span<const uint8_t> bytes) {
   const uint8_t byte = bytes[0];
   switch (jpeg_) {
     case JpegPart::kMarker:  // 0xFF, as often as the writer likes, and the marker's code
-      if (byte == kMarkerPrefix) {
+      if (byte == jpeg::kPrefix) {
         before_ = byte;
         return 1;
       }
-      if (std::exchange(before_, 0) != kMarkerPrefix) {
+      if (std::exchange(before_, 0) != jpeg::kPrefix) {
         kind_ = Kind::kOther;
-      } else if (byte == kEnd) {
+      } else if (byte == jpeg::kEoi) {
         ended_ = true;
-      } else if (byte != kStart && byte != kAlone && !IsRestartCode(byte)) {
+      } else if (byte != jpeg::kSoi && byte != jpeg::kTem && !jpeg::IsRestart(byte)) {
         jpeg_ = JpegPart::kSegment;
         head_ = {byte};
       }
@@ -98,18 +93,19 @@ size_t FileEnd::PassJpeg(std::span<const uint8_t> bytes) {
       head_.push_back(byte);
       if (head_.size() < 3) return 1;
       skip_ = std::max(static_cast<int>(LoadBe16(&head_[1])) - 2, 0);
-      jpeg_ = head_[0] == kScan ? JpegPart::kScan : JpegPart::kMarker;
+      jpeg_ = head_[0] == jpeg::kSos ? JpegPart::kScan : JpegPart::kMarker;
       head_.clear();
       return 1;
     case JpegPart::kScan: {
-      if (before_ == kMarkerPrefix && byte != 0 && byte != kMarkerPrefix && !IsRestartCode(byte)) {
+      if (before_ == jpeg::kPrefix && byte != 0 && byte != jpeg::kPrefix &&
+          !jpeg::IsRestart(byte)) {
         jpeg_ = JpegPart::kMarker;  // which reads its code again
         return 0;
       }
-      const void* const next = std::memchr(bytes.data(), kMarkerPrefix, bytes.size());
-      if (byte == kMarkerPrefix || next == nullptr) {
-        before_ = byte == kMarkerPrefix ? byte : 0;
-        return byte == kMarkerPrefix ? 1 : bytes.size();
+      const void* const next = std::memchr(bytes.data(), jpeg::kPrefix, bytes.size());
+      if (byte == jpeg::kPrefix || next == nullptr) {
+        before_ = byte == jpeg::kPrefix ? byte : 0;
+        return byte == jpeg::kPrefix ? 1 : bytes.size();
       }
       before_ = 0;
       return static_cast<size_t>(static_cast<const uint8_t*>(next) - bytes.data());

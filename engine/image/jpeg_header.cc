@@ -17,7 +17,9 @@
 #include "engine/image/colour_profile.h"
 #include "engine/image/endian.h"
 #include "engine/image/exif.h"
+#include "engine/image/jpeg_marker.h"
 #include "engine/image/jpeg_quality.h"
+#include "engine/image/memory_io.h"
 #include "engine/image/orientation.h"
 
 namespace upscaled {
@@ -33,30 +35,6 @@ constexpr size_t kBlockBytes = 64 * sizeof(int16_t);
 // blocks with its context, and the upsampled rows.
 constexpr size_t kRowsPerSampling = 8 + 2 + 2;
 
-enum Marker : uint8_t {
-  kStandalone = 0x01,  // TEM
-  kSof0 = 0xC0,
-  kSof1 = 0xC1,
-  kSof2 = 0xC2,  // progressive
-  kDht = 0xC4,
-  kJpg = 0xC8,
-  kSof9 = 0xC9,   // as kSof1, arithmetic coding
-  kSof10 = 0xCA,  // as kSof2, arithmetic coding
-  kDac = 0xCC,
-  kSof15 = 0xCF,
-  kRst0 = 0xD0,
-  kSoi = 0xD8,
-  kEoi = 0xD9,
-  kSos = 0xDA,
-  kDqt = 0xDB,
-  kApp0 = 0xE0,
-  kApp1 = 0xE1,
-  kApp2 = 0xE2,
-  kApp13 = 0xED,
-  kApp14 = 0xEE,
-  kApp15 = 0xEF,
-};
-
 // Segments beside the frame and the scans.
 struct JpegExtras {
   std::optional<Orientation> orientation;
@@ -64,19 +42,17 @@ struct JpegExtras {
   std::bitset<16> others;  // application segments that are not carried over
 };
 
-bool BeginsWith(std::span<const uint8_t> segment, std::string_view begin) {
-  return segment.size() >= begin.size() && std::equal(begin.begin(), begin.end(), segment.begin());
-}
-
 void ParseJpegExtra(uint8_t marker, std::span<const uint8_t> segment, JpegExtras& extras) {
-  if (marker == kApp1 && BeginsWith(segment, kExifBegin) && !extras.orientation.has_value())
+  if (marker == jpeg::kApp1 && BeginsWith(segment, kExifBegin) && !extras.orientation.has_value())
     extras.orientation = ExifOrientation(segment.subspan(kExifBegin.size()));
   const bool profile =
-      marker == kApp2 && BeginsWith(segment, std::string_view("ICC_PROFILE\0", 12));
+      marker == jpeg::kApp2 && BeginsWith(segment, std::string_view("ICC_PROFILE\0", 12));
   extras.profile = extras.profile || profile;
-  const bool known = marker == kApp1 || profile || marker == kApp13 || marker == kApp14 ||
-                     (marker == kApp0 && BeginsWith(segment, "JFIF"));
-  if (marker >= kApp0 && marker <= kApp15 && !known) extras.others.set(marker - kApp0);
+  const bool known = marker == jpeg::kApp1 || profile || marker == jpeg::kApp13 ||
+                     marker == jpeg::kApp14 ||
+                     (marker == jpeg::kApp0 && BeginsWith(segment, "JFIF"));
+  if (marker >= jpeg::kApp0 && marker <= jpeg::kApp15 && !known)
+    extras.others.set(marker - jpeg::kApp0);
 }
 
 // Sentences about what a decoder leaves out.
@@ -108,15 +84,16 @@ struct Frame {
 using QuantisationTables = std::array<std::optional<QuantisationTable>, 4>;
 
 bool IsFrame(uint8_t marker) {
-  return marker >= kSof0 && marker <= kSof15 && marker != kDht && marker != kJpg && marker != kDac;
+  return marker >= jpeg::kSof0 && marker <= jpeg::kSof15 && marker != jpeg::kDht &&
+         marker != jpeg::kJpg && marker != jpeg::kDac;
 }
 
 absl::Status ParseFrame(uint8_t marker, std::span<const uint8_t> segment,
                         const DecodeLimits& limits, Frame& frame) {
   if (frame.components != 0) return absl::InvalidArgumentError("JPEG: it has two frame headers");
-  if (marker > kSof2 && marker != kSof9 && marker != kSof10)
+  if (marker > jpeg::kSof2 && marker != jpeg::kSof9 && marker != jpeg::kSof10)
     return absl::UnimplementedError(absl::StrCat(
-        "JPEG: lossless and hierarchical coding are not read (SOF", marker - kSof0, ")"));
+        "JPEG: lossless and hierarchical coding are not read (SOF", marker - jpeg::kSof0, ")"));
   if (segment.size() < 6 || segment.size() != 6 + 3 * size_t{segment[5]})
     return absl::InvalidArgumentError("JPEG: the frame header has a wrong length");
   if (segment[0] != 8)
@@ -125,7 +102,7 @@ absl::Status ParseFrame(uint8_t marker, std::span<const uint8_t> segment,
   frame.height = LoadBe16(&segment[1]);
   frame.width = LoadBe16(&segment[3]);
   frame.components = segment[5];
-  frame.progressive = marker == kSof2 || marker == kSof10;
+  frame.progressive = marker == jpeg::kSof2 || marker == jpeg::kSof10;
   if (frame.components != 1 && frame.components != 3 && frame.components != 4)
     return absl::UnimplementedError(
         absl::StrCat("JPEG: ", frame.components, " components are not read; only 1, 3 and 4 are"));
@@ -203,15 +180,15 @@ absl::StatusOr<std::optional<ImageHeader>> ParseJpegHeader(std::span<const uint8
   size_t position = 2;  // after SOI
   while (true) {
     // Stray bytes between segments are skipped, as libjpeg does.
-    while (position < prefix.size() && prefix[position] != 0xFF) ++position;
-    while (position < prefix.size() && prefix[position] == 0xFF) ++position;
+    while (position < prefix.size() && prefix[position] != jpeg::kPrefix) ++position;
+    while (position < prefix.size() && prefix[position] == jpeg::kPrefix) ++position;
     RETURN_IF_ERROR(CheckMetadataBytes(kJpeg, position, limits));
     if (position >= prefix.size()) return std::nullopt;
     const uint8_t marker = prefix[position++];
-    if (marker == 0 || marker == kStandalone || (marker >= kRst0 && marker < kSoi)) continue;
-    if (marker == kSoi || marker == kEoi)
+    if (marker == 0 || marker == jpeg::kTem || jpeg::IsRestart(marker)) continue;
+    if (marker == jpeg::kSoi || marker == jpeg::kEoi)
       return absl::InvalidArgumentError(
-          absl::StrCat("JPEG: it has no pixels: ", marker == kSoi ? "a second SOI" : "EOI",
+          absl::StrCat("JPEG: it has no pixels: ", marker == jpeg::kSoi ? "a second SOI" : "EOI",
                        " comes before the first scan"));
     if (prefix.size() < position + 2) return std::nullopt;
     if (++segments > kMaxSegments)
@@ -228,9 +205,9 @@ absl::StatusOr<std::optional<ImageHeader>> ParseJpegHeader(std::span<const uint8
     position += length;
 
     if (IsFrame(marker)) RETURN_IF_ERROR(ParseFrame(marker, segment, limits, frame));
-    if (marker == kDqt) ParseTables(segment, tables);
+    if (marker == jpeg::kDqt) ParseTables(segment, tables);
     ParseJpegExtra(marker, segment, extras);
-    if (marker == kSos) {
+    if (marker == jpeg::kSos) {
       if (frame.components == 0 || segment.empty())
         return absl::InvalidArgumentError("JPEG: a scan comes before the frame header");
       ImageHeader header =

@@ -15,6 +15,10 @@ inline std::span<const uint8_t> AsBytes(std::string_view text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
+inline bool BeginsWith(std::span<const uint8_t> bytes, std::string_view begin) {
+  return bytes.size() >= begin.size() && std::memcmp(bytes.data(), begin.data(), begin.size()) == 0;
+}
+
 // Reads borrowed memory, which must outlive it.
 class MemorySource final : public ByteSource {
  public:

@@ -334,20 +334,20 @@ void Server::ReloadKeys() {
   if (url_keys_ != nullptr) TellUrlKeys(Try([this] { return url_keys_->Reload(); }));
 }
 
-void Server::TellUrlKeys(const absl::Status& reloaded) {
+void Server::TellKeys(absl::string_view name, size_t count, const absl::Status& reloaded) {
   const std::string error(reloaded.message());
   const LogField failed[] = {{"error", error}};
-  const LogField read[] = {{"keys", static_cast<int64_t>(url_keys_->get()->size())}};
-  if (reloaded.ok()) return logger_.Log(LogLevel::kInfo, "reloaded the keys of signed URLs", read);
-  logger_.Log(LogLevel::kError, "the keys of signed URLs stay as they were", failed);
+  const LogField read[] = {{"keys", static_cast<int64_t>(count)}};
+  if (reloaded.ok()) return logger_.Log(LogLevel::kInfo, absl::StrCat("reloaded ", name), read);
+  logger_.Log(LogLevel::kError, absl::StrCat(name, " stay as they were"), failed);
 }
 
 void Server::TellKeys(const absl::Status& reloaded) {
-  const std::string error(reloaded.message());
-  const LogField failed[] = {{"error", error}};
-  const LogField read[] = {{"keys", static_cast<int64_t>(authenticator_->key_count())}};
-  if (reloaded.ok()) return logger_.Log(LogLevel::kInfo, "reloaded the keys", read);
-  logger_.Log(LogLevel::kError, "the keys stay as they were", failed);
+  TellKeys("the keys", authenticator_->key_count(), reloaded);
+}
+
+void Server::TellUrlKeys(const absl::Status& reloaded) {
+  TellKeys("the keys of signed URLs", url_keys_->get()->size(), reloaded);
 }
 
 void Server::OnDenied(const DeniedCaller& caller) {

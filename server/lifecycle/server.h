@@ -127,6 +127,7 @@ class Server {
   void ReloadTls();
   void ReloadKeysIfChanged();
   void ReloadKeys();
+  void TellKeys(absl::string_view name, size_t count, const absl::Status& reloaded);
   void TellKeys(const absl::Status& reloaded);
   void TellUrlKeys(const absl::Status& reloaded);
   void OnDenied(const DeniedCaller& caller);

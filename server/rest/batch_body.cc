@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "nlohmann/json.hpp"
+#include "server/rest/scalar_reader.h"
 
 namespace upscaled::server {
 namespace {
@@ -16,24 +17,16 @@ using nlohmann::json;
 
 constexpr char kJobs[] = "jobs";
 
-// Called by the parser for each value; false ends it. Nests to {"jobs": [{...}]} and no deeper, so
+// Nests to {"jobs": [{...}]} and no deeper, so
 // that no document takes more memory than a few times its bytes.
-class BatchReader final : public nlohmann::json_sax<json> {
+class BatchReader final : public ScalarReader {
  public:
   absl::StatusOr<BatchBody> Finish(bool parsed) {
-    RETURN_IF_ERROR(error_);
-    if (!parsed) return InvalidForm("the body is no JSON");
+    RETURN_IF_ERROR(End(parsed));
     RETURN_IF_ERROR(CheckBatchSize(body_.jobs.size()));
     return std::move(body_);
   }
 
-  bool null() override { return Take(std::nullopt); }
-  bool boolean(bool value) override { return Take(value ? "true" : "false"); }
-  bool number_integer(int64_t value) override { return Take(absl::StrCat(value)); }
-  bool number_unsigned(uint64_t value) override { return Take(absl::StrCat(value)); }
-  bool number_float(double, const std::string& text) override { return Take(text); }
-  bool string(std::string& value) override { return Take(std::move(value)); }
-  bool binary(json::binary_t&) override { return false; }
   bool start_object(size_t) override {
     if (place_ == Place::kOutside) return Enter(Place::kBatch);
     if (place_ != Place::kJobs) return Refuse(absl::StrCat("\"", name_, "\" is an object"));
@@ -53,14 +46,6 @@ class BatchReader final : public nlohmann::json_sax<json> {
     return Refuse("an array is only \"jobs\", once");
   }
   bool end_array() override { return Enter(Place::kBatch); }
-  bool key(std::string& name) override {
-    name_ = std::move(name);
-    return true;
-  }
-  bool parse_error(size_t position, const std::string&,
-                   const nlohmann::detail::exception&) override {
-    return Refuse(absl::StrCat("the body is no JSON from its byte ", position, " on"));
-  }
 
  private:
   enum class Place { kOutside, kBatch, kJobs, kJob };
@@ -69,11 +54,7 @@ class BatchReader final : public nlohmann::json_sax<json> {
     place_ = place;
     return true;
   }
-  bool Refuse(std::string_view message) {
-    error_ = InvalidForm(message);
-    return false;
-  }
-  bool Take(std::optional<std::string> value) {
+  bool Take(std::optional<std::string> value) override {
     if (place_ == Place::kOutside || place_ == Place::kJobs) {
       return Refuse("a batch is an object with an array \"jobs\" of objects");
     }
@@ -86,8 +67,6 @@ class BatchReader final : public nlohmann::json_sax<json> {
   }
 
   BatchBody body_;
-  absl::Status error_;
-  std::string name_;
   Place place_ = Place::kOutside;
   bool has_jobs_ = false;
 };

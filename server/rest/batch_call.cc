@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/with_prefix.h"
+#include "engine/image/memory_io.h"
 #include "nlohmann/json.hpp"
 #include "server/admission/limits.h"
 #include "server/base/error.h"
@@ -57,15 +59,6 @@ absl::StatusOr<std::string> ReadAll(ByteSource& source, size_t max_bytes, std::s
       return InvalidForm(absl::StrCat(std::string(name), " has more than ", max_bytes, " bytes"));
     }
   }
-}
-
-// The same error, of the job of that number.
-absl::Status OfJob(size_t number, const absl::Status& error) {
-  absl::Status status(error.code(), absl::StrCat("jobs[", number, "]: ", error.message()));
-  error.ForEachPayload([&status](absl::string_view type, const absl::Cord& payload) {
-    status.SetPayload(type, payload);
-  });
-  return status;
 }
 
 absl::StatusOr<UpscaleParameters> ReadFields(const std::vector<FormField>& own,
@@ -144,7 +137,8 @@ absl::StatusOr<std::vector<JobRequest>> BatchCall::ReadUrls(AsyncJobs::Batch& ba
     return absl::OkStatus();
   };
   for (size_t i = 0; i < json.jobs.size(); ++i) {
-    if (const absl::Status status = read(json.jobs[i]); !status.ok()) return OfJob(i, status);
+    if (const absl::Status status = read(json.jobs[i]); !status.ok())
+      return WithPrefix(absl::StrCat("jobs[", i, "]: "), status);
   }
   for (const std::string& url : urls) RETURN_IF_ERROR(batch.AddUrl(url));
   return requests;

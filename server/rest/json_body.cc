@@ -11,6 +11,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 #include "nlohmann/json.hpp"
+#include "server/rest/scalar_reader.h"
 
 namespace upscaled::server {
 namespace {
@@ -29,28 +30,15 @@ absl::StatusOr<std::string> DecodeImage(const std::string& text) {
   return IsDataUrl(text) ? DecodeDataUrl(text) : DecodeBase64(text);
 }
 
-// Called by the parser for each value; false ends it.
-class Reader final : public nlohmann::json_sax<json> {
+class Reader final : public ScalarReader {
  public:
   absl::StatusOr<JsonBody> Finish(bool parsed) {
-    RETURN_IF_ERROR(error_);
-    if (!parsed) return InvalidForm("the body is no JSON");
+    RETURN_IF_ERROR(End(parsed));
     return std::move(body_);
   }
 
-  bool null() override { return Take(std::nullopt); }
-  bool boolean(bool value) override { return Take(value ? "true" : "false"); }
-  bool number_integer(int64_t value) override { return Take(absl::StrCat(value)); }
-  bool number_unsigned(uint64_t value) override { return Take(absl::StrCat(value)); }
-  bool number_float(double, const std::string& text) override { return Take(text); }
-  bool string(std::string& value) override { return Take(std::move(value)); }
-  bool binary(json::binary_t&) override { return false; }
   bool start_object(size_t) override {
     if (std::exchange(open_, true)) return Refuse(absl::StrCat(Name(), " is an object"));
-    return true;
-  }
-  bool key(std::string& name) override {
-    name_ = std::move(name);
     return true;
   }
   bool end_object() override { return true; }
@@ -58,19 +46,11 @@ class Reader final : public nlohmann::json_sax<json> {
     return Refuse(open_ ? absl::StrCat(Name(), " is an array") : NoObject());
   }
   bool end_array() override { return true; }
-  bool parse_error(size_t position, const std::string&,
-                   const nlohmann::detail::exception&) override {
-    return Refuse(absl::StrCat("the body is no JSON from its byte ", position, " on"));
-  }
 
  private:
   static std::string NoObject() { return "the JSON is no object"; }
   std::string Name() const { return absl::StrCat("\"", name_.substr(0, kMaxShownKeyBytes), "\""); }
-  bool Refuse(std::string_view message) {
-    error_ = InvalidForm(message);
-    return false;
-  }
-  bool Take(std::optional<std::string> value) {
+  bool Take(std::optional<std::string> value) override {
     if (!open_) return Refuse(NoObject());
     if (name_ != "image" && name_ != "file") {
       if (body_.fields.size() == kMaxFormFields) {
@@ -88,8 +68,6 @@ class Reader final : public nlohmann::json_sax<json> {
   }
 
   JsonBody body_;
-  absl::Status error_;
-  std::string name_;
   bool open_ = false;  // the object
 };
 

@@ -234,6 +234,12 @@ absl::StatusOr<std::string> Encode(ImageView image, const EncodeOptions& options
   return sink.Take();
 }
 
+std::string PngOf(int width_px, int height_px) {
+  std::mt19937 random = FreshRandom();
+  const Image image = RandomImage({width_px, height_px, kRgbChannels, SampleType::kU8}, random);
+  return *Encode(image.view(), {.format = ImageFormat::kPng});
+}
+
 absl::StatusOr<Decoded> Decode(std::string_view bytes, const DecodeLimits& limits) {
   MemorySource source(bytes);
   ASSIGN_OR_RETURN(const std::unique_ptr<ImageDecoder> decoder, OpenImageDecoder(source, limits));

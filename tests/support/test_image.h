@@ -86,6 +86,8 @@ absl::StatusOr<Image> ReadAllInPortions(RowSource& source, std::mt19937& random)
 
 absl::StatusOr<std::string> Encode(ImageView image, const EncodeOptions& options,
                                    const ImageMetadata& metadata = {});
+// A PNG of noise, in RGB.
+std::string PngOf(int width_px, int height_px);
 
 struct Decoded {
   ImageHeader header;

@@ -19,14 +19,9 @@ namespace {
 namespace pb = upscale::v1;
 using ImageRequest = pb::UpscaleImageRequest;
 using ImageResponse = pb::UpscaleImageResponse;
+using test::PngOf;
 using testing::Each;
 using testing::HasSubstr;
-
-std::string PngOf(int width_px, int height_px) {
-  std::mt19937 random = test::FreshRandom();
-  const Image image = test::RandomImage({width_px, height_px, 3, SampleType::kU8}, random);
-  return *test::Encode(image.view(), {.format = ImageFormat::kPng});
-}
 
 std::string DigestBytes(const std::string& bytes) {
   return std::string(

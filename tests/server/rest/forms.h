@@ -1,22 +1,15 @@
 // Images, and forms as browsers write them, for tests of calls.
 #pragma once
 
-#include <random>
 #include <string>
 #include <vector>
 
-#include "engine/image/codec.h"
-#include "engine/image/image.h"
 #include "server/http/http_message.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled::server {
 
-inline std::string PngOf(int width_px, int height_px) {
-  std::mt19937 random = test::FreshRandom();
-  const Image image = test::RandomImage({width_px, height_px, 3, SampleType::kU8}, random);
-  return *test::Encode(image.view(), {.format = ImageFormat::kPng});
-}
+using test::PngOf;
 
 struct FormPart {
   std::string name, value;
