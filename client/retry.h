@@ -48,8 +48,8 @@ bool IsRetryable(const absl::Status& status);
 // the wait would pass `deadline`, or `stop` is requested, and returns the last status (CANCELLED
 // when stopped while waiting). The wait doubles from try to try, half of it random. If the server's
 // RetryInfo says how long to wait, it is that long and up to a tenth longer, because the server
-// gives each refused caller a moment of its own. `on_wait` hears of each failure that is waited
-// for.
+// gives each refused caller a moment of its own. `on_wait` is called for each failure that is
+// waited for.
 absl::Status RunWithRetries(
     const RetryPolicy& policy, RetryClock& clock, absl::Time deadline, std::stop_token stop,
     absl::FunctionRef<Attempt(int)> attempt,

@@ -13,8 +13,8 @@
 
 namespace upscaled::client {
 
-// For the processes of one machine. What a call other than Lease and Extend has
-// returned OK for survives a power failure; after one, leases that are lost are due again.
+// For the processes of one machine. Calls that returned OK survive a power failure, except Lease
+// and Extend: after one, jobs of lost leases are due again.
 class SqliteQueue final : public JobQueue {
  public:
   // `folder`/jobs.sqlite, each of which is made where there is none. Times are `clock`'s.

@@ -176,7 +176,7 @@ absl::Status GifReader::DecodeFrame(MutableImageView frame) {
         }
       });
   if (!absl::IsInvalidArgument(status)) return status;
-  // Those that lack lie between the others in an interlaced image, which is lost as a whole.
+  // In an interlaced image missing rows lie between the others: it is lost as a whole.
   return LackRows(frame, reader.interlaced() ? 0 : rows_read, frame.height_px(), status.message());
 }
 

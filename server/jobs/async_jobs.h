@@ -92,7 +92,7 @@ class AsyncJobs {
   class Batch {
    public:
     // The tenant is empty where the server asks for no keys. `name`: the id of the batch; "": the
-    // job stands alone.
+    // job belongs to none.
     Batch(AsyncJobs& jobs, std::string tenant, std::string name)
         : jobs_(jobs), tenant_(std::move(tenant)), name_(std::move(name)) {}
     // A name for a batch, which cannot be guessed.

@@ -46,7 +46,7 @@ ordered_json ToJson(const std::vector<AsyncJob>& jobs) {
   return list;
 }
 
-// Messages repeat what clients sent, which need not be text.
+// Messages repeat bytes of clients, which need not be text.
 std::string Dump(const ordered_json& json) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }

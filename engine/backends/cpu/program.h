@@ -35,11 +35,11 @@ struct Step {
   Margin margin;         // around the tensor: consumers read it
   std::vector<int> consumers;
   // The layer in whose tensor this one's planes lie, and the first of them: parts of a
-  // concatenation that are whole planes are written where it has them. Most layers are their own
+  // concatenation that are whole planes are written into its tensor. Most layers are their own
   // home.
   int home = 0;
   int home_plane = 0;
-  // Whether it is a product with one factor a channel that nobody computes: its readers take the
+  // Whether it is a product with one factor a channel that is never computed: its readers take the
   // first input's tensor and the factors (Tensor::factors).
   bool scaled_view = false;
   // Whether it is a concatenation all of whose parts lie in place.
@@ -50,7 +50,7 @@ struct Step {
   // layers, those where the next pass goes on, and images on the way to them, which are small.
   bool cached = false;
 
-  // Whether nobody computes the layer: its tensor is made of others.
+  // Whether the layer is never computed: its tensor is made of others.
   bool IsView() const { return scaled_view || joined_view; }
 };
 

@@ -67,7 +67,7 @@ class NetworkBuilder {
   int Slice(int input, int first, int channels);
   // NAME.weight and, if it is there, NAME.bias, one for each channel.
   int LayerNorm(int input, std::string_view name, float epsilon);
-  // Over so many shares of the channels and the whole image; NAME.weight and NAME.bias.
+  // Over `groups` shares of the channels and the whole image; NAME.weight and NAME.bias.
   int GroupNorm(int input, std::string_view name, int groups, float epsilon);
   int GlobalAveragePool(int input);
   // These four give `input` itself for a factor of 1.
