@@ -14,7 +14,7 @@
 #include "engine/image/codec.h"
 #include "server/base/payer.h"
 #include "server/base/payers.h"
-#include "server/handlers/call_context.h"
+#include "server/calls/call_context.h"
 #include "server/handlers/handler_environment.h"
 #include "server/handlers/request_options.h"
 #include "server/models/model_chain.h"

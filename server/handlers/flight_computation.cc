@@ -6,7 +6,7 @@
 
 #include "engine/base/status_macros.h"
 #include "engine/image/memory_io.h"
-#include "server/handlers/call_steps.h"
+#include "server/calls/call_steps.h"
 #include "server/handlers/compute_image.h"
 #include "server/handlers/convert.h"
 #include "server/handlers/result_sharing.h"

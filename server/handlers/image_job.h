@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/image/byte_stream.h"
-#include "server/handlers/call_context.h"
+#include "server/calls/call_context.h"
 #include "server/handlers/handler_environment.h"
 #include "server/handlers/request_options.h"
 #include "server/results/digest.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "server/handlers/request_workers.h"
+#include "server/calls/request_workers.h"
 #include "server/handlers/resolve_job.h"
 #include "server/results/in_flight.h"
 #include "server/results/network_digests.h"

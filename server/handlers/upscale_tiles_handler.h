@@ -2,9 +2,9 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "server/handlers/call_context.h"
+#include "server/calls/call_context.h"
+#include "server/calls/message_stream.h"
 #include "server/handlers/handler_environment.h"
-#include "server/handlers/message_stream.h"
 #include "upscale/v1/upscale.pb.h"
 
 namespace upscaled::server {

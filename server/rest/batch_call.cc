@@ -10,7 +10,7 @@
 #include "nlohmann/json.hpp"
 #include "server/admission/limits.h"
 #include "server/base/error.h"
-#include "server/handlers/call_steps.h"
+#include "server/calls/call_steps.h"
 #include "server/rest/batch_body.h"
 #include "server/rest/body_source.h"
 #include "server/rest/job_calls.h"

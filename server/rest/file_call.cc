@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "server/handlers/call_steps.h"
+#include "server/calls/call_steps.h"
 #include "server/rest/byte_range.h"
 #include "server/rest/entity_tags.h"
 

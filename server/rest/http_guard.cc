@@ -7,7 +7,7 @@
 
 #include "absl/time/clock.h"
 
-#include "server/handlers/call_steps.h"
+#include "server/calls/call_steps.h"
 #include "server/rest/problem.h"
 #include "server/rest/rest_host.h"
 

@@ -1,7 +1,7 @@
 // Who calls over HTTP: the check that stands before the routes of a port.
 #pragma once
 
-#include "server/handlers/call_environment.h"
+#include "server/calls/call_environment.h"
 #include "server/http/http_router.h"
 #include "server/identity/authenticator.h"
 #include "server/identity/url_keys.h"

@@ -13,7 +13,7 @@
 #include "engine/image/codec.h"
 #include "engine/image/memory_io.h"
 #include "server/base/error.h"
-#include "server/handlers/call_steps.h"
+#include "server/calls/call_steps.h"
 #include "server/handlers/convert.h"
 #include "server/jobs/async_jobs.h"
 #include "server/rest/form.h"

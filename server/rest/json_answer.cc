@@ -4,7 +4,7 @@
 
 #include "engine/base/status_macros.h"
 #include "server/base/request_record.h"
-#include "server/handlers/call_steps.h"
+#include "server/calls/call_steps.h"
 #include "server/rest/json.h"
 #include "server/rest/problem.h"
 #include "server/rest/rest_host.h"

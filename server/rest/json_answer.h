@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "server/handlers/call_environment.h"
+#include "server/calls/call_environment.h"
 #include "server/http/http_message.h"
 
 namespace upscaled::server {

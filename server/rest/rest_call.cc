@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "server/base/error.h"
-#include "server/handlers/call_steps.h"
+#include "server/calls/call_steps.h"
 #include "server/rest/problem.h"
 
 namespace upscaled::server {

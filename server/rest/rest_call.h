@@ -11,7 +11,7 @@
 #include "server/admission/admission.h"
 #include "server/base/payer.h"
 #include "server/base/request_record.h"
-#include "server/handlers/call_registry.h"
+#include "server/calls/call_registry.h"
 #include "server/http/http_exchange.h"
 #include "server/rest/answer_sink.h"
 #include "server/rest/rest_host.h"

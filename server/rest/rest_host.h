@@ -3,10 +3,10 @@
 
 #include <cstddef>
 
+#include "server/calls/call_environment.h"
+#include "server/calls/watchdog.h"
 #include "server/fetch/fetcher.h"
-#include "server/handlers/call_environment.h"
 #include "server/handlers/handler_environment.h"
-#include "server/handlers/watchdog.h"
 #include "server/rest/cors.h"
 #include "server/rest/progress_board.h"
 

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "server/calls/call_environment.h"
+#include "server/calls/watchdog.h"
 #include "server/fetch/fetcher.h"
-#include "server/handlers/call_environment.h"
 #include "server/handlers/handler_environment.h"
-#include "server/handlers/watchdog.h"
 #include "server/http/http_exchange.h"
 #include "server/http/http_fault.h"
 #include "server/http/http_router.h"

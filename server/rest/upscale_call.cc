@@ -11,7 +11,7 @@
 #include "engine/image/memory_io.h"
 #include "nlohmann/json.hpp"
 #include "server/base/error.h"
-#include "server/handlers/call_steps.h"
+#include "server/calls/call_steps.h"
 #include "server/handlers/compute_image.h"
 #include "server/handlers/convert.h"
 #include "server/handlers/image_job.h"

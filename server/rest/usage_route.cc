@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
-#include "server/handlers/call_steps.h"
+#include "server/calls/call_steps.h"
 #include "server/handlers/usage_handler.h"
 #include "server/rest/form.h"
 #include "server/rest/json.h"

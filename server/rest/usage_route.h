@@ -1,7 +1,7 @@
 // GET /v1/usage: what tenants used, day by day, for operators.
 #pragma once
 
-#include "server/handlers/call_environment.h"
+#include "server/calls/call_environment.h"
 #include "server/handlers/handler_environment.h"
 #include "server/http/http_router.h"
 

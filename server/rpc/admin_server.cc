@@ -13,7 +13,7 @@
 #include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
 #include "grpc/health/v1/health.grpc.pb.h"
-#include "server/handlers/call_steps.h"
+#include "server/calls/call_steps.h"
 #include "server/handlers/info_handlers.h"
 #include "server/handlers/model_files_handler.h"
 #include "server/handlers/usage_handler.h"

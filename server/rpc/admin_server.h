@@ -7,7 +7,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include "absl/status/statusor.h"
-#include "server/handlers/call_environment.h"
+#include "server/calls/call_environment.h"
 #include "server/handlers/handler_environment.h"
 #include "server/rpc/connection_intake.h"
 

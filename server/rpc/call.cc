@@ -9,7 +9,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 #include "server/base/error.h"
-#include "server/handlers/call_steps.h"
+#include "server/calls/call_steps.h"
 #include "server/rpc/caller_metadata.h"
 #include "server/rpc/grpc_status.h"
 

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
-#include "server/handlers/call_steps.h"
+#include "server/calls/call_steps.h"
 #include "server/rpc/call.h"
 #include "server/rpc/message_check.h"
 

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "google/protobuf/message.h"
-#include "server/handlers/call_context.h"
+#include "server/calls/call_context.h"
 #include "server/identity/principal.h"
 
 namespace upscaled::server {
@@ -22,7 +22,7 @@ class Call;
 using MessagePtr = std::unique_ptr<google::protobuf::Message>;
 
 // A call's messages in both directions, without their types. As MessageReader and MessageWriter
-// (server/handlers/message_stream.h) have them.
+// (server/calls/message_stream.h) have them.
 class MessageStreams {
  public:
   virtual ~MessageStreams() = default;

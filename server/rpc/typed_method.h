@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/handlers/message_stream.h"
+#include "server/calls/message_stream.h"
 #include "server/rpc/method.h"
 
 namespace upscaled::server {

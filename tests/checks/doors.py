@@ -65,10 +65,11 @@ MAY_INCLUDE = {
                     "client/jobs/job_failure.h", "client/jobs/job_queue.h", "client/jobs/open_queue.h",
                     "client/jobs/shallow_json.h", "client/jobs/task.h", "client/random_uuid.h", "client/retry.h"],
     "server/results": ["engine/base", "engine/image", "engine/model", "server/base"],
-    "server/handlers": ["server/base", "server/identity", "server/results", "server/telemetry/usage_ledger.h", "server/admission", "server/devices", "server/models", "server/batching", "server/proof/kernel_proofs.h", "engine/base",
+    "server/calls": ["server/base", "server/identity", "server/admission", "engine/base"],
+    "server/handlers": ["server/base", "server/calls", "server/identity", "server/results", "server/telemetry/usage_ledger.h", "server/admission", "server/devices", "server/models", "server/batching", "server/proof/kernel_proofs.h", "engine/base",
                         "engine/image", "engine/model", "engine/pipeline", "upscale/v1"],
-    "server/rest": ["server/base", "server/identity", "server/jobs", "server/results", "server/admission", "server/fetch", "server/handlers", "server/http", "engine/base", "engine/image", "upscale/v1"],
-    "server/rpc": ["server/base", "server/identity", "server/admission", "server/handlers", "engine/base", "upscale/v1", "google/rpc",
+    "server/rest": ["server/base", "server/calls", "server/identity", "server/jobs", "server/results", "server/admission", "server/fetch", "server/handlers", "server/http", "engine/base", "engine/image", "upscale/v1"],
+    "server/rpc": ["server/base", "server/calls", "server/identity", "server/admission", "server/handlers", "engine/base", "upscale/v1", "google/rpc",
                    "grpc/health/v1"],
     "server/proof": ["engine/base", "engine/proof", "engine/backends/backend_list.h", "server/telemetry/logger.h"],
     "server/lifecycle": ["server"] + ENGINE_INTERFACE,
@@ -88,7 +89,7 @@ WIRE = r'#\s*include\s+[<"](grpc|grpcpp|google/protobuf)\b'
 # the engine reads no environment, and Protobuf alone where a model format is made of it.
 FORBIDDEN = {"engine": re.compile(WIRE + r"|\bgetenv\b")}
 ALLOWED = {"engine/model/onnx": re.compile(r"google/protobuf/"), "server/rest": re.compile(r"google/protobuf/")}
-FORBIDDEN |= {f"server/{d}": re.compile(WIRE) for d in ("admission", "base", "batching", "config", "devices", "fetch", "handlers", "http", "identity", "jobs",
+FORBIDDEN |= {f"server/{d}": re.compile(WIRE) for d in ("admission", "base", "batching", "calls", "config", "devices", "fetch", "handlers", "http", "identity", "jobs",
                                                         "lifecycle", "models", "net", "rest", "results", "sandbox", "telemetry")}
 
 

@@ -10,8 +10,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
-#include "server/handlers/call_context.h"
-#include "server/handlers/message_stream.h"
+#include "server/calls/call_context.h"
+#include "server/calls/message_stream.h"
 
 namespace upscaled::server {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "server/handlers/call_environment.h"
+#include "server/calls/call_environment.h"
 #include "server/rest/rest_service.h"
 #include "server/rest/usage_route.h"
 #include "tests/server/handlers/engine_environment.h"

@@ -1,4 +1,4 @@
-#include "server/handlers/request_workers.h"
+#include "server/calls/request_workers.h"
 
 #include <system_error>
 #include <utility>

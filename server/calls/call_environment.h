@@ -12,8 +12,8 @@
 #include "server/admission/admission.h"
 #include "server/base/peer_address.h"
 #include "server/base/request_record.h"
-#include "server/handlers/call_registry.h"
-#include "server/handlers/request_workers.h"
+#include "server/calls/call_registry.h"
+#include "server/calls/request_workers.h"
 #include "server/identity/authenticator.h"
 
 namespace upscaled::server {

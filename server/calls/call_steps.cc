@@ -1,4 +1,4 @@
-#include "server/handlers/call_steps.h"
+#include "server/calls/call_steps.h"
 
 #include <algorithm>
 #include <exception>

@@ -1,4 +1,4 @@
-#include "server/handlers/watchdog.h"
+#include "server/calls/watchdog.h"
 
 #include <vector>
 

@@ -12,8 +12,8 @@
 #include "server/admission/admission.h"
 #include "server/base/payer.h"
 #include "server/base/request_record.h"
-#include "server/handlers/call_environment.h"
-#include "server/handlers/watchdog.h"
+#include "server/calls/call_environment.h"
+#include "server/calls/watchdog.h"
 
 namespace upscaled::server {
 
