@@ -36,6 +36,20 @@ class StartedPass {
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
 };
 
+// A row or column of tiles that stands for some of a grid's.
+struct Sample {
+  int index = 0;
+  double count = 0;
+};
+
+// Returns both ends, which see less of their surroundings, and one between.
+std::vector<Sample> SampleOf(int count) {
+  std::vector<Sample> samples = {{0, 1}};
+  if (count > 2) samples.push_back({count / 2, count - 2.0});
+  if (count > 1) samples.push_back({count - 1, 1});
+  return samples;
+}
+
 }  // namespace
 
 ImageRun::ImageRun(const Executable& executable, std::vector<TileTask> tiles, int64_t cached_tiles)
@@ -114,12 +128,17 @@ size_t ImageRun::BytesPerTile(const Executable& executable) {
 
 double ImageRun::Cost(const Executable& executable, Size image, Size tile, int64_t cached_tiles) {
   const TileGrid grid(image, tile);
-  const Rect middle = grid.Tile((grid.columns() - 1) / 2, (grid.rows() - 1) / 2);
-  const TilePlan plan = executable.Plan(middle, image);
   const double cached = static_cast<double>(cached_tiles) / static_cast<double>(grid.count());
-  const double cost = cached * static_cast<double>(plan.Cost(/*cached=*/true)) +
-                      (1 - cached) * static_cast<double>(plan.Cost(/*cached=*/false));
-  return cost * static_cast<double>(image.Area()) / static_cast<double>(middle.Area());
+  double cost = 0;
+  for (const Sample row : SampleOf(grid.rows())) {
+    for (const Sample column : SampleOf(grid.columns())) {
+      const TilePlan plan = executable.Plan(grid.Tile(column.index, row.index), image);
+      cost += column.count * row.count *
+              (cached * static_cast<double>(plan.Cost(/*cached=*/true)) +
+               (1 - cached) * static_cast<double>(plan.Cost(/*cached=*/false)));
+    }
+  }
+  return cost;
 }
 
 bool SeesWholeImage(const Executable& executable) {

@@ -50,8 +50,9 @@ class ImageRun {
   static size_t Bytes(size_t bytes_per_tile, Size image, Size tile);
   // The same for each tile, whatever the image.
   static size_t BytesPerTile(const Executable& executable);
-  // About what all passes over an image in tiles of this size cost, in multiply-adds: that of the
-  // tile in its middle (TilePlan::Cost) for each of its pixels.
+  // About what all passes over an image in tiles of this size cost, in multiply-adds
+  // (TilePlan::Cost): tiles at its corners and along its sides count as they are, one in its middle
+  // for all others.
   static double Cost(const Executable& executable, Size image, Size tile, int64_t cached_tiles = 0);
 
  private:

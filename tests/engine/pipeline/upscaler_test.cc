@@ -480,7 +480,9 @@ TEST(PlanUpscale, TakesNoLongerForManyTiles) {
       Plan(source, Times(size, 2), {network}, {.tta = tta, .tile_px = 32});
       return network->plan_calls();
     };
-    EXPECT_EQ(calls({8000, 12000}), calls({10, 20}));
+    // Tiles at the corners, along the sides and in the middle are planned for their cost.
+    EXPECT_EQ(calls({8000, 12000}), calls({96, 96}));
+    EXPECT_LE(calls({8000, 12000}), calls({10, 20}) + 8);
   }
 }
 
