@@ -31,7 +31,7 @@ HeldOut::HeldOut(std::span<const TrainingImage> images, const PatchShape& shape,
     : images_(images.first(std::min(images.size(), kMaxImages))),
       shape_(shape),
       per_image_(
-          static_cast<int>(std::clamp(kMaxPatches / (recipe.reductions.size() * images_.size()),
+          static_cast<int>(std::clamp(kMaxPatches / (images_[0].reduced.size() * images_.size()),
                                       size_t{1}, kMaxPatchesPerImage))),
       patches_(SpreadPatches(images_, shape_, recipe, per_image_)) {}
 

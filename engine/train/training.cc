@@ -35,6 +35,7 @@ absl::StatusOr<std::unique_ptr<Training>> Training::Create(const Network& start,
                    LoadImageFolder(options.images, {.scale = start.scale,
                                                     .min_side_px = options.patch_px * start.scale,
                                                     .reductions = options.recipe.reductions,
+                                                    .small_images = options.small_images,
                                                     .cache_bytes = options.cache_bytes}));
   training->held_out_ =
       std::make_unique<HeldOut>(training->images_.held_out, training->shape_, options.recipe);
@@ -79,12 +80,13 @@ std::string Training::Settings() const {
   // Left out where it is the CPU: so were all checkpoints before there were others.
   const std::string& name = options_.device.name;
   const std::string device = name == ConvDevice().name ? "" : absl::StrCat(" on ", name);
+  const std::string pairs = options_.small_images.empty() ? "" : " in pairs";
   return absl::StrFormat(
       "start %s, seed %d, batch %d, patch %d, threads %d%s, rate %g by %s, loss %s, expansion %d, "
-      "images %d + %d of %d pixels, recipe %s",
+      "images %d + %d of %d pixels%s, recipe %s",
       options_.start, options_.seed, options_.batch, options_.patch_px, options_.threads, device,
       options_.rate, ScheduleName(options_.schedule), LossText(options_.loss), options_.expansion,
-      images_.training.size(), images_.held_out.size(), pixels, RecipeText(options_.recipe));
+      images_.training.size(), images_.held_out.size(), pixels, pairs, RecipeText(options_.recipe));
 }
 
 int64_t Training::StepsOfMinutes() {

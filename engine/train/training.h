@@ -26,7 +26,9 @@
 namespace upscaled::train {
 
 struct TrainingOptions {
-  std::filesystem::path images;      // folder
+  std::filesystem::path images;  // folder
+  // Folder of their small images; empty: the recipe's reductions make them.
+  std::filesystem::path small_images;
   std::filesystem::path checkpoint;  // file
   bool resume = false;               // go on from the checkpoint
   std::string start;                 // what the network is called

@@ -2,6 +2,7 @@
 """The trainer's command line, and a server of what comes out: train_test.py UPSCALE-TRAIN UPSCALED"""
 import ctypes
 import http.client
+import json
 import os
 import pathlib
 import re
@@ -58,11 +59,15 @@ class Trainer:
 
 
 def check_whole(trainer: Trainer) -> None:
-    said = trainer.train("whole")
+    log = trainer.folder / "log.jsonl"
+    said = trainer.train("whole", f"--log={log}")
     assert "5 images to learn from, 1 held out: Lanczos " in said, said
     assert len(re.findall(rf"^step \d+ of {STEPS}  loss .* over Lanczos, .* steps/s  .* left$", said, re.M)) == 30, said
     gain = float(re.search(r"held-out images, ([+-][\d.]+) over fast-2x$", said, re.M)[1])
     assert gain > 0.5, said
+    reports = [json.loads(line) for line in log.read_text().splitlines()]
+    assert len(reports) == 30 and reports[-1]["step"] == reports[-1]["total_steps"] == STEPS, reports
+    assert reports[-1]["best_psnr_db"] == max(report["best_psnr_db"] for report in reports) > reports[0]["start_psnr_db"], reports
     card = trainer.read("whole", "CARD.md").decode()
     assert f"| steps | {STEPS} |" in card and "seed 3" in card and "images: 5 trained on, 1 held out" in card, card
 
@@ -100,6 +105,11 @@ def check_refusals(trainer: Trainer) -> None:
         (few / f"{i}.png").write_bytes(drawing(5))
     trainer.expect_refused(trainer.command("a", images=few), 1, "has 3 images of 24 pixels or more", "training needs 4")
     trainer.expect_refused(trainer.command("a", images=trainer.folder / "none"), 1, "none", "No such file or directory")
+    recipe = trainer.folder / "recipe.json"
+    recipe.write_text('{"reductions": ["box"]}')
+    trainer.expect_refused(trainer.command("a", f"--small={trainer.images}", f"--recipe={recipe}"), 1, "recipe.json: has 'reductions'")
+    trainer.expect_refused(trainer.command("a", f"--small={trainer.images}"), 1, "and its small image 64 x 64", "needs 4")
+    trainer.expect_refused(trainer.command("a", f"--log={trainer.folder / 'none/log'}"), 1, "none/log: No such file or directory")
     trainer.expect_refused(trainer.command("a", start="best"), 1, "no model 'best', there are: ", "fast-2x, general-2x")
     trainer.expect_refused([trainer.binary, "--start=fast-2x"], 1, "needs --images and --out")
     trainer.expect_refused([trainer.binary, "--batch=0"], 2, "--batch")

@@ -198,3 +198,49 @@ def leaves(rng, size, colors):
         soft = Image.fromarray(np.clip(out, 0, 255).astype(np.uint8)).filter(ImageFilter.GaussianBlur(rng.uniform(1.5, 6)))
         out = out * sharp + np.asarray(soft) * (1 - sharp)
     return Image.fromarray(np.clip(np.rint(out), 0, 255).astype(np.uint8))
+
+
+_BAYER = np.array([[0, 8, 2, 10], [12, 4, 14, 6], [3, 11, 1, 9], [15, 7, 13, 5]])
+
+
+def _levels(rng, size):
+    """The levels that a pattern shows: one level, a ramp or soft light, in 0..1."""
+    kind = rng.integers(0, 3)
+    if kind == 0:
+        return np.full((size, size), rng.uniform(0.05, 0.95))
+    if kind == 1:
+        angle = rng.uniform(0, 2 * math.pi)
+        y, x = np.mgrid[0:size, 0:size] / size
+        t = x * math.cos(angle) + y * math.sin(angle)
+        return (t - t.min()) / (t.max() - t.min())
+    return np.clip(0.5 + 0.25 * _smooth(rng, size, rng.uniform(8, 40)), 0, 1)
+
+
+def patterns(rng, size):
+    """A dither, a checkerboard or a screen of dots over levels, in two colours, black and white in half of the cases.
+
+    Each image holds one kind: checks of 1 to 4 px; Bayer's ordered dither of 4 px; random thresholds; a screen of dots, 3 to 9 px
+    apart at any angle, with soft or hard edges.
+    """
+    y, x = np.mgrid[0:size, 0:size]
+    kind = rng.integers(0, 4)
+    if kind == 0:
+        check = int(rng.integers(1, 5))
+        ink = ((x // check + y // check) % 2).astype(np.float64)
+        if rng.random() < 0.3:
+            ink = np.where(_levels(rng, size) > 0.5, ink, rng.uniform(0, 1))
+    elif kind == 1:
+        pixel = int(rng.integers(1, 4))
+        ink = _levels(rng, size) > (_BAYER[y // pixel % 4, x // pixel % 4] + 0.5) / 16
+    elif kind == 2:
+        ink = _levels(rng, size) > rng.random((size, size))
+    else:
+        angle, period = rng.uniform(0, math.pi / 2), rng.uniform(3, 9)
+        u, v = x * math.cos(angle) + y * math.sin(angle), y * math.cos(angle) - x * math.sin(angle)
+        dots = (np.cos(2 * math.pi * u / period) + np.cos(2 * math.pi * v / period)) / 4 + 0.5
+        ink = np.clip((_levels(rng, size) - dots) * rng.choice([4, 8, 64]) + 0.5, 0, 1)
+    dark, light = np.zeros(3), np.full(3, 255.0)
+    if rng.random() < 0.5:
+        dark, light = np.array(_color(rng), np.float64), np.array(_color(rng), np.float64)
+    out = dark + (light - dark) * np.asarray(ink, np.float64)[..., None]
+    return Image.fromarray(np.clip(np.rint(out), 0, 255).astype(np.uint8))

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Cuts the images to train on and the held-out ones out of the unpacked packages.
 
-usage: make_dataset.py ROOT OUT [--scale-count 1.0] [--workers 2] [--images 320]
+usage: make_dataset.py ROOT OUT [--photos FOLDER] [--scale-count 1.0] [--workers 2] [--images 320]
 
 OUT/images/*.png                      squares of so many px, or of a photograph's smaller side, half of them photographs, a
                                       fifth leaves over leaves of their colours
@@ -26,7 +26,7 @@ import drawing
 import sources
 
 MIN_SIDE_PX = 192  # of a square
-COUNTS = {"photo": 11000, "text": 6000, "svg": 9000, "icon": 600, "shapes": 3000, "leaves": 3750}
+COUNTS = {"photo": 11000, "text": 6000, "svg": 9000, "icon": 600, "shapes": 3000, "patterns": 1500, "leaves": 3750}
 HELDOUT_SVGS = 24
 PHOTO_SHARE = 0.6  # of the images but for the leaves; each is drawn equally often
 
@@ -104,6 +104,8 @@ def job_blocks(rng, kind, what, side):
             photo = load_image(str(rng.choice(what["photos"]))) if rng.random() < 0.02 else None
             page = drawing.text_page(rng, what["fonts"], what["cjk"], side * 2, photo)
             blocks += cut(rng, page, side, 4, 1.0)
+        elif kind == "patterns":
+            blocks.append(drawing.patterns(rng, side))
         else:
             blocks += cut(rng, drawing.shapes(rng, side), side, 1, 0.0)
     return blocks
@@ -135,7 +137,7 @@ def make_images(jobs, leaves, side, folder, workers):
 
         photos = write([job for job in jobs if job[0] == "photo"])
         others = [job for job in jobs if job[0] != "photo"]
-        per_job = {"svg": 3, "icon": 3, "text": 20, "shapes": 20}
+        per_job = {"svg": 3, "icon": 3, "text": 20, "shapes": 20, "patterns": 20}
         wanted, chosen = photos * (1 / PHOTO_SHARE - 1), []
         for i in np.random.default_rng(4).permutation(len(others)):
             if wanted <= 0:
@@ -152,7 +154,7 @@ def expand(root, patterns):
     return sorted(p for pattern in patterns for p in glob.glob(os.path.join(root, pattern), recursive=True))
 
 
-def plan(root, scale):
+def plan(root, photos_folder, scale):
     """The list of jobs: (kind, seed, what to cut). Fixed seeds, so that the data set can be made again."""
     rng = np.random.default_rng(1)
     jobs = []
@@ -161,6 +163,7 @@ def plan(root, scale):
     excluded = set(expand(root, sources.EXCLUDED))
     photos = [(p, f, w / len(fs)) for g, fs, w, _ in sources.TRAIN_PHOTOS for p in expand(root, [g]) if p not in excluded
               for f in fs]
+    photos += [(p, f, w / len(fs)) for g, fs, w, _ in sources.MORE_PHOTOS for p in expand(photos_folder, [g]) for f in fs]
     total = sum(w for _, _, w in photos)
     for path, factor, weight in photos:
         jobs.append(("photo", (path, factor, max(1, int(COUNTS["photo"] * scale * weight / total)))))
@@ -172,7 +175,8 @@ def plan(root, scale):
     text = dict(count=5, fonts=expand(root, sources.TRAIN_FONTS), cjk=expand(root, sources.TRAIN_CJK_FONTS),
                 photos=[p for p, _, _ in photos])
     jobs += [("text", text)] * int(COUNTS["text"] * scale / 20)
-    jobs += [("shapes", dict(count=20))] * int(COUNTS["shapes"] * scale / 20)
+    for kind in ("shapes", "patterns"):
+        jobs += [(kind, dict(count=20))] * int(COUNTS[kind] * scale / 20)
     return [(kind, i, what) for i, (kind, what) in enumerate(jobs)]
 
 
@@ -202,13 +206,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("root")
     parser.add_argument("out")
+    parser.add_argument("--photos", default="", help="folder of more photographs (sources.MORE_PHOTOS)")
     parser.add_argument("--scale-count", type=float, default=1.0, help="fraction of the usual number of squares")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--images", type=int, default=320, metavar="SIDE", help="pixels a side")
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
     write_heldout(args.root, args.out)
-    jobs = plan(args.root, args.scale_count)
+    jobs = plan(args.root, args.photos, args.scale_count)
     make_images(jobs, int(COUNTS["leaves"] * args.scale_count), args.images, os.path.join(args.out, "images"), args.workers)
 
 

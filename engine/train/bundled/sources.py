@@ -37,6 +37,13 @@ TRAIN_PHOTOS = [
     (_ENDLESS + "*.jpg", (2, 3), 0.033, "public domain (morguefile.com, unsplash.com, NASA, USGS)"),
 ]
 
+# Under the folder of `--photos`: photographs of about 2048 px, lossless, of the challenge on learned image compression of 2025. Its last
+# six are held out.
+MORE_PHOTOS = [
+    ("clic-[012]?.webp", (1, 1.5, 2), 1.0, "Unsplash licence"),
+    ("clic-3[0-5].webp", (1, 1.5, 2), 1.0, "Unsplash licence"),
+]
+
 # Files that those patterns match and that are under share-alike licences: Endless Sky names such photographers.
 EXCLUDED = [_ENDLESS + name + "@2x.jpg" for name in ("*-*", "bwerner*", "myrabella*", "dmottl*", "mfield*", "lava5")]
 

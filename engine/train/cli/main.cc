@@ -7,9 +7,12 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -35,7 +38,7 @@ static_assert(std::atomic<bool>::is_always_lock_free);
 
 struct Command {
   std::string start = "general-2x";
-  fs::path models, out;
+  fs::path models, out, log;
   int noise_level = kNoDenoise;
   size_t cache_mb = 1024;
   fs::path recipe;
@@ -73,7 +76,10 @@ const std::map<std::string, Schedule>& Schedules() {
 void AddModelOptions(CLI::App& app, Command& command) {
   TrainingOptions& training = command.training;
   command.models = BundledModels();
-  app.add_option("--images", training.images, "folder of images to learn from");
+  app.add_option("--images", training.images,
+                 "folder of images to learn from, with its subfolders");
+  app.add_option("--small", training.small_images,
+                 "folder of their small images, under the same names; else the recipe makes them");
   app.add_option("--out", command.out, "folder of the model to make; its name is the model's");
   app.add_option("--start", command.start, "model to begin with")->capture_default_str();
   app.add_option("--models", command.models, "folder of models to find it in")
@@ -124,6 +130,7 @@ void AddTrainingOptions(CLI::App& app, Command& command) {
       ->capture_default_str();
   app.add_option("--recipe", command.recipe,
                  "JSON file: how images are made small, and spoilt (see engine/train)");
+  app.add_option("--log", command.log, "file to append each report to, as a line of JSON");
   app.add_flag("--resume", training.resume, "go on where a training into --out was interrupted");
 }
 
@@ -180,6 +187,13 @@ absl::StatusOr<TrainingOptions> MakeTrainingOptions(const Command& command, cons
   if (!command.recipe.empty()) {
     ASSIGN_OR_RETURN(options.recipe, ReadRecipe(command.recipe));
   }
+  if (!options.small_images.empty()) {
+    if (options.recipe.reductions != Recipe().reductions) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          command.recipe.string(), ": has 'reductions', and --small gives the small images"));
+    }
+    options.recipe.reductions.clear();
+  }
   return options;
 }
 
@@ -194,13 +208,50 @@ void PrintImages(const Training& training, const std::string& start) {
   std::fflush(stdout);
 }
 
-absl::Status WriteModel(const Command& command, const ModelCard& card, const Training& training) {
+// A file with a line of JSON for each report, if one is asked for.
+class ProgressLog {
+ public:
+  static absl::StatusOr<ProgressLog> Open(const fs::path& file) {
+    ProgressLog log;
+    if (file.empty()) return log;
+    log.lines_.open(file, std::ios::app);
+    if (log.lines_) return log;
+    return absl::UnavailableError(
+        absl::StrCat("cannot write ", file.string(), ": ", std::strerror(errno)));
+  }
+
+  void Add(const Progress& progress, const Training& training) {
+    if (!lines_.is_open()) return;
+    lines_ << nlohmann::ordered_json({{"step", progress.step},
+                                      {"total_steps", progress.total_steps},
+                                      {"loss", progress.loss},
+                                      {"psnr_db", progress.psnr_db},
+                                      {"best_psnr_db", progress.best_psnr_db},
+                                      {"start_psnr_db", training.state().start_psnr_db},
+                                      {"lanczos_psnr_db", training.lanczos_psnr_db()},
+                                      {"steps_per_second", progress.steps_per_second}})
+                  .dump()
+           << std::endl;
+  }
+
+  // UNAVAILABLE: lines are missing.
+  absl::Status status() const {
+    return lines_ ? absl::OkStatus() : absl::UnavailableError("--log lacks lines: cannot write it");
+  }
+
+ private:
+  std::ofstream lines_;
+};
+
+absl::Status WriteModel(const Command& command, const ModelCard& card,
+                        std::vector<KeptNetwork> kept, const Training& training) {
   const Checkpoint& state = training.state();
   const ImageFolder& images = training.images();
   return WriteModelFolder(
       command.out, training.BestNetwork(),
       {.start = &card,
        .noise_level = command.noise_level,
+       .kept = std::move(kept),
        .images = fs::absolute(command.training.images / "").parent_path().filename(),
        .training_images = images.training.size(),
        .held_out_images = images.held_out.size(),
@@ -219,14 +270,19 @@ absl::Status Train(Command& command) {
   ASSIGN_OR_RETURN(const ModelCard* card, models.Find(command.start));
   ASSIGN_OR_RETURN(const ModelVariant* variant, FindVariant(*card, command.noise_level));
   ASSIGN_OR_RETURN(const Network start, LoadNetwork(*card, *variant));
+  ASSIGN_OR_RETURN(std::vector<KeptNetwork> kept, KeepOtherNetworks(*card, *variant));
   if (!command.out.has_filename()) command.out = command.out.parent_path();
   RETURN_IF_ERROR(CreateFolder(command.out));
   ASSIGN_OR_RETURN(const TrainingOptions options, MakeTrainingOptions(command, *card));
+  ASSIGN_OR_RETURN(ProgressLog log, ProgressLog::Open(command.log));
   ASSIGN_OR_RETURN(const std::unique_ptr<Training> training, Training::Create(start, options));
   PrintImages(*training, card->name);
-  const absl::Status trained =
-      training->Run(interrupted, [&](const Progress& progress) { Print(progress, *training); });
-  RETURN_IF_ERROR(WriteModel(command, *card, *training));
+  absl::Status trained = training->Run(interrupted, [&](const Progress& progress) {
+    Print(progress, *training);
+    log.Add(progress, *training);
+  });
+  trained.Update(log.status());
+  RETURN_IF_ERROR(WriteModel(command, *card, std::move(kept), *training));
   const Checkpoint& state = training->state();
   absl::PrintF("%s: %.2f dB on held-out images, %+.2f over %s%s\n", command.out.string(),
                state.best_psnr_db, state.best_psnr_db - state.start_psnr_db, card->name,

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/train/image_folder.h"
 #include "engine/train/patches.h"
 #include "engine/train/reduce.h"
@@ -86,11 +87,13 @@ TEST_F(ImageFolderTest, ReadsWhatIsAnImageAndSkipsTheRest) {
   WriteImage("small.png", Rgb(64, 20), ImageFormat::kPng);
   Write("notes.txt", "no image");
   fs::create_symlink(folder_ / "photo.jpg", folder_ / "link.jpg");
-  fs::create_directory(folder_ / "inner");
+  fs::create_directories(folder_ / "inner/most");
+  WriteImage("inner/most/photo.jpg", Rgb(64, 48), ImageFormat::kJpeg);
+  fs::create_directory_symlink(folder_ / "inner", folder_ / "twin");
   const auto loaded = LoadImageFolder(folder_, {.scale = 2, .min_side_px = 40});
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  EXPECT_EQ(loaded->training.size() + loaded->held_out.size(), 22u);
-  EXPECT_EQ(loaded->skipped.size(), 2u) << "the small one and the text";
+  EXPECT_EQ(loaded->training.size() + loaded->held_out.size(), 23u);
+  EXPECT_EQ(loaded->skipped.size(), 4u) << "the small one, the text and two links";
   ASSERT_FALSE(loaded->held_out.empty());
   for (const auto* images : {&loaded->training, &loaded->held_out}) {
     for (const TrainingImage& image : *images) {
@@ -124,6 +127,67 @@ TEST_F(ImageFolderTest, StaysWithinItsMemory) {
   }
   EXPECT_LE(bytes, kCacheBytes);
   EXPECT_GT(bytes, kCacheBytes / 2);
+}
+
+// Each large image has its own small one, in the part that is kept, too.
+TEST_F(ImageFolderTest, TakesPairsByTheirNames) {
+  for (const char* folder : {"large/inner", "small/inner"})
+    fs::create_directories(folder_ / folder);
+  const auto write_pair = [&](const std::string& name, const std::string& small_name, Size small) {
+    WriteImage("large/" + name, Rgb(3 * small.width, 3 * small.height), ImageFormat::kPng);
+    WriteImage("small/" + small_name, Rgb(small.width, small.height), ImageFormat::kPng);
+  };
+  for (int i = 0; i < 4; ++i) {
+    const std::string name = absl::StrCat(i % 2 == 0 ? "inner/" : "", i);
+    write_pair(name + ".png", name + (i == 3 ? ".webp" : ".png"), {40 + i, 90});
+  }
+  write_pair("none.png", "other.png", {40, 40});
+  write_pair("two.png", "two.png", {40, 40});
+  WriteImage("small/two.jpg", Rgb(40, 40), ImageFormat::kJpeg);
+  WriteImage("large/size.png", Rgb(121, 120), ImageFormat::kPng);
+  WriteImage("small/size.png", Rgb(40, 40), ImageFormat::kPng);
+
+  const auto loaded = LoadImageFolder(folder_ / "large", {.scale = 3,
+                                                          .min_side_px = 30,
+                                                          .reductions = {},
+                                                          .small_images = folder_ / "small",
+                                                          .cache_bytes = 70'000});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->training.size() + loaded->held_out.size(), 4u);
+  const std::string skipped = absl::StrJoin(loaded->skipped, "\n");
+  for (const char* why : {"none.png: has no small image of its name", "two.png: has 2 small images",
+                          "size.png: has 121 x 120 pixels, and its small image 40 x 40",
+                          "other.png: no large image has its name"}) {
+    EXPECT_NE(skipped.find(why), skipped.npos) << why << " in:\n" << skipped;
+  }
+  for (const auto* images : {&loaded->training, &loaded->held_out}) {
+    for (const TrainingImage& image : *images) {
+      const ImageSpec& kept = image.original.spec();
+      EXPECT_LT(kept.height_px, 270) << "a part";
+      ASSERT_EQ(image.reduced.size(), 1u);
+      EXPECT_EQ(image.reduced[0].spec(), Rgb(kept.width_px / 3, kept.height_px / 3));
+    }
+  }
+}
+
+// The small image's part shows the large one's: each small pixel is the mean of its nine.
+TEST_F(ImageFolderTest, PairsKeepTheSamePart) {
+  for (const char* folder : {"large", "small"}) fs::create_directory(folder_ / folder);
+  for (int i = 0; i < 5; ++i) {
+    const Image large = test::RandomImage(Rgb(150, 90), random_);
+    const Image small = *Reduce(large, 3, Reduction::kBox);
+    const std::string name = absl::StrCat("/", i, ".png");
+    Write("large" + name, *test::Encode(large.view(), {.format = ImageFormat::kPng}));
+    Write("small" + name, *test::Encode(small.view(), {.format = ImageFormat::kPng}));
+  }
+  const auto loaded = LoadImageFolder(
+      folder_ / "large", {.scale = 3, .small_images = folder_ / "small", .cache_bytes = 60'000});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  for (const TrainingImage& image : loaded->training) {
+    EXPECT_LT(image.original.spec().width_px, 150) << "a part";
+    const Image reduced = *Reduce(image.original, 3, Reduction::kBox);
+    EXPECT_TRUE(test::SameImages(image.reduced[0].view(), reduced.view()));
+  }
 }
 
 TEST_F(ImageFolderTest, HoldsOutAFileWhateverElseIsThere) {

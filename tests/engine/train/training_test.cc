@@ -109,6 +109,28 @@ TEST_F(TrainingTest, JudgesByTheRecipe) {
   ASSERT_TRUE(spoilt->Run(go_on_, [](const Progress&) {}).ok());
 }
 
+// Small images of the sender's own are learnt from, and no reduction of the large ones.
+TEST_F(TrainingTest, LearnsFromPairs) {
+  TrainingOptions options = Options("checkpoint");
+  options.small_images = folder_ / "small";
+  options.recipe.reductions.clear();
+  fs::create_directory(options.small_images);
+  std::mt19937 random(8);
+  for (int i = 0; i < 6; ++i) {
+    const Image image = test::ArtImage({32, 28, 3, SampleType::kU8}, random);
+    std::ofstream(options.small_images / absl::StrCat(i, ".png"), std::ios::binary)
+        << *test::Encode(image.view(), {.format = ImageFormat::kPng});
+  }
+  const auto training = Create(options);
+  EXPECT_LT(training->lanczos_psnr_db(), Create(Options("reduced"))->lanczos_psnr_db() - 3)
+      << "small images of something else";
+  ASSERT_TRUE(training->Run(go_on_, [](const Progress&) {}).ok());
+  options.small_images.clear();
+  options.recipe = {};
+  options.resume = true;
+  ExpectRefused(options, absl::StatusCode::kFailedPrecondition, "pixels in pairs");
+}
+
 // Stopped after any step and resumed, it ends with the same bytes.
 TEST_F(TrainingTest, ResumesToTheBit) {
   ASSERT_TRUE(Create(Options("whole"))->Run(go_on_, [](const Progress&) {}).ok());
@@ -258,6 +280,32 @@ TEST_F(TrainingTest, TheModelIsServed) {
   }
   EXPECT_TRUE(test::SameImages(results[1].view(), results[0].view()));
   EXPECT_FALSE(test::SameImages(results[2].view(), results[0].view()));
+}
+
+// Networks that were not trained stay, and so does `fast`.
+TEST_F(TrainingTest, TheModelKeepsTheStartsOtherNetworks) {
+  const ModelRepository bundled = ModelRepository::Open({UPSCALED_BUNDLED_MODELS}).value();
+  const ModelCard& start = **bundled.Find("general-2x");
+  const ModelVariant& trained = *start.Find(2, 2);
+  auto kept = KeepOtherNetworks(start, trained);
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  ASSERT_EQ(kept->size(), 3u);
+  const Network network = LoadNetwork(start, trained).value();
+  ASSERT_TRUE(WriteModelFolder(
+                  folder_ / "models/mine", network,
+                  {.start = &start, .noise_level = 2, .kept = *std::move(kept), .images = "images"})
+                  .ok());
+  const ModelRepository repository = ModelRepository::Open({folder_ / "models"}).value();
+  const ModelCard& card = **repository.Find("mine");
+  EXPECT_EQ(card.NoiseLevels(), start.NoiseLevels());
+  EXPECT_EQ(card.precisions, start.precisions);
+  for (const ModelVariant& variant : start.variants) {
+    const ModelVariant* own = card.Find(variant.scale, variant.noise_level);
+    ASSERT_NE(own, nullptr) << variant.noise_level;
+    EXPECT_EQ(ReadParameters(LoadNetwork(card, *own).value()),
+              ReadParameters(LoadNetwork(start, variant).value()));
+  }
+  EXPECT_NE(Bytes("models/mine/CARD.md").find("scale 2 with noise level 3"), std::string::npos);
 }
 
 }  // namespace
