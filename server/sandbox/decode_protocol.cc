@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
@@ -47,6 +48,18 @@ bool FrameSocket::IsReadable(absl::Duration patience) const {
 
 absl::StatusOr<FrameHeader> FrameSocket::ReceiveHeader() const {
   return ReceiveStruct<FrameHeader>();
+}
+
+absl::StatusOr<OpenPayload> FrameSocket::ReceiveOpen(const FrameHeader& frame) const {
+  std::vector<uint8_t> payload(frame.payload_bytes);
+  RETURN_IF_ERROR(Receive(payload));
+  OpenPayload open{.version = 0};
+  std::memcpy(&open, payload.data(), std::min(payload.size(), sizeof(open)));
+  if (open.version == kDecodeProtocolVersion && payload.size() == sizeof(open)) return open;
+  return absl::FailedPreconditionError(
+      absl::StrCat("upscaled-decode speaks version ", kDecodeProtocolVersion, " (", sizeof(open),
+                   " bytes) of the decoders' protocol, and upscaled speaks version ", open.version,
+                   " (", payload.size(), " bytes): install both from one build"));
 }
 
 absl::Status FrameSocket::Receive(std::span<uint8_t> dst) const {

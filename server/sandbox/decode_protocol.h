@@ -1,7 +1,9 @@
 // The frames between the server and a decode worker, over a stream socket: both are of one build on
 // one machine, so numbers are native. The server asks, the worker answers; neither sends unasked.
+// A worker refuses a kOpen of another version. All versions share FrameHeader, FailedPayload, and
+// the first field of OpenPayload.
 //
-//   kOpen        ->                 limits and bounds, once
+//   kOpen        ->                 version, limits and bounds, once
 //                <- kNeedBytes      any number of times, wherever the decoder wants input:
 //   kBytes       ->                 some of the encoded image; empty: its end
 //                <- kOpened         metadata and warnings (image_notes.h)
@@ -43,7 +45,11 @@ struct FrameHeader {
   uint32_t payload_bytes;
 };
 
+// Count it up with each change of a frame or of image_notes.h.
+inline constexpr uint64_t kDecodeProtocolVersion = 1;
+
 struct OpenPayload {
+  uint64_t version = kDecodeProtocolVersion;
   int64_t max_pixels;
   uint64_t max_metadata_bytes;
   uint64_t memory_bytes;  // that the worker may take beside what it has
@@ -83,6 +89,9 @@ class FrameSocket {
   // Whether there are bytes, or the end, to be received. Waits for them, but no longer than this.
   bool IsReadable(absl::Duration patience) const;
   absl::StatusOr<FrameHeader> ReceiveHeader() const;
+  // The payload of the first frame. FAILED_PRECONDITION, naming both versions, when the other end
+  // is of another build.
+  absl::StatusOr<OpenPayload> ReceiveOpen(const FrameHeader& frame) const;
   // Fills `dst`, which is a payload or a part of it.
   absl::Status Receive(std::span<uint8_t> dst) const;
   template <typename Payload>

@@ -62,7 +62,7 @@ class Worker {
   absl::Status Decode() {
     ASSIGN_OR_RETURN(const FrameHeader frame, socket_.ReceiveHeader());
     if (frame.type != FrameType::kOpen) return absl::InternalError("the first frame opens nothing");
-    ASSIGN_OR_RETURN(const OpenPayload open, socket_.ReceiveStruct<OpenPayload>());
+    ASSIGN_OR_RETURN(const OpenPayload open, socket_.ReceiveOpen(frame));
     RETURN_IF_ERROR(LockCage(open.memory_bytes));
     ASSIGN_OR_RETURN(decoder_, OpenImageDecoder(source_, LimitsOf(open)));
     if (decoder_->spec() != open.spec) {

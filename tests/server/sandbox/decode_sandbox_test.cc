@@ -1,5 +1,8 @@
 #include "server/sandbox/decode_sandbox.h"
 
+#include <sys/socket.h>
+
+#include <cstring>
 #include <memory>
 #include <random>
 #include <string>
@@ -11,11 +14,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/cpu_info.h"
 #include "engine/base/sanitized.h"
 #include "engine/image/memory_io.h"
 #include "server/base/error.h"
+#include "server/sandbox/decode_protocol.h"
 #include "server/sandbox/sandboxed_decoder.h"
+#include "server/sandbox/worker_zygote.h"
 #include "tests/support/animations.h"
 #include "tests/support/bombs.h"
 #include "tests/support/odd_files.h"
@@ -24,6 +30,7 @@
 namespace upscaled::server {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 std::unique_ptr<DecodeSandbox> StartSandbox() {
@@ -298,6 +305,43 @@ TEST(DecodeSandboxStartTest, SaysWhyThereIsNone) {
   const auto none = DecodeSandbox::Start("/nowhere/upscaled-decode");
   EXPECT_EQ(none.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(none.status().message()), HasSubstr("/nowhere/upscaled-decode"));
+}
+
+// A server of another build opens an image: with other limits and sizes, in frames of another
+// length, or in the same ones.
+TEST(DecodeVersionTest, AWorkerNamesTheVersionsOfAnotherBuild) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's runtime does not live in the cage";
+  struct Build {
+    uint64_t version;
+    size_t payload_bytes;
+  };
+  const Build builds[] = {{kDecodeProtocolVersion, sizeof(OpenPayload) - 8},
+                          {kDecodeProtocolVersion, sizeof(OpenPayload) + 8},
+                          {kDecodeProtocolVersion + 1, sizeof(OpenPayload)},
+                          {kDecodeProtocolVersion + 1, sizeof(OpenPayload) + 1024},
+                          {kDecodeProtocolVersion - 1, sizeof(uint64_t)}};
+  auto zygote = WorkerZygote::Start(UPSCALED_DECODE_WORKER);
+  ASSERT_TRUE(zygote.ok()) << zygote.status();
+  for (const Build& build : builds) {
+    SCOPED_TRACE(::testing::Message() << build.version << ", " << build.payload_bytes);
+    auto worker = zygote->Fork();
+    ASSERT_TRUE(worker.ok()) << worker.status();
+    const FrameSocket socket(worker->socket());
+    std::vector<uint8_t> payload(build.payload_bytes);
+    std::memcpy(payload.data(), &build.version, sizeof(build.version));
+    ASSERT_TRUE(socket.Send(FrameType::kOpen, payload).ok());
+    shutdown(worker->socket(), SHUT_WR);  // a worker that waits for more gets the end instead
+    const auto answer = socket.ReceiveHeader();
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    ASSERT_EQ(answer->type, FrameType::kFailed);
+    std::string failure(answer->payload_bytes, '\0');
+    ASSERT_TRUE(socket.Receive({reinterpret_cast<uint8_t*>(failure.data()), failure.size()}).ok());
+    EXPECT_THAT(failure.substr(sizeof(FailedPayload)),
+                AllOf(HasSubstr(absl::StrCat("version ", kDecodeProtocolVersion, " (",
+                                             sizeof(OpenPayload), " bytes)")),
+                      HasSubstr(absl::StrCat("version ", build.version, " (", build.payload_bytes,
+                                             " bytes): install both from one build"))));
+  }
 }
 
 // How a worker misbehaves, and what becomes of its image.
