@@ -141,14 +141,17 @@ std::vector<int> PoolThreadCpus(int count) {
   return std::vector<int>(count, -1);
 }
 
-void BindThread(int cpu) {
+void BindThread(int cpu) { BindThread(pthread_self(), cpu); }
+
+void BindThread(pthread_t thread, int cpu) {
   if (cpu < 0) return;
   const size_t bytes = CPU_ALLOC_SIZE(cpu + 1);
   const CpuMask one(CPU_ALLOC(cpu + 1));
   if (one == nullptr) return;
   CPU_ZERO_S(bytes, one.get());
   CPU_SET_S(cpu, bytes, one.get());
-  sched_setaffinity(0, bytes, one.get());  // a hint: where it is refused all works as well
+  // A hint: if it is refused all works as well.
+  pthread_setaffinity_np(thread, bytes, one.get());
 }
 
 void BindPoolThread(int index, int count) { BindThread(PoolThreadCpus(count)[index]); }

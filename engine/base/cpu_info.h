@@ -1,6 +1,7 @@
 // The part of the machine that this process may use.
 #pragma once
 
+#include <pthread.h>
 #include <sched.h>
 
 #include <cstddef>
@@ -40,7 +41,8 @@ void BindPoolThread(int index, int count);
 // Returns the CPUs to which BindPoolThread binds `count` threads; -1 for each if it binds no
 // thread.
 std::vector<int> PoolThreadCpus(int count);
-// Binds the calling thread to a CPU; -1: does not bind it.
+// Binds the calling thread, or another, to a CPU; -1: does not bind it.
 void BindThread(int cpu);
+void BindThread(pthread_t thread, int cpu);
 
 }  // namespace upscaled

@@ -13,20 +13,6 @@
 namespace upscaled::cpu {
 namespace {
 
-// Parts of a step's rows begin at multiples of these from its first column: as register tiles do.
-constexpr int kPartGridPx = 16;
-constexpr int kPartGridBlocks = 2;
-
-// Part number `part` of so many: about the same columns of all layers, so that a thread finds most
-// of what it reads in its core's cache.
-Rect PartOf(const Rect& rows, int part, int parts, int grid_px) {
-  const auto begin = [&](int i) {
-    if (i == parts) return rows.width;
-    return static_cast<int>(int64_t{rows.width} * i / parts + grid_px / 2) / grid_px * grid_px;
-  };
-  return {rows.x + begin(part), rows.y, begin(part + 1) - begin(part), rows.height};
-}
-
 // The pass's activation cache, if it can go on with it.
 CachedLayers* CacheOf(const Program& program, const PoolingPass& pass) {
   const bool usable = pass.cache != nullptr && pass.cache->Begin(&program, pass.number(), 0);
@@ -71,11 +57,12 @@ class TileRunner {
     for (const int input : program_.network.layers[step.layer].inputs) {
       src_.push_back(schedule_.tensors[input]);
     }
-    const int block_px = program_.steps[step.layer].block_px;
-    const int grid_px = block_px == 1 ? kPartGridPx : block_px * kPartGridBlocks;
-    team_.Run(std::clamp(step.rows.width / grid_px, 1, most_parts_), scratch_,
-              [&](int part, int parts, float* scratch) {
-                Compute(step.layer, PartOf(step.rows, part, parts, grid_px), scratch);
+    const int unit_px = UnitPx(program_, step.layer);
+    team_.Run(CeilDiv(step.rows.width, unit_px), most_threads_, scratch_,
+              [&](int begin, int end, float* scratch) {
+                const Rect units{step.rows.x + begin * unit_px, step.rows.y,
+                                 (end - begin) * unit_px, step.rows.height};
+                Compute(step.layer, Intersect(units, step.rows), scratch);
               });
     if (step.layer != schedule_.target) return;
     const Tensor& dst = schedule_.tensors[step.layer];
@@ -131,7 +118,7 @@ class TileRunner {
   float* const scratch_;
   Team& team_;
   const std::span<const Rect> counted_;
-  const int most_parts_ = PartCount(task_.plan->tile.width, kMinSharePx);
+  const int most_threads_ = PartCount(task_.plan->tile.width, kMinSharePx);
   const PoolingPass& pass_ = *task_.pooling;
   const Rect summed_ = pass_.gathers() ? task_.plan->partial_sum_rects[pass_.number()] : Rect();
   const Rect result_ = Scale(task_.plan->tile, program_.network.scale);
@@ -140,6 +127,12 @@ class TileRunner {
 };
 
 }  // namespace
+
+int UnitPx(const Program& program, int layer) {
+  constexpr int kPx = 16, kBlocks = 2;
+  const int block_px = program.steps[layer].block_px;
+  return block_px == 1 ? kPx : block_px * kBlocks;
+}
 
 bool RunSteps(const Program& program, const TileTask& task, const RowSchedule& schedule, size_t end,
               float* scratch, Team& team, StepCursor& cursor, std::vector<Rect>& overflowed) {

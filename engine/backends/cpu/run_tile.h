@@ -20,6 +20,9 @@ namespace upscaled::cpu {
 // In source pixels. A narrower part of a tile is not worth another thread's while.
 inline constexpr int kMinSharePx = 48;
 
+// Threads take a step's columns in units of this width, from its first column on: register tiles.
+int UnitPx(const Program& program, int layer);
+
 // The cached layers of one tile of a program. `spares`: where their memory is from.
 class CachedLayers final : public ActivationCache {
  public:

@@ -1,18 +1,37 @@
 #include "engine/backends/cpu/team.h"
 
+#include <pthread.h>
+#include <sched.h>
+
 #include <algorithm>
+#include <ctime>
 #include <new>
 #include <system_error>
 
 #include "engine/backends/cpu/denormals.h"
 #include "engine/base/clock.h"
 #include "engine/base/cpu_info.h"
+#include "engine/base/int_math.h"
 
 namespace upscaled::cpu {
 namespace {
 
 // How often a thread looks for what comes within microseconds, before it sleeps.
 constexpr int kLooks = 4'000;
+// How often it looks before it asks whether the other thread has a CPU: some 10 us.
+constexpr int kShortLooks = 500;
+// Units are taken in multiples of this number. Winograd's kernels multiply 14 blocks, two a unit,
+// at a time, and read the weights for each 14.
+constexpr int kUnitsTaken = 7;
+
+// Computes units as `thread` until there are none left.
+void ComputeUnits(SharedUnits& units, int thread, float* scratch, UnitWork work) {
+  while (true) {
+    const SharedUnits::Units taken = units.Take(thread);
+    if (taken.empty()) return;
+    work(taken.begin, taken.end, scratch);
+  }
+}
 
 bool IsAmong(const std::vector<int>& cpus, int cpu) {
   return cpu >= 0 && std::ranges::count(cpus, cpu) > 0;
@@ -20,27 +39,79 @@ bool IsAmong(const std::vector<int>& cpus, int cpu) {
 
 }  // namespace
 
+void SharedUnits::Deal(int units, int threads) {
+  while (std::ssize(ranges_) < threads) ranges_.push_back(std::make_unique<Range>());
+  threads_ = threads;
+  const auto begin = [&](int thread) {
+    return static_cast<int>(int64_t{units} * thread / threads);
+  };
+  for (int i = 0; i < threads; ++i) ranges_[i]->left = {begin(i), begin(i + 1)};
+}
+
+SharedUnits::Units SharedUnits::Take(int thread) {
+  if (const Units own = TakeFrom(*ranges_[thread], /*own=*/true); !own.empty()) return own;
+  while (Range* const other = Fullest()) {
+    if (const Units taken = TakeFrom(*other, /*own=*/false); !taken.empty()) return taken;
+  }
+  return {};
+}
+
+SharedUnits::Units SharedUnits::TakeFrom(Range& range, bool own) {
+  Units left = range.left;
+  while (!left.empty()) {
+    const int share = own ? CeilDiv(2 * left.count(), 3) : CeilDiv(left.count(), 2);
+    const int rounded = RoundUp(share - kUnitsTaken / 2, kUnitsTaken);
+    const int count = std::min(std::max(rounded, kUnitsTaken), left.count());
+    const int cut = own ? left.begin + count : left.end - count;
+    const Units front{left.begin, cut}, back{cut, left.end};
+    if (range.left.compare_exchange_weak(left, own ? back : front)) return own ? front : back;
+  }
+  return {};
+}
+
+SharedUnits::Range* SharedUnits::Fullest() {
+  Range* fullest = nullptr;
+  int most = 0;
+  for (int i = 0; i < threads_; ++i) {
+    const int count = ranges_[i]->left.load().count();
+    if (count <= most) continue;
+    most = count;
+    fullest = ranges_[i].get();
+  }
+  return fullest;
+}
+
 void Signal::Set(uint32_t value) {
   value_ = value;
   if (sleeps_) value_.notify_one();
 }
 
-void Signal::AwaitChange(uint32_t from) const {
-  for (int i = 0; i < kLooks; ++i) {
-    if (value_ != from) return;
+bool Signal::ChangesSoon(uint32_t from, int looks) const {
+  for (int i = 0; i < looks; ++i) {
+    if (value_ != from) return true;
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #endif
   }
+  return false;
+}
+
+void Signal::SleepUntilChange(uint32_t from) const {
   // In this order, all threads see either the new value here or the sleeper in Set.
   sleeps_ = true;
   value_.wait(from);
   sleeps_ = false;
 }
 
+void Signal::AwaitChange(uint32_t from) const {
+  if (!ChangesSoon(from, kLooks)) SleepUntilChange(from);
+}
+
 Helper::Helper(int cpu) : cpu_(cpu), thread_([this] { RunThread(); }) {}
 
 Helper::~Helper() {
+  // The helper claims a turn only if it has seen the one before.
+  AwaitDone();
   ends_ = true;
   Tell();
   thread_.join();
@@ -52,17 +123,42 @@ void Helper::Wake(size_t scratch_floats) {
   Tell();
 }
 
-void Helper::Start(const PartWork& work, int part, int parts) {
+void Helper::Start(const UnitWork& work, SharedUnits& units, int thread) {
   work_ = &work;
-  part_ = part;
-  parts_ = parts;
+  units_ = &units;
+  thread_number_ = thread;
   Tell();
 }
 
 void Helper::Tell() { turn_.Set(++told_); }
 
-void Helper::AwaitReady() const {
+bool Helper::Claim(uint32_t turn) {
+  uint32_t last = turn - 1;
+  return claimed_.compare_exchange_strong(last, turn);
+}
+
+void Helper::End() {
+  if (Claim(told_)) return;
+  const uint32_t last = told_ - 1;
+  if (done_.ChangesSoon(last, kShortLooks)) return;
+  for (int64_t before = CpuTimeNs(), now; !done_.ChangesSoon(last, kShortLooks); before = now) {
+    now = CpuTimeNs();
+    if (now != before) continue;
+    if (cpu_ >= 0) BindThread(thread_.native_handle(), sched_getcpu());
+    done_.SleepUntilChange(last);
+    return BindThread(thread_.native_handle(), cpu_);
+  }
+}
+
+void Helper::AwaitDone() const {
   for (uint32_t done; (done = done_.value()) != told_;) done_.AwaitChange(done);
+}
+
+int64_t Helper::CpuTimeNs() {
+  clockid_t clock;
+  timespec time{};
+  if (pthread_getcpuclockid(thread_.native_handle(), &clock) == 0) clock_gettime(clock, &time);
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
 void Helper::RunThread() {
@@ -71,8 +167,10 @@ void Helper::RunThread() {
   for (uint32_t turn = 0;;) {
     turn_.AwaitChange(turn);
     turn = turn_.value();
-    if (ends_) return;
-    if (work_ != nullptr) (*work_)(part_, parts_, scratch_.data());
+    if (Claim(turn)) {
+      if (ends_) return;
+      if (work_ != nullptr) ComputeUnits(*units_, thread_number_, scratch_.data(), *work_);
+    }
     done_.Set(turn);
   }
 }
@@ -160,7 +258,7 @@ void Team::Return(size_t member) {
   members_.erase(members_.begin() + static_cast<std::ptrdiff_t>(member));
 }
 
-void Team::Adjust(int most_parts) {
+void Team::Adjust(int most_threads) {
   if (const uint32_t entered = pool_->entered(); entered != entered_) {
     entered_ = entered;
     for (size_t i = members_.size(); i-- > 0;) {
@@ -171,22 +269,31 @@ void Team::Adjust(int most_parts) {
   while (threads() > 1 && (threads() > pool_->Share() || pool_->Working() > pool_->streams_)) {
     Return(members_.size() - 1);
   }
-  if (threads() >= std::min({pool_->Share(), most_parts, most_threads_})) return;
+  if (threads() >= std::min({pool_->Share(), most_threads, most_threads_})) return;
   members_.reserve(members_.size() + 1);
   if (Helper* const helper = pool_->Take(scratch_floats_)) {
     members_.push_back({helper, Clock::Real().Now()});
   }
 }
 
-void Team::Run(int most_parts, float* scratch, PartWork work) {
-  if (pool_ != nullptr) Adjust(most_parts);
-  const auto unready = std::ranges::find_if_not(
-      members_, [](const Member& member) { return member.helper->IsReady(); });
-  const auto helpers = std::min(unready - members_.begin(), std::ptrdiff_t{most_parts} - 1);
-  const int parts = static_cast<int>(helpers) + 1;
-  for (int i = 1; i < parts; ++i) members_[i - 1].helper->Start(work, i, parts);
-  work(0, parts, scratch);
-  for (int i = 1; i < parts; ++i) members_[i - 1].helper->AwaitReady();
+int Team::Run(int units, int most_threads, float* scratch, UnitWork work) {
+  most_threads = std::min(units, most_threads);
+  if (pool_ != nullptr) Adjust(most_threads);
+  started_.clear();
+  for (const Member& member : members_) {
+    if (std::ssize(started_) + 1 >= most_threads) break;
+    if (member.helper->IsReady()) started_.push_back(member.helper);
+  }
+  const int threads = static_cast<int>(started_.size()) + 1;
+  if (threads == 1) {
+    work(0, units, scratch);
+    return 1;
+  }
+  units_.Deal(units, threads);
+  for (int i = 1; i < threads; ++i) started_[i - 1]->Start(work, units_, i);
+  ComputeUnits(units_, 0, scratch, work);
+  for (Helper* const helper : started_) helper->End();
+  return threads;
 }
 
 }  // namespace upscaled::cpu

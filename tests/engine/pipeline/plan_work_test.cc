@@ -1,4 +1,4 @@
-// The work that images of people's sizes are planned for, beside that of one tile: no pixel is run.
+// The work that images of people's sizes are planned for, next to one tile's: no pixel is run.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -23,7 +23,7 @@ double WorkOf(const Executable& executable, const Rect& tile, Size image) {
 
 Rect WholeOf(Size image) { return {0, 0, image.width, image.height}; }
 
-// That of all tiles of the pass, each planned.
+// Work of all tiles of the pass, each planned.
 double WorkOf(const PassSpec& pass) {
   const Size image = pass.source.size();
   if (pass.rows) return WorkOf(*pass.executable, WholeOf(image), image);
@@ -37,7 +37,7 @@ double WorkOf(const PassSpec& pass) {
   return work;
 }
 
-// Expects every image to cost up to `most` times what one tile would, and the plan to say so.
+// Expects every image to cost up to `most` times as much as one tile, and the plan to say so.
 void ExpectWork(const Network& network, double most) {
   const auto backend = test::CreateTestedBackend("cpu", {.threads = 1});
   ASSERT_TRUE(backend.ok()) << backend.status();

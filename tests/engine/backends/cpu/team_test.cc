@@ -2,15 +2,18 @@
 #include "engine/backends/cpu/team.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <memory>
 #include <random>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "engine/backends/cpu/cpu_backend.h"
 #include "engine/backends/cpu/cpu_executable.h"
 #include "engine/backends/cpu/kernels/isa.h"
@@ -31,7 +34,7 @@ using test::RandomInt;
 constexpr int kMany = 100;
 constexpr int kAnyCpu = -1;
 
-// A team of such a pool, whose parts need scratch of one float.
+// A team of such a pool, whose threads need scratch of one float.
 class AnyTeam : public Team {
  public:
   explicit AnyTeam(HelperPool& pool, int cpu = kAnyCpu, int most_threads = kMany)
@@ -40,11 +43,7 @@ class AnyTeam : public Team {
 
 // Among how many threads work is shared now.
 int ThreadsOf(Team& team) {
-  int threads = 0;
-  team.Run(kMany, nullptr, [&](int part, int parts, float*) {
-    if (part == 0) threads = parts;
-  });
-  return threads;
+  return team.Run(kMany, kMany, nullptr, [](int, int, float*) {});
 }
 
 void AwaitThreads(Team& team, int threads) {
@@ -54,47 +53,112 @@ void AwaitThreads(Team& team, int threads) {
 TEST(TeamTest, AloneDoesAllItself) {
   Team alone;
   float scratch = 0;
-  alone.Run(kMany, &scratch, [&](int part, int parts, float* own) {
-    EXPECT_EQ(part, 0);
-    EXPECT_EQ(parts, 1);
-    EXPECT_EQ(own, &scratch);
-  });
+  EXPECT_EQ(alone.Run(kMany, kMany, &scratch,
+                      [&](int begin, int end, float* own) {
+                        EXPECT_EQ(begin, 0);
+                        EXPECT_EQ(end, kMany);
+                        EXPECT_EQ(own, &scratch);
+                      }),
+            1);
   EXPECT_EQ(alone.Dissolve(), absl::ZeroDuration());
 }
 
-TEST(TeamTest, EachPartHasAThreadAndScratchOfItsOwn) {
-  constexpr size_t kScratch = 1000;
-  HelperPool pool(std::vector<int>(4, kAnyCpu));
-  Team team(pool, kAnyCpu, kScratch, kMany);
-  AwaitThreads(team, 4);
-  std::vector<float> scratch(kScratch);
-  std::array<std::thread::id, 4> threads;
-  std::array<float*, 4> places = {};
-  team.Run(kMany, scratch.data(), [&](int part, int parts, float* own) {
-    ASSERT_EQ(parts, 4);
-    threads[part] = std::this_thread::get_id();
-    places[part] = own;
-    std::fill_n(own, kScratch, static_cast<float>(part));
-  });
-  EXPECT_EQ(threads[0], std::this_thread::get_id());
-  EXPECT_EQ(places[0], scratch.data());
-  for (int i = 0; i < 4; ++i) {
-    for (int j = 0; j < i; ++j) EXPECT_NE(threads[i], threads[j]);
-    EXPECT_EQ(std::count(places[i], places[i] + kScratch, static_cast<float>(i)), kScratch);
+// Counts that units are computed once more.
+void Count(int begin, int end, std::vector<std::atomic<int>>& times) {
+  ASSERT_LE(0, begin);
+  ASSERT_LT(begin, end);
+  ASSERT_LE(static_cast<size_t>(end), times.size());
+  for (int i = begin; i < end; ++i) ++times[i];
+}
+
+bool AllOnce(const std::vector<std::atomic<int>>& times) {
+  return std::ranges::all_of(times, [](int n) { return n == 1; });
+}
+
+TEST(SharedUnitsTest, EachIsTakenOnce) {
+  std::mt19937 random = FreshRandom();
+  SharedUnits units;
+  for (int round = 0; round < 200; ++round) {
+    const int threads = RandomInt(random, 1, 5), count = RandomInt(random, threads, 300);
+    units.Deal(count, threads);
+    std::vector<std::atomic<int>> times(count);
+    std::vector<std::thread> takers;
+    for (int i = 0; i < threads; ++i) {
+      takers.emplace_back([&, i] {
+        for (SharedUnits::Units taken; !(taken = units.Take(i)).empty();) {
+          Count(taken.begin, taken.end, times);
+        }
+      });
+    }
+    for (std::thread& taker : takers) taker.join();
+    EXPECT_TRUE(AllOnce(times)) << count << " units, " << threads << " threads";
   }
+}
+
+TEST(SharedUnitsTest, ASlowThreadLeavesUnitsToOthers) {
+  constexpr int kUnits = 400, kHalf = kUnits / 2;
+  SharedUnits units;
+  units.Deal(kUnits, 2);
+  // The slow one has begun its first units when the other one has done everything else.
+  int slow = units.Take(0).count(), fast = 0;
+  for (SharedUnits::Units taken; !(taken = units.Take(1)).empty(); fast += taken.count()) {
+    if (fast < kHalf) {
+      EXPECT_GE(taken.begin, kHalf) << "its own come first";
+    }
+  }
+  EXPECT_EQ(slow + fast, kUnits);
+  EXPECT_GT(fast, kHalf + kHalf / 4);
+  EXPECT_TRUE(units.Take(0).empty());
+}
+
+TEST(TeamTest, ALateHelperKeepsNoThreadWaiting) {
+  HelperPool pool(std::vector<int>(2, kAnyCpu));
+  AnyTeam team(pool);
+  AwaitThreads(team, 2);
+  // The units are gone when Run returns, even if the helper begins late. Sanitizers see it if it
+  // touches them.
+  std::mt19937 random = FreshRandom();
+  for (int round = 0; round < 2'000; ++round) {
+    const int units = RandomInt(random, 1, 30);
+    auto times = std::make_unique<std::vector<std::atomic<int>>>(units);
+    team.Run(units, kMany, nullptr, [&](int begin, int end, float*) { Count(begin, end, *times); });
+    ASSERT_TRUE(AllOnce(*times));
+  }
+}
+
+TEST(TeamTest, EachThreadHasScratchOfItsOwn) {
+  constexpr size_t kScratch = 1000;
+  constexpr int kThreads = 4;
+  HelperPool pool(std::vector<int>(kThreads, kAnyCpu));
+  Team team(pool, kAnyCpu, kScratch, kMany);
+  std::vector<float> scratch(kScratch);
+  absl::Mutex mutex;
+  std::set<float*> places;
+  const auto all_there = [&] { return places.size() == kThreads; };
+  test::Await([&] {
+    places.clear();
+    // Each holds one of the units for a while, so that the others take theirs.
+    team.Run(kThreads, kMany, scratch.data(), [&](int, int, float* own) {
+      std::fill_n(own, kScratch, 1.0f);
+      absl::MutexLock lock(&mutex);
+      places.insert(own);
+      mutex.AwaitWithTimeout(absl::Condition(&all_there), absl::Milliseconds(100));
+    });
+    return all_there();
+  });
+  EXPECT_TRUE(places.contains(scratch.data())) << "the caller's";
   EXPECT_GT(team.Dissolve(), absl::ZeroDuration());
 }
 
-TEST(TeamTest, TakesNoMorePartsThanThereAre) {
+TEST(TeamTest, TakesNoMoreThreadsThanItMay) {
   HelperPool pool(std::vector<int>(4, kAnyCpu));
   AnyTeam team(pool);
   AwaitThreads(team, 4);
-  std::atomic<int> done = 0;
-  team.Run(2, nullptr, [&](int, int parts, float*) {
-    EXPECT_EQ(parts, 2);
-    ++done;
-  });
-  EXPECT_EQ(done, 2);
+  const auto nothing = [](int, int, float*) {};
+  for (int i = 0; i < kMany; ++i) {
+    EXPECT_LE(team.Run(kMany, 2, nullptr, nothing), 2);
+    EXPECT_LE(team.Run(/*units=*/3, kMany, nullptr, nothing), 3);
+  }
 }
 
 TEST(TeamTest, HelpersAreSharedEvenlyAndGoWhenAllHaveWork) {
@@ -132,12 +196,22 @@ TEST(TeamTest, HelpersLeaveCpusThatGetATeamOfTheirOwn) {
     AnyTeam other(pool, cpu);
     ThreadsOf(team);  // the helper goes, if it is on that CPU
     AwaitThreads(team, 2);
-    std::thread::id helper;
-    team.Run(kMany, nullptr, [&](int part, int parts, float*) {
-      EXPECT_EQ(parts, 2);
-      if (part == 1) helper = std::this_thread::get_id();
+    std::atomic<std::thread::id> helper;
+    test::Await([&] {
+      const auto caller = std::this_thread::get_id();
+      team.Run(2, kMany, nullptr, [&](int, int, float*) {
+        if (std::this_thread::get_id() != caller) {
+          helper = std::this_thread::get_id();
+          return;
+        }
+        // Leaves the helper time to take its unit.
+        for (int i = 0; i < kMany && helper.load() == std::thread::id(); ++i) {
+          absl::SleepFor(absl::Milliseconds(1));
+        }
+      });
+      return helper.load() != std::thread::id();
     });
-    return helper;
+    return helper.load();
   };
   const std::thread::id second = helper_beside_team_on(1), first = helper_beside_team_on(2);
   EXPECT_NE(first, second);
@@ -155,14 +229,11 @@ TEST(TeamTest, ManyTeamsComeAndGo) {
         AnyTeam team(pool);
         test::Await([&] { return ThreadsOf(team) > 1; });
         for (int run = 0; run < kRuns; ++run) {
-          std::array<int, kStreams> done = {};
-          int wanted = 0;
-          team.Run(kMany, nullptr, [&](int part, int parts, float*) {
-            done.at(part) = 1;
-            if (part == 0) wanted = parts;
-          });
-          ASSERT_EQ(std::ranges::count(done, 1), wanted);
-          if (wanted > 1) ++shared;
+          std::vector<std::atomic<int>> times(kMany);
+          const int threads = team.Run(
+              kMany, kMany, nullptr, [&](int begin, int end, float*) { Count(begin, end, times); });
+          ASSERT_TRUE(AllOnce(times));
+          if (threads > 1) ++shared;
         }
       }
     });
