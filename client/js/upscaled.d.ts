@@ -117,6 +117,8 @@ export interface UpscaleOptions extends CallOptions {
   keepColours?: boolean;
   metadata?: "keep" | "strip" | "strip-location" | "icc";
   onDamage?: "fail" | "fill";
+  /** All frames of an animation, the first, or one counted from 1; default: "all". */
+  frame?: "all" | "first" | number;
   precision?: "exact" | "fast";
   tilePx?: number;
   sigmaSpace?: number;
