@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """deploy/packages: the Debian packages that CPack makes of a finished build folder: packages_test.py BUILD. Exits with 77 where a tool
 is missing. BareSystemTest installs, upgrades and purges them in a copy of the debootstrap folder $UPSCALED_BARE_SYSTEM, as root."""
+import contextlib
 import gzip
 import hashlib
 import json
@@ -32,6 +33,34 @@ test -L /etc/systemd/system/multi-user.target.wants/upscaled.service
 dpkg --purge upscaled upscaled-client
 find / -xdev -not -path '/proc/*' -not -path '/var/cache/*' | grep upscale | grep -v ^/debs > /after || true
 diff /before /after
+"""
+# The units' restarts by hand, as no systemd runs in there: programs are replaced while they compute.
+UPGRADE = """
+set -e
+export DEBIAN_FRONTEND=noninteractive UPSCALE_SERVER=unix:/debs/socket UPSCALE_QUEUE=/debs/queue
+apt-get -qq update
+apt-get -qq install -y --no-install-recommends /debs/upscaled_*.deb /debs/upscaled-client_*.deb /debs/upscaled-worker_*.deb
+start() {
+  upscaled --device=cpu --listen=$UPSCALE_SERVER --http=off --admin=off 2>/debs/server.log & server=$!
+  until upscale health >/dev/null 2>&1; do kill -0 $server; sleep 0.1; done
+  upscale-worker --results /debs/results --allow-paths /debs --drain-timeout 0 "$@" & worker=$!
+}
+mkdir /debs/images /debs/results
+for number in 1 2 3 4 5 6; do cp /debs/sample.png /debs/images/$number.png; done
+upscale submit -i /debs/images -o /debs/results/ -s 4 --tta
+start
+until upscale jobs --state running | grep -q png; do sleep 0.05; done
+dpkg -i /debs/upscaled_*.deb /debs/upscaled-client_*.deb /debs/upscaled-worker_*.deb
+upscale jobs --state done | grep -c png > /debs/done_before || true
+test "$(cat /debs/done_before)" -lt 6
+kill $worker $server
+wait $worker $server || true
+start --until-empty
+wait $worker
+test "$(upscale jobs --state done | grep -c png)" = 6
+kill $server
+wait $server || true
+dpkg --purge upscaled upscaled-client upscaled-worker
 """
 
 
@@ -165,6 +194,19 @@ class PackagesTest(unittest.TestCase):
 @unittest.skipUnless(BARE_SYSTEM and os.geteuid() == 0, "needs root and UPSCALED_BARE_SYSTEM, a folder that debootstrap made")
 class BareSystemTest(unittest.TestCase):
     def test_install_upgrade_purge_leaves_nothing(self):
+        with self.system() as system:
+            self.enter(system, LIFE)
+            self.assertTrue((system / "debs/first.png").exists())
+
+    def test_an_upgrade_loses_no_job(self):
+        with self.system() as system:
+            self.enter(system, UPGRADE)
+            for number in range(1, 7):
+                self.assertTrue((system / f"debs/results/{number}.png").exists(), number)
+
+    @contextlib.contextmanager
+    def system(self):
+        """A copy of the bare system, with the packages in /debs."""
         with tempfile.TemporaryDirectory() as folder:
             system = pathlib.Path(folder) / "system"
             run("cp", "-a", BARE_SYSTEM, system)
@@ -173,9 +215,12 @@ class BareSystemTest(unittest.TestCase):
             shutil.copy("/etc/resolv.conf", system / "etc")
             for package in FOLDER.glob("*.deb"):
                 shutil.copy(package, system / "debs")
-            enter = 'mount --make-rprivate / && mount --bind /dev "$0/dev" && mount -t proc proc "$0/proc" && exec chroot "$0" sh -c "$1"'
-            run("unshare", "--mount", "sh", "-c", enter, system, LIFE)
-            self.assertTrue((system / "debs/first.png").exists())
+            yield system
+
+    def enter(self, system, script):
+        """Runs the script as root of the system."""
+        enter = 'mount --make-rprivate / && mount --bind /dev "$0/dev" && mount -t proc proc "$0/proc" && exec chroot "$0" sh -c "$1"'
+        run("unshare", "--mount", "sh", "-c", enter, system, script)
 
 
 if __name__ == "__main__":
