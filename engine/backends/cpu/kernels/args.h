@@ -102,8 +102,9 @@ struct DirectArgs {
   static constexpr int kMaxKernel = 31;
   const float* src_rows[kMaxKernel];  // plane 0, at the first column that output 0 reads
   int src_planes;
-  int src_channels;      // per plane
-  int src_pixel_stride;  // floats
+  int src_channels;         // per plane
+  int last_plane_channels;  // of planes of 16: those to read of the last one, a multiple of 4
+  int src_pixel_stride;     // floats
   size_t src_plane_stride;
   int kernel_px;
   int stride_px;

@@ -4,9 +4,9 @@
 // memory, so that loads stay below multiplications. AVX-512 (32 registers): 14 x 2, or 28 x 1 and 9
 // x 3 where the channel count does not divide; AVX2 and SSE4 (16 registers): 6 x 2 and 12 x 1. All
 // channels of P pixels come one after the other, so that these pixels are read once. Meanwhile the
-// next pixels are fetched, and first of all the lines of the result and of what is added to it. The
-// last tile of a row computes P pixels and stores those that exist; it may read (never use) memory
-// right of the row.
+// next pixels are fetched, and first of all the lines of the result and of what is added to it. Of
+// a last plane those channels are left out that do not exist, in fours. The last tile of a row
+// computes P pixels and stores those that exist; it may read (never use) memory right of the row.
 #include "engine/backends/cpu/kernels/direct.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -54,6 +54,7 @@ HWY_NOINLINE void Tile(const DirectArgs& args, int x, const float* HWY_RESTRICT 
   const Tag d;
   const int channels = kChannels > 0 ? kChannels : args.src_channels;
   const int pixel_stride = kChannels > 0 ? kChannels : args.src_pixel_stride;
+  constexpr int kStep = kChannels == kPlaneChannels ? 4 : kChannels > 0 ? kChannels : 1;
   const size_t step = static_cast<size_t>(kStride > 0 ? kStride : args.stride_px) * pixel_stride;
   Vec sum[kVectors][kPixels];
   HWY_UNROLL(4)
@@ -64,32 +65,37 @@ HWY_NOINLINE void Tile(const DirectArgs& args, int x, const float* HWY_RESTRICT 
   }
   int tap = 0;
   for (int plane = 0; plane < args.src_planes; ++plane) {
+    const bool last = kChannels == kPlaneChannels && plane + 1 == args.src_planes;
+    const int count = last ? args.last_plane_channels : channels;
     for (int ky = 0; ky < args.kernel_px; ++ky) {
       const float* HWY_RESTRICT src = args.src_rows[ky] + plane * args.src_plane_stride + x * step;
       for (int kx = 0; kx < args.kernel_px; ++kx, src += pixel_stride) {
         const float* next_src = src + kPixels * step;
         const float* fetched = LinesToFetch<kVectors>(args, x, first_channel, tap++, next_src);
-        HWY_UNROLL(4)
-        for (int c = 0; c < channels; ++c) {
-          if (kChannels == kPlaneChannels) {
-            __builtin_prefetch(next_src, 0, 3);
-            __builtin_prefetch(fetched, 0, 3);
-            next_src += step;
-            fetched += args.dst_pixel_stride;
-          }
-          Vec weight[kVectors];
+        for (int first = 0; first < count; first += kStep) {
           HWY_UNROLL(4)
-          for (int j = 0; j < kVectors; ++j) weight[j] = hn::Load(d, w + j * kLanes);
-          w += kVectors * kLanes;
-          HWY_UNROLL(32)
-          for (int p = 0; p < kPixels; ++p) {
-            const Vec value = hn::Set(d, src[p * step + c]);
+          for (int c = first; c < first + kStep; ++c) {
+            if (kChannels == kPlaneChannels) {
+              __builtin_prefetch(next_src, 0, 3);
+              __builtin_prefetch(fetched, 0, 3);
+              next_src += step;
+              fetched += args.dst_pixel_stride;
+            }
+            Vec weight[kVectors];
             HWY_UNROLL(4)
-            for (int j = 0; j < kVectors; ++j) {
-              sum[j][p] = hn::MulAdd(value, weight[j], sum[j][p]);
+            for (int j = 0; j < kVectors; ++j) weight[j] = hn::Load(d, w + j * kLanes);
+            w += kVectors * kLanes;
+            HWY_UNROLL(32)
+            for (int p = 0; p < kPixels; ++p) {
+              const Vec value = hn::Set(d, src[p * step + c]);
+              HWY_UNROLL(4)
+              for (int j = 0; j < kVectors; ++j) {
+                sum[j][p] = hn::MulAdd(value, weight[j], sum[j][p]);
+              }
             }
           }
         }
+        w += static_cast<size_t>(channels - count) * kVectors * kLanes;
       }
     }
   }
@@ -288,6 +294,8 @@ void DirectConvolution::RunRow(const Tensor& src, const float* const* src_rows,
   std::copy_n(src_rows, kernel_px_, args.src_rows);
   args.src_planes = src.planes();
   args.src_channels = src_plane_channels_;
+  const int behind_last = src.planes() * src_plane_channels_ - src.channels;
+  args.last_plane_channels = src_plane_channels_ - behind_last / 4 * 4;
   args.src_pixel_stride = src.pixel_stride;
   args.src_plane_stride = src.plane_stride;
   args.kernel_px = kernel_px_;
