@@ -1,6 +1,7 @@
 #include "tests/bench/measure.h"
 
 #include <algorithm>
+#include <ctime>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -24,6 +25,20 @@ Measurement Summarize(const Subject& subject, std::vector<double> seconds,
   return result;
 }
 
+double ProcessorSeconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return absl::ToDoubleSeconds(absl::DurationFromTimespec(time));
+}
+
+double SecondsOf(const Subject& subject) {
+  const absl::Time start = absl::Now();
+  const double processor_start_s = ProcessorSeconds();
+  subject.run();
+  return subject.processor_time ? ProcessorSeconds() - processor_start_s
+                                : absl::ToDoubleSeconds(absl::Now() - start);
+}
+
 }  // namespace
 
 double Median(std::vector<double> values) { return Quantile(std::move(values), 0.5); }
@@ -43,9 +58,7 @@ std::vector<Measurement> Measure(std::span<const Subject> subjects, const Measur
   for (int round = 0; round < options.min_rounds || absl::Now() < end; ++round) {
     for (size_t i = 0; i < count; ++i) {
       const size_t turn = (round + i) % count;
-      const absl::Time start = absl::Now();
-      subjects[turn].run();
-      seconds[turn].push_back(absl::ToDoubleSeconds(absl::Now() - start));
+      seconds[turn].push_back(SecondsOf(subjects[turn]));
       const double peak_after = FmaPeakGflops(options.isa);
       peaks[turn].push_back(subjects[turn].threads * (peak_before + peak_after) / 2);
       peak_before = peak_after;

@@ -20,6 +20,9 @@ struct Subject {
   std::function<void()> run;
   double operations = 0;  // the direct algorithm's
   int threads = 1;        // that `run` uses
+  // Whether to take the process's processor time, which busy neighbours hardly change, instead of
+  // the time that passes. For one thread that never waits.
+  bool processor_time = false;
 };
 
 struct Measurement {

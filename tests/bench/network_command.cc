@@ -141,7 +141,8 @@ struct InterleavedBenchmark {
   std::vector<ReportRow> failed;  // peers that cannot run the network
 
   void Add(ReportRow row, std::function<void()> run, double operations) {
-    subjects.push_back({std::move(run), operations, row.threads});
+    subjects.push_back(
+        {std::move(run), operations, row.threads, /*processor_time=*/row.threads == 1});
     rows.push_back(std::move(row));
   }
 };

@@ -5,7 +5,7 @@
 
 Writes each family's weights, random ones, as torch.save does; has `upscale-bench` say what it takes them for, how
 long they take to load and to compile and on which devices they run; then times the CPU backend and PyTorch on one
-thread each, in turns. Prints a table of Markdown. Exits with 77 where there is no PyTorch.
+thread each, in turns and in processor time. Prints a table of Markdown. Exits with 77 where there is no PyTorch.
 """
 import argparse
 import dataclasses
@@ -57,6 +57,9 @@ FAMILIES = [
     Family("MoSR", "MoSR of 24 blocks", lambda: weights.Mosr(4, 24, 64, 64), (120, 68)),
     Family("cunet-x2", "waifu2x cunet, Real-CUGAN up2x", lambda: weights.Cunet(2), (240, 135)),
     Family("cugan-x4", "Real-CUGAN up4x", lambda: weights.Cunet(4), (240, 135)),
+    Family("swin_unet_2x", "waifu2x swin_unet 2x", lambda: weights.SwinUnet(2), (256, 256)),
+    Family("SwinIR-S", "SwinIR lightweight, x2", lambda: weights.SwinIr(2, 60, 4, 6, 6, ending="pixelshuffledirect"), (256, 256)),
+    Family("SwinIR-M", "SwinIR classical, x2", lambda: weights.SwinIr(2, 180, 6, 6, 6), (128, 128)),
 ]
 
 
@@ -82,7 +85,7 @@ class Bench:
         return self.run("profile", "--device", device, "--model", file, "--size", TINY, "--time", 0).returncode == 0
 
     def time(self, file, size):
-        """Seconds on one thread, and the ratio to the FMA peak around it."""
+        """Processor seconds on one thread, and the ratio to the FMA peak around it."""
         done = self.run("network", "--model", file, "--size", f"{size[0]}x{size[1]}", "--no-peers", "--time", 0, "--json")
         if done.returncode != 0:
             raise RuntimeError(done.stderr.strip())
@@ -91,7 +94,15 @@ class Bench:
 
 
 def published(model):
-    return model.published() if hasattr(model, "published") else model.state_dict()
+    """As torch.save gets it: nunif's files say themselves what they hold."""
+    tensors = model.published() if hasattr(model, "published") else model.state_dict()
+    return tensors if "nunif_model" in tensors else {"params_ema": tensors}
+
+
+def blas():
+    """The library that multiplies matrices for PyTorch: Debian's default one is slow, libopenblas0 is not."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        return ", ".join(sorted({pathlib.Path(line.split()[-1]).name for line in maps if "blas" in line})) or "unknown BLAS"
 
 
 def merge(model):
@@ -106,9 +117,9 @@ def merge(model):
 def time_torch(model, size):
     x = torch.rand(1, 3, size[1], size[0])
     with torch.no_grad():
-        begin = time.perf_counter()
+        begin = time.process_time()
         model(x)
-        return time.perf_counter() - begin
+        return time.process_time() - begin
 
 
 def measure(bench, family, model, file, rounds):
@@ -127,7 +138,7 @@ def row(bench, family, folder, rounds, devices):
     torch.manual_seed(1)
     model = family.make().eval()
     file = folder / f"{family.name}.pth"
-    torch.save({"params_ema": published(model)}, file)
+    torch.save(published(model), file)
     found = bench.describe(folder, family.name)
     if found is None:
         return f"| {family.name} | {family.examples} | refused |"
@@ -151,7 +162,7 @@ def main():
     only = set(filter(None, arguments.only.split(",")))
     torch.set_num_threads(1)
     bench = Bench(arguments.build)
-    print(f"PyTorch {torch.__version__}, one thread each; load {os.getloadavg()[0]:.1f} at the beginning\n")
+    print(f"PyTorch {torch.__version__} with {blas()}, one thread each, processor time; load {os.getloadavg()[0]:.1f} at the beginning\n")
     print("| family | for example | detected | runs on | load, ms | compile, ms | image | ours, ms | of the FMA peak | "
           "PyTorch, ms | PyTorch / ours |\n|---|---|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
