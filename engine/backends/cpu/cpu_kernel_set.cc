@@ -59,10 +59,10 @@ size_t CpuKernelSet::PackedBytesBound(const Layer& layer) const {
            sizeof(float);
   }
   if (WindowAttentionSupports(layer)) {
-    // Rows of one bias for each key, up to whole planes.
-    const int queries = layer.window_x.window_px * layer.window_y.window_px;
-    const size_t rows = size_t{1} * layer.groups * queries;
-    return (layer.weights.size() + rows * (kPlaneChannels - 1)) * sizeof(float);
+    // Rows of one bias for each query, up to whole planes.
+    const size_t queries = size_t{1} * layer.window_x.window_px * layer.window_y.window_px;
+    return (layer.weights.size() + layer.weights.size() / queries * (kPlaneChannels - 1)) *
+           sizeof(float);
   }
   constexpr int kMaxOutGroup = 48;
   const int phases = layer.op == Op::kConvTranspose ? layer.stride_px : 1;

@@ -9,6 +9,7 @@
 #include "engine/backends/cpu/workspace_layout.h"
 #include "engine/graph/tile_geometry.h"
 #include "engine/graph/tile_plan.h"
+#include "engine/graph/windows.h"
 
 namespace upscaled::cpu {
 namespace {
@@ -190,6 +191,12 @@ class Scheduler {
   Rect NextRows(int layer, int bottom) const {
     const Rect& region = regions_[layer];
     const int block = program_.steps[layer].block_px;
+    if (program_.network.layers[layer].op == Op::kWindowAttention) {
+      // One row of windows, the first of which may begin before the region.
+      const Rect window = WindowAt(program_.network.layers[layer], region.x, next_[layer]);
+      const int end = std::min(window.bottom(), region.bottom());
+      return {window.x, next_[layer], region.right() - window.x, end - next_[layer]};
+    }
     if (block == 1) {
       const int y = next_[layer];
       return {region.x, y, region.width, std::min(bottom, y + kPlainRows) - y};
@@ -269,6 +276,12 @@ RowSchedule Schedule(const Program& program, const TilePlan& plan, size_t pass, 
 }
 
 }  // namespace
+
+int RowsAtOnce(const Program& program, int layer) {
+  const Layer& of = program.network.layers[layer];
+  if (of.op == Op::kWindowAttention) return of.window_y.window_px;
+  return std::max(program.steps[layer].block_px, kPlainRows);
+}
 
 TilePlan PlanTile(const Program& program, Size image, const Rect& tile) {
   std::vector<int> block_px;

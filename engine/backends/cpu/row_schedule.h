@@ -16,6 +16,9 @@ namespace upscaled::cpu {
 // other, rows at once are rows in every ring before.
 inline constexpr int kPlainRows = 4;
 
+// Rows that a layer computes at once: of a block, of a window of attention, or kPlainRows.
+int RowsAtOnce(const Program& program, int layer);
+
 struct RowSchedule {
   // Rows of one layer, in order of execution: what a step reads has been computed by earlier ones
   // and is still in its ring.

@@ -130,6 +130,8 @@ class TileRunner {
 
 int UnitPx(const Program& program, int layer) {
   constexpr int kPx = 16, kBlocks = 2;
+  const Layer& of = program.network.layers[layer];
+  if (of.op == Op::kWindowAttention) return RoundUp(kPx, of.window_x.window_px);
   const int block_px = program.steps[layer].block_px;
   return block_px == 1 ? kPx : block_px * kBlocks;
 }

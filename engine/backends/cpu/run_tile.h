@@ -20,7 +20,8 @@ namespace upscaled::cpu {
 // In source pixels. A narrower part of a tile is not worth another thread's while.
 inline constexpr int kMinSharePx = 48;
 
-// Threads take a step's columns in units of this width, from its first column on: register tiles.
+// Threads take a step's columns in units of this width, from its first column on: register tiles,
+// or whole windows of attention.
 int UnitPx(const Program& program, int layer);
 
 // The cached layers of one tile of a program. `spares`: where their memory is from.

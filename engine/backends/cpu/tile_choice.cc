@@ -58,7 +58,7 @@ double CostOf(const Program& program, Size size, size_t cache_bytes) {
   double macs = 0, bytes = 0;
   for (size_t i = 1; i < layers.size(); ++i) {
     if (program.steps[i].kernel == nullptr) continue;
-    const int rows = std::max(program.steps[i].block_px, kPlainRows);
+    const int rows = RowsAtOnce(program, static_cast<int>(i));
     double row_bytes = 0;
     const auto add_row = [&](int layer) {
       row_bytes += static_cast<double>(regions[layer].width) * layers[layer].out_channels *

@@ -211,6 +211,9 @@ std::vector<Layer> TestedLayers(std::mt19937& random) {
                                        {1, 70, {2, 1}, {2, 1}},
                                        {3, 30, {8, 0}, {16, 8}, 0, 16},
                                        {2, 17, {5, 4}, {2, 1}, 0, 7},
+                                       {6, 10, {8, 3}, {8, 5}},  // heads across planes
+                                       {2, 7, {9, 4}, {9, 2}},  // 81 queries: 4 and 2 vectors of 16
+                                       {1, 11, {10, 0}, {10, 3}},  // 4 and 3
                                        {2, 24, {4, 0}, {4, 0}, 1},
                                        {1, 9, {3, 2}, {4, 1}, 5, 3}}) {
     layers.push_back(MakeWindowAttention(windows, random));

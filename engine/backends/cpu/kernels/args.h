@@ -171,26 +171,30 @@ struct PixelNormArgs {
   bool centred;
 };
 
-// Some queries of one window of attention, all heads. A token is a pixel of the window or of what
-// its keys overlap: queries, keys and values, zero outside the layer.
+// One window of attention, all heads. A token is the key and the value of a pixel that the window's
+// queries see, zeros outside the layer.
 struct WindowAttentionArgs {
-  const float* tokens;  // [token_count][token_stride]; 32 more values can be read of each
-  int token_stride;
-  int token_width, token_count;  // of a row of tokens, and of all
-  int window_width;              // of a row of queries
-  int overlap_px;                // the first query's token lies this far right and below
+  static constexpr int kMaxQueriesAtOnce = 64;
+  static constexpr float kAbsent = -1e30f;  // its exponential is zero next to any score
+
+  float* columns;  // [channel][query_stride]: queries, in whose place the results are stored
+  int query_count;
+  int query_stride;            // a multiple of 16
+  const float* const* tokens;  // [token_count]: queries, keys, then values, of all heads
+  size_t token_plane_stride;   // from 16 of a token's channels to the next
+  int token_count;
   int heads;
-  int depth;  // channels of a head
-  // The queries' columns and rows in the window.
-  int first_x, end_x, first_y, end_y;
-  const float* bias;    // [head][query][key_stride]; very negative behind the keys
-  int bias_rows;        // queries of the whole window
-  const float* absent;  // [key_stride]: added to the scores, very negative if a key does not count
-  int key_stride;       // a multiple of 16
-  float* keys;          // scratch: [depth, up to a multiple of 16][key_stride]
-  float* scores;        // scratch: [6][key_stride]
-  float* dst;           // [query][dst_stride], where 32 values behind the channels are overwritten
-  int dst_stride;
+  int depth;            // channels of a head
+  const float* bias;    // [head][token][query_stride]
+  const float* absent;  // [token]: added to the scores, kAbsent if a key does not count
+  float* scores;        // scratch: [token_count][kMaxQueriesAtOnce]
+};
+
+struct WindowAttentionFunctions {
+  // dst[column][row] = src[row][column]; `rows`: a multiple of 4, `columns`: of 16.
+  void (*transpose)(const float* src, size_t src_stride, int rows, int columns, float* dst,
+                    size_t dst_stride);
+  void (*attend)(const WindowAttentionArgs& args);
 };
 
 // One pixel's products for attention among channels.
