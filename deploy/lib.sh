@@ -34,7 +34,7 @@ BUILD_PACKAGES=(ca-certificates cmake g++ ninja-build pkg-config
   libjpeg-dev liblcms2-dev libpng-dev libwebp-dev libavif-dev libgif-dev libtiff-dev libjxl-dev zlib1g-dev libzip-dev libisal-dev libhwy-dev
   libspdlog-dev libcli11-dev nlohmann-json3-dev libyaml-cpp-dev prometheus-cpp-dev libboost-dev
   opencl-headers ocl-icd-opencl-dev libssl-dev libcurl4-openssl-dev libseccomp-dev libsqlite3-dev libhiredis-dev libnats-dev)
-RELEASE_PACKAGES=(buildah python3 python3-setuptools python3-wheel)
+RELEASE_PACKAGES=(buildah python3)
 TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev libimage-exiftool-perl curl python3 python3-grpcio python3-jsonschema python3-protobuf
   clang-14 libclang-rt-14-dev clang-format-14 lld git openssl pocl-opencl-icd oclgrind nginx-light haproxy python3-yaml redis-server nats-server iproute2 nftables)
 

@@ -32,7 +32,7 @@ done
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$ROOT" log -1 --format=%ct 2>/dev/null || echo 0)}
 export SOURCE_DATE_EPOCH
 umask 022
-SYSTEM_PYTHON=/usr/bin/python3  # has Debian's setuptools
+SYSTEM_PYTHON=/usr/bin/python3
 version=$(sed -n 's/^project(upscaled VERSION \([0-9.]*\).*/\1/p' "$ROOT/CMakeLists.txt")
 architecture=$(dpkg --print-architecture)
 dest=${dest:-$ROOT/build/release-$version}
@@ -65,7 +65,7 @@ make_chart() {
 make_clients() {
   cp -r "$ROOT/client/js" "$ROOT/client/python" "$work"
   (cd "$work/js" && npm pack --silent --pack-destination "$dest" >/dev/null)
-  (cd "$work/python" && "$SYSTEM_PYTHON" -c 'import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])' "$dest" >/dev/null 2>&1)
+  (cd "$work/python" && PYTHONPATH=build_backend "$SYSTEM_PYTHON" -c 'import sys, upscaled_build; upscaled_build.build_wheel(sys.argv[1])' "$dest")
 }
 
 make_image() {
