@@ -81,6 +81,10 @@ int AlignOf(const Network& network) {
 
 Reach ReachOf(const Executable& executable, Size image) {
   if (executable.ComputesWhole(image)) return {.halo = Even(kWholeImageHaloPx)};
+  return ReachOf(executable);
+}
+
+Reach ReachOf(const Executable& executable) {
   const std::vector<TilePlan> plans = PlanPhases(executable);
   const Network& network = executable.network();
   const bool pooled = !ListPoolings(network).empty();

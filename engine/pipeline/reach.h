@@ -37,6 +37,8 @@ struct Reach {
 
 // For images of this size.
 Reach ReachOf(const Executable& executable, Size image);
+// For images that are so large that no device computes them whole.
+Reach ReachOf(const Executable& executable);
 
 // For images that are computed in cells.
 Reach ReachOf(const CellLattice& cells);

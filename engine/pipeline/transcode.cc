@@ -14,6 +14,7 @@
 #include "engine/image/convert.h"
 #include "engine/image/crop.h"
 #include "engine/image/replay_source.h"
+#include "engine/pipeline/frame_upscaler.h"
 
 namespace upscaled {
 namespace {
@@ -123,21 +124,18 @@ int PortionRows(const ImageSpec& spec) {
   return std::clamp(rows, 1, spec.height_px);
 }
 
-// Progress of one frame as that of all of them.
-UpscaleProgress ProgressOfFrame(const UpscaleProgress& progress, int frame, int frames) {
-  if (!progress.on_tile || frames == 1) return progress;
-  return {.on_tile = [&on_tile = progress.on_tile, frame, frames](
-                         int64_t done,
-                         int64_t total) { on_tile(frame * total + done, frames * total); },
-          .on_spared = progress.on_spared};
-}
-
 // Takes the frames of one image from its decoder to the result, one after the other.
 class FrameRun {
  public:
   FrameRun(const TranscodeRequest& request, const TranscodePlan& plan, ImageDecoder& decoder,
            ByteSink& sink, TranscodeStats& stats)
-      : request_(request), plan_(plan), decoder_(decoder), sink_(sink), stats_(stats) {}
+      : request_(request),
+        plan_(plan),
+        decoder_(decoder),
+        sink_(sink),
+        stats_(stats),
+        upscaler_(plan.upscale, plan.frames(), request.executor, request.cancellation,
+                  request.progress) {}
 
   absl::Status Run() {
     RETURN_IF_ERROR(Begin());
@@ -145,12 +143,12 @@ class FrameRun {
       if (plan_.encode.animation.has_value()) RETURN_IF_ERROR(NextFrame());
       TimedRows source(decoder_, request_.clock, stats_);
       const auto part = plan_.crop.make(source);
-      const auto upscaler =
-          MakeUpscaler(plan_.upscale, *part, request_.executor, request_.cancellation,
-                       ProgressOfFrame(request_.progress, frame, plan_.frames()));
-      const auto rows = plan_.convert.make(*upscaler);
+      ASSIGN_OR_RETURN(RowSource * result, Upscale(*part));
+      const auto rows = plan_.convert.make(*result);
       RETURN_IF_ERROR(Encode(*rows));
     }
+    stats_.unchanged_px = upscaler_.unchanged_px();
+    stats_.unchanged_frames = upscaler_.unchanged_frames();
     return End();
   }
 
@@ -171,11 +169,18 @@ class FrameRun {
   absl::Status NextFrame() {
     FrameDelay delay;
     {
+      // As where rows are pulled through the stages, decoding is a part of it that is taken off.
+      const Timed inferring(request_.clock, stats_.infer);
       const Timed timed(request_.clock, stats_.decode, &stats_.decoding);
       ASSIGN_OR_RETURN(delay, decoder_.NextFrame());
     }
     const Timed timed = TimeEncoding();
     return encoder_->BeginFrame(delay);
+  }
+
+  absl::StatusOr<RowSource*> Upscale(RowSource& frame) {
+    const Timed timed(request_.clock, stats_.infer);
+    return upscaler_.Next(frame);
   }
 
   absl::Status Encode(RowSource& rows) {
@@ -212,6 +217,7 @@ class FrameRun {
   ImageDecoder& decoder_;
   ByteSink& sink_;
   TranscodeStats& stats_;
+  FrameUpscaler upscaler_;
   std::unique_ptr<ImageEncoder> encoder_;
 };
 
@@ -243,7 +249,8 @@ absl::StatusOr<TranscodePlan> PlanTranscode(const ImageHeader& header, const Rec
   const size_t metadata = header.prefix_bytes + 4 * header.metadata_bytes;
   plan.memory_bytes = header.decoder_bytes + metadata + plan.crop.memory_bytes +
                       plan.upscale.memory_bytes + plan.convert.memory_bytes + portion +
-                      EncoderBytes(encode, encoded);
+                      EncoderBytes(encode, encoded) +
+                      FrameUpscaler::Bytes(plan.upscale, plan.frames());
   return plan;
 }
 

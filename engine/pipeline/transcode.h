@@ -74,6 +74,10 @@ struct TranscodeStats {
   absl::Duration encode;  // encoding
   absl::Duration write;   // waiting for the output to take bytes
   int64_t result_bytes = 0;
+  // Source pixels of an animation whose result is that of the frame before, and frames that equal
+  // the one before.
+  int64_t unchanged_px = 0;
+  int unchanged_frames = 0;
   // As TranscodePlan::warnings: those that only the pixels have shown.
   std::vector<std::string> warnings;
   // From the first row that was decoded to the last one, and likewise; waits are in them.

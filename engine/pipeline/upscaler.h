@@ -71,6 +71,9 @@ struct UpscaleOptions {
   // Limit on the memory of a stream of rows (Executable::PlanRowStream), above which an image is
   // cut into tiles if the executable has any; never changes the result.
   size_t row_stream_bytes = std::numeric_limits<size_t>::max();
+  // Limit on the memory of the frames of an animation that are kept, above which each is computed
+  // whole (FrameUpscaler); never changes the result.
+  size_t kept_frame_bytes = std::numeric_limits<size_t>::max();
   // Images that take more than this are computed in cells by networks with sums over the image
   // (cells.h). Changes the result: for tests.
   size_t max_whole_bytes = kMaxWholeBytes;

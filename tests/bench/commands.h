@@ -25,5 +25,6 @@ void AddReportCommand(CLI::App& app);
 void AddServiceCommand(CLI::App& app);
 void AddTrainCommand(CLI::App& app);
 void AddTuneCommand(CLI::App& app);
+void AddVideoCommand(CLI::App& app);
 
 }  // namespace upscaled::bench

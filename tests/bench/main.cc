@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
   upscaled::bench::AddServiceCommand(app);
   upscaled::bench::AddTrainCommand(app);
   upscaled::bench::AddTuneCommand(app);
+  upscaled::bench::AddVideoCommand(app);
   CLI11_PARSE(app, argc, argv);
   return 0;
 }

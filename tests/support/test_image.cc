@@ -188,14 +188,6 @@ Image TurnUpright(ImageView stored, int orientation) {
   return upright;
 }
 
-absl::Status ViewRows::ReadRows(MutableImageView rows) {
-  if (rows.height_px() > view_.height_px() - next_row_)
-    return absl::InternalError("rows past the end were asked for");
-  for (int y = 0; y < rows.height_px(); ++y)
-    std::memcpy(rows.row(y), view_.row(next_row_++), view_.spec.row_bytes());
-  return absl::OkStatus();
-}
-
 namespace {
 
 // `portion(rows_left)` is how many rows are read next.

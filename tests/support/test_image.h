@@ -17,6 +17,7 @@
 #include "engine/image/image.h"
 #include "engine/image/memory_io.h"
 #include "engine/image/row_source.h"
+#include "engine/image/view_rows.h"
 
 namespace upscaled {
 
@@ -53,17 +54,7 @@ Image TurnUpright(ImageView stored, int orientation);
 // The largest difference between two samples of 8-bit images of one spec.
 int LargestDifference(ImageView a, ImageView b);
 
-// Gives the rows of a view.
-class ViewRows final : public RowSource {
- public:
-  explicit ViewRows(ImageView view) : view_(view) {}
-  const ImageSpec& spec() const override { return view_.spec; }
-  absl::Status ReadRows(MutableImageView rows) override;
-
- private:
-  ImageView view_;
-  int next_row_ = 0;
-};
+using upscaled::ViewRows;
 
 // Gives at most `piece_bytes` at a time.
 class SlowSource final : public ByteSource {

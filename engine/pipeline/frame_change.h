@@ -1,0 +1,52 @@
+// Where a frame's result differs from that of the frame before: pure arithmetic.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "engine/base/geometry.h"
+#include "engine/image/image.h"
+
+namespace upscaled {
+
+// How the pixels of a result depend on those of its source.
+struct Locality {
+  int reach_px = 0;  // source pixels around a pixel's place that it depends on
+  // Period of the kernels' block grids in source pixels. 0: the whole image is needed for each
+  // pixel.
+  int repeat_px = 0;
+
+  bool local() const { return repeat_px > 0; }
+};
+
+// A part of a frame whose result is another one, and the cut-out of the frame that is computed for
+// it: wide enough, and so placed in the grids, that the part's bytes are those of the whole frame.
+struct ChangedPart {
+  Rect area;
+  Rect cut_out;
+};
+
+class FrameChange {
+ public:
+  FrameChange(Size frame, const Locality& locality);
+
+  // The parts of `frame` that are to be computed, all else being the result of `before`. One part
+  // of all the frame, if it is not local or parts would cost as much. Nothing for equal frames.
+  std::vector<ChangedPart> PartsOf(ImageView before, ImageView frame) const;
+
+  // Memory that it and PartsOf take.
+  static size_t Bytes(Size frame);
+
+ private:
+  // Cell by cell, row by row: whether any pixel differs.
+  std::vector<uint8_t> ChangedCells(ImageView before, ImageView frame) const;
+  Rect CutOutFor(const Rect& area) const;
+
+  const Size frame_;
+  const Locality locality_;
+  const int cell_px_;
+  std::vector<int> columns_px_, rows_px_;  // where cells begin, and the end
+};
+
+}  // namespace upscaled

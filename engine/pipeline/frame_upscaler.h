@@ -1,0 +1,76 @@
+// The frames of an animation, one after the other through one plan: of each, no more is computed
+// than the result that differs from the frame before.
+//
+// A pixel of a local network's result depends on the source's pixels around it. So the result of a
+// frame is that of the frame before, except around pixels that changed. Those parts are computed as
+// cut-outs of the frame (FrameChange). The bytes are those of whole frames.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/base/cancellation.h"
+#include "engine/image/image.h"
+#include "engine/image/row_source.h"
+#include "engine/pipeline/frame_change.h"
+#include "engine/pipeline/tile_executor.h"
+#include "engine/pipeline/upscaler.h"
+
+namespace upscaled {
+
+class FrameUpscaler {
+ public:
+  // `executor` and `cancellation` (may be null) must outlive it. A single frame, and frames that
+  // take more than plan.options.kept_frame_bytes, are all computed whole.
+  FrameUpscaler(const UpscalePlan& plan, int frames, TileExecutor& executor,
+                Cancellation* cancellation, UpscaleProgress progress);
+
+  // The rows of the next frame's result. `frame` has plan.source, and must outlive them; they live
+  // until the next call.
+  absl::StatusOr<RowSource*> Next(RowSource& frame);
+
+  // Source pixels so far that were not computed, and frames that equal the one before.
+  int64_t unchanged_px() const { return unchanged_px_; }
+  int unchanged_frames() const { return unchanged_frames_; }
+
+  // Memory that it takes besides plan.memory_bytes: two frames, and the result of one. 0: no frame
+  // is kept.
+  static size_t Bytes(const UpscalePlan& plan, int frames);
+
+ private:
+  // The rows of `local_`, of a frame that is kept.
+  absl::StatusOr<std::unique_ptr<RowSource>> NextKept(RowSource& frame);
+  // Reads a frame, and tells the parts of it that are to be computed.
+  absl::StatusOr<std::vector<ChangedPart>> Read(RowSource& frame);
+  absl::StatusOr<std::vector<UpscalePlan>> PlanParts(const std::vector<ChangedPart>& parts) const;
+  absl::StatusOr<UpscalePlan> PlanCutOut(Size size) const;
+  // Whether the plans give the bytes of `local_`, for less work and within its memory.
+  bool ReplaceWhole(const std::vector<UpscalePlan>& parts) const;
+  absl::Status Compute(const UpscalePlan& plan, const ChangedPart& part);
+  std::unique_ptr<RowSource> MakeWhole(RowSource& frame) const;
+  UpscaleProgress ProgressOfFrame() const;
+
+  // The stages up to a final resize, and the resize and those behind it.
+  UpscalePlan local_, finish_;
+  const int frames_;
+  TileExecutor& executor_;
+  Cancellation* const cancellation_;
+  const UpscaleProgress progress_;
+  std::optional<FrameChange> change_;  // set: frames are kept
+  Image frame_, before_;               // this frame's source and the last one's
+  Image result_;                       // that `local_` gives of the frame
+  // The rows of the frame, of its result by `local_`, and by `finish_` if that has stages.
+  std::unique_ptr<RowSource> frame_rows_, local_rows_, finished_rows_;
+  int number_ = 0;  // of the frame
+  int64_t unchanged_px_ = 0;
+  int unchanged_frames_ = 0;
+};
+
+// How a plan's result depends on its source; not local where a network sums over the image.
+Locality LocalityOf(const UpscalePlan& plan);
+
+}  // namespace upscaled
