@@ -28,6 +28,12 @@ std::string SuccessLine(const ImageOutcome& outcome, bool verbose) {
       absl::StrFormat("%s: %dx%d -> %dx%d, %.2f s", NameOf(outcome.job.input),
                       header.source_width_px(), header.source_height_px(), header.result_width_px(),
                       header.result_height_px(), absl::ToDoubleSeconds(outcome.elapsed));
+  if (header.frames() > 1) {
+    absl::StrAppendFormat(&line, ", %d frames", header.frames());
+    if (outcome.result.summary.unchanged_frames() > 0)
+      absl::StrAppendFormat(&line, " of which %d equal the one before",
+                            outcome.result.summary.unchanged_frames());
+  }
   if (outcome.job.output != kStandardStream) absl::StrAppend(&line, ": ", outcome.job.output);
   if (verbose) {
     const v1::UpscaleSummary& summary = outcome.result.summary;
@@ -82,6 +88,9 @@ nlohmann::json ResultJson(const ImageOutcome& outcome) {
           {"device", summary.device()},
           {"tiles", summary.tiles()},
           {"spared_pixels", summary.spared_pixels()},
+          {"frames", header.frames()},
+          {"unchanged_pixels", summary.unchanged_pixels()},
+          {"unchanged_frames", summary.unchanged_frames()},
           {"request_id", header.request_id()},
           {"attempts", outcome.result.attempts},
           {"warnings", WarningsOf(outcome.result)},

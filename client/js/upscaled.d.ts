@@ -223,6 +223,8 @@ export class UpscaleResult implements AsyncIterable<Uint8Array> {
   readonly fileName: string;
   /** The level of noise that is removed, chosen by the server for "auto"; -1: none. */
   readonly noiseLevel: number;
+  /** More than 1 for an animation. */
+  readonly frames: number;
   /**
    * Sentences about all that is dropped or changed, as far as the image's header tells. The "done"
    * event's summary has those that only the pixels have shown.

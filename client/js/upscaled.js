@@ -195,8 +195,9 @@ export class UpscaleResult {
     this.etag = headers.get("etag") ?? "";
     this.fileName = /filename="([^"]*)"/.exec(headers.get("content-disposition") ?? "")?.[1] ?? "";
     this.warnings = quotedTexts(headers.get("upscale-warning") ?? "");
-    const level = JSON.parse(headers.get("upscale-header") ?? "{}").noise_level;
-    this.noiseLevel = level ?? -1;
+    const header = JSON.parse(headers.get("upscale-header") ?? "{}");
+    this.noiseLevel = header.noise_level ?? -1;
+    this.frames = header.frames ?? 1;
     this.headers = headers;
     const reader = response.body.getReader();
     /**

@@ -40,8 +40,9 @@ struct RequestRecord {
   int64_t source_pixels = 0;  // accepted; UpscaleTiles: summed over tiles
   int64_t result_pixels = 0;  // computed
   int64_t tiles = 0;
-  int64_t spared_pixels = 0;  // source pixels of flat areas, copied instead of computed
-  int64_t cost = 0;           // multiply-adds that were computed for it
+  int64_t spared_pixels = 0;     // source pixels of flat areas, copied instead of computed
+  int64_t unchanged_pixels = 0;  // source pixels of an animation, copied from the frame before
+  int64_t cost = 0;              // multiply-adds that were computed for it
   int64_t received_bytes = 0;
   int64_t sent_bytes = 0;
   TraceContext trace;

@@ -132,7 +132,7 @@ class ImageComputation {
     cost_ = network_cost_ +
             ForFrames(CodecCost(source.size(), result.size(), plan.encode.format), frames);
     RETURN_IF_ERROR(context_.reservation.Change({.memory_bytes = MemoryOf(plan),
-                                                 .scratch_bytes = ScratchOf(plan.upscale),
+                                                 .scratch_bytes = ScratchOf(plan),
                                                  .cost = cost_,
                                                  .speed = Speed(),
                                                  .device_class = device_class(),
@@ -262,6 +262,7 @@ class ImageComputation {
                      .result_type = resolved.sample_type,
                      .activation_cache_bytes = ActivationCacheBytes(),
                      .row_stream_bytes = RowStreamBytes(),
+                     .kept_frame_bytes = KeptFrameBytes(),
                      .concurrency = std::max(streams, 1)}));
     ASSIGN_OR_RETURN(TranscodePlan plan,
                      PlanTranscode(header, resolved.part, std::move(upscale), resolved.encode));
@@ -330,13 +331,16 @@ class ImageComputation {
     });
   }
 
-  int64_t ScratchOf(const UpscalePlan& plan) const {
+  int64_t ScratchOf(const TranscodePlan& plan) const {
     size_t bytes = 0;
     for (size_t i = 0; i < passes_.size(); ++i) {
-      const PassSpec& pass = plan.passes[i];
+      const PassSpec& pass = plan.upscale.passes[i];
       const size_t streams = passes_[i]->parts().front().device->stream_count();
       bytes = std::max(bytes, pass.rows ? streams * pass.rows->scratch_bytes
                                         : passes_[i]->ScratchBytes(pass.tile));
+      // Parts of frames are cut into tiles of their own.
+      if (plan.frames() > 1)
+        bytes = std::max(bytes, passes_[i]->ScratchBytes(passes_[i]->PreferredTile()));
     }
     return static_cast<int64_t>(bytes);
   }
@@ -349,6 +353,11 @@ class ImageComputation {
   // Spares work, and is the request's own: others wait for its memory.
   size_t RowStreamBytes() const {
     return static_cast<size_t>(environment_.admission.memory_budget_bytes()) / 2;
+  }
+
+  // Spares work as well.
+  size_t KeptFrameBytes() const {
+    return static_cast<size_t>(environment_.admission.memory_budget_bytes()) / 4;
   }
 
   // Notes the speed of a single model: nothing tells how much of the time each of a chain took.
@@ -406,12 +415,15 @@ class ImageComputation {
     record.stages.encode = stats->encoding;
     record.result_pixels = result_pixels_;
     record.sent_bytes = stats->result_bytes;
+    record.unchanged_pixels = stats->unchanged_px;
 
     ComputedImage computed{.arithmetic = Arithmetic(), .mixed = IsMixed(usage)};
     pb::UpscaleSummary& summary = computed.summary;
     summary.set_result_bytes(stats->result_bytes);
     summary.set_tiles(usage.tiles);
     summary.set_spared_pixels(record.spared_pixels);
+    summary.set_unchanged_pixels(stats->unchanged_px);
+    summary.set_unchanged_frames(stats->unchanged_frames);
     summary.set_device(record.device);
     for (std::string& warning : stats->warnings) summary.add_warnings(std::move(warning));
     pb::StageTimings& timings = *summary.mutable_timings();

@@ -323,6 +323,7 @@ class SharedImageJob {
     record.device = computed.device;
     record.tiles = computed.tiles;
     record.spared_pixels = computed.spared_pixels;
+    record.unchanged_pixels = computed.unchanged_pixels;
     record.queue = computed.queue;
     record.decode = computed.decode;
     record.infer = computed.infer;

@@ -92,6 +92,7 @@ void AddCounts(const RequestRecord& record, std::vector<LogField>& fields) {
   add_count("result_pixels", record.result_pixels);
   add_count("tiles", record.tiles);
   add_count("spared_pixels", record.spared_pixels);
+  add_count("unchanged_pixels", record.unchanged_pixels);
   add_count("received_bytes", record.received_bytes);
   add_count("sent_bytes", record.sent_bytes);
 }

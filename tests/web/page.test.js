@@ -355,12 +355,13 @@ test("settings outlive the page, and results its reload; a link carries settings
     const cache = await caches.open("upscaled-results");
     return (await cache.keys()).length === 0;
   });
-  await page.goto(`${url}/#size=4&format=jpeg&quality=77&tta=on`);
+  await page.goto(`${url}/#size=4&format=jpeg&quality=77&tta=on&frame=3`);
   await page.reload();
   await page.waitForFunction(() => document.querySelector("#format").value === "jpeg");
   assert.equal(await size(), "4");
   assert.equal(await page.$eval("#quality", (input) => input.value), "77");
   assert.ok(await page.$eval("[name=tta]", (input) => input.checked));
+  assert.equal(await page.$eval("#frame", (input) => input.value), "3");
   await page.finish();
 });
 

@@ -77,7 +77,8 @@ export class OptionsPanel {
 
   /** Options of a call, as UpscaledClient.upscale takes them. */
   get() {
-    const { model, noise, format, quality, size, width, height, precision, tta } = this.#fields;
+    const { model, noise, format, quality, size, width, height, precision, frame, tta } =
+      this.#fields;
     const options = {
       model: model.value,
       noiseLevel: noise.value === AUTO ? AUTO : Number(noise.value),
@@ -91,6 +92,7 @@ export class OptionsPanel {
     }
     if (LOSSY.has(format.value)) options.quality = Number(quality.value);
     if (precision.value) options.precision = precision.value;
+    if (Number(frame.value) > 0) options.frame = Number(frame.value);
     if (tta.checked) options.tta = true;
     return options;
   }

@@ -25,6 +25,8 @@ export class Job {
   model = "";
   /** Level of noise that is removed, as the server said; -1: none. */
   noiseLevel = -1;
+  /** Frames of the result; more than 1 of an animation. */
+  frames = 1;
   /** Sentences of the server about all that is dropped or changed. */
   warnings = [];
   /** The options of its last start. */
@@ -108,6 +110,7 @@ export class Job {
     this.sent = this.file.size;
     this.model = result.model;
     this.noiseLevel = result.noiseLevel;
+    this.frames = result.frames;
     this.warnings.unshift(...result.warnings);
     this.painter = new Painter(result.contentType);
     const chunks = [];

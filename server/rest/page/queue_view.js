@@ -31,6 +31,7 @@ function statusOf(job) {
         `${result.width} × ${result.height}`,
         formatBytes(result.blob.size),
         `${result.seconds.toFixed(1)} s`,
+        ...(job.frames > 1 ? [`${job.frames} frames`] : []),
         ...(job.noiseLevel >= 0 ? [`noise ${job.noiseLevel} removed`] : []),
       ].join(", ");
     case "cancelled":

@@ -108,6 +108,7 @@ RequestRecord FullRecord() {
   record.result_pixels = 2400;
   record.tiles = 3;
   record.spared_pixels = 77;
+  record.unchanged_pixels = 78;
   record.received_bytes = 1234;
   record.sent_bytes = 5678;
   record.total = absl::Microseconds(12345);
@@ -135,6 +136,7 @@ TEST_F(LoggerTest, ARequestIsOneLine) {
   EXPECT_EQ(line["source_pixels"], 600);
   EXPECT_EQ(line["tiles"], 3);
   EXPECT_EQ(line["spared_pixels"], 77);
+  EXPECT_EQ(line["unchanged_pixels"], 78);
   EXPECT_EQ(line["received_bytes"], 1234);
   EXPECT_EQ(line["sent_bytes"], 5678);
   EXPECT_EQ(line["total_ms"], 12.345);
