@@ -2,14 +2,20 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/cli/errors.h"
@@ -30,25 +36,63 @@ Examples:
   ffmpeg -i in.mkv -f image2pipe -c:v png - | upscale video -i - -o - -m anime-2x |
     ffmpeg -f image2pipe -framerate 24 -c:v png -i - out.mkv
 
-The input is YUV4MPEG2 (4:2:0, 4:2:2, 4:4:4 or mono of 8 to 16 bits, not interlaced), or PNG, PPM or PGM files put
-together. The output is of the same kind. Each frame is the result of 'upscale image' on that frame; a frame equal to the
-one before costs a comparison. Whole frames are written, in order. Colours are BT.601 up to 576 rows and BT.709 above,
-unless --matrix says otherwise.
+The input is YUV4MPEG2 (4:2:0, 4:2:2, 4:4:4 or mono of 8 to 16 bits, not interlaced), PNG, PPM or PGM files put together,
+or with --raw frames without any header. The output is of the same kind. Each frame is the result of 'upscale image' on
+that frame. No more is computed of it than changed since the frame before; a frame equal to the one before costs a
+comparison. Of PNG frames only equal ones are found. Whole frames are written, in order. Colours are BT.601 up to 576 rows
+and BT.709 above, unless --matrix says otherwise.
 
 Exit status: 0 all done, 1 bad arguments, 2 cannot connect, 3 a call failed, 5 the input or the output failed,
 130 interrupted.)";
+
+// The value of --raw.
+struct RawFilm {
+  FilmFormat format;
+  double rate = 0;  // frames a second; 0: not given
+};
+
+absl::StatusOr<double> ParseRate(absl::string_view text) {
+  const std::pair<absl::string_view, absl::string_view> parts =
+      absl::StrSplit(text, absl::MaxSplits('/', 1));
+  double frames = 0, seconds = 1;
+  if (!absl::SimpleAtod(parts.first, &frames) ||
+      (!parts.second.empty() && !absl::SimpleAtod(parts.second, &seconds)) ||
+      !(frames / seconds > 0 && frames / seconds <= 1e6)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the rate ", text, " is none, such as 24 or 24000/1001"));
+  }
+  return frames / seconds;
+}
+
+absl::StatusOr<RawFilm> ParseRaw(const std::string& value) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(value, ':');
+  const std::pair<absl::string_view, absl::string_view> sides = absl::StrSplit(parts[0], 'x');
+  Size size;
+  if (parts.size() < 2 || parts.size() > 3 || !absl::SimpleAtoi(sides.first, &size.width) ||
+      !absl::SimpleAtoi(sides.second, &size.height)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--raw ", value, " is no WxH:FORMAT[:RATE], such as 640x360:yuv420p:24"));
+  }
+  RawFilm film;
+  ASSIGN_OR_RETURN(film.format, RawFormat(size, parts[1]));
+  if (parts.size() == 3) {
+    ASSIGN_OR_RETURN(film.rate, ParseRate(parts[2]));
+  }
+  return film;
+}
 
 struct VideoFlags {
   ConnectionFlags connection;
   UpscaleFlags upscale;
   std::string input, output;
-  std::string matrix, range;
+  std::string matrix, range, raw, index;
+  int64_t frames = 0;  // of the whole film; 0: not known
   std::optional<int> png_compression;
   FilmOptions film;
   bool quiet = false;
 
   void AddTo(CLI::App& command);
-  FilmOptions ToOptions() const;
+  absl::StatusOr<FilmOptions> ToOptions() const;
 };
 
 void VideoFlags::AddTo(CLI::App& command) {
@@ -59,11 +103,19 @@ void VideoFlags::AddTo(CLI::App& command) {
   add("-o,--output", output, "PATH", "File, or - for standard output")->required();
   upscale.AddTo(command);
   add("--frames-ahead", film.frames_ahead, "N",
-      "Frames on their way at a time; memory grows with it")
+      "Frames that are read and not yet written, at most; memory grows with it")
       ->check(Between(1, 256))
       ->capture_default_str();
   add("--resume-at", film.resume_at, "N", "Leave out the first N frames, which are there already")
       ->check(Between<int64_t>(0, INT64_MAX));
+  add("--frames", frames, "N", "Frames of the film, to tell the time that is left")
+      ->check(Between<int64_t>(1, INT64_MAX));
+  add("--index", index, "PATH",
+      "Write a line for each frame: its number, and the output's bytes up to its end");
+  add("--raw", raw, "WxH:FORMAT[:RATE]",
+      "The input has no header, such as 1920x1080:yuv420p10le:24000/1001")
+      ->check(
+          [](const std::string& value) { return std::string(ParseRaw(value).status().message()); });
   add("--matrix", matrix, "NAME", "Colours of YUV4MPEG2: 601, 709 or 2020; default: by the height")
       ->check(CLI::IsMember({"601", "709", "2020"}));
   add("--range", range, "NAME",
@@ -77,8 +129,12 @@ void VideoFlags::AddTo(CLI::App& command) {
   command.footer(kVideoFooter);
 }
 
-FilmOptions VideoFlags::ToOptions() const {
+absl::StatusOr<FilmOptions> VideoFlags::ToOptions() const {
   FilmOptions options = film;
+  if (!raw.empty()) {
+    ASSIGN_OR_RETURN(const RawFilm parsed, ParseRaw(raw));
+    options.reader.raw = parsed.format;
+  }
   options.upscale = upscale.ToProto();
   if (png_compression.has_value()) options.upscale.set_png_compression(*png_compression);
   if (!matrix.empty()) {
@@ -93,7 +149,9 @@ FilmOptions VideoFlags::ToOptions() const {
 // Tells on standard error how the film gets on: on a terminal once a second, at the end always.
 class FilmReport {
  public:
-  explicit FilmReport(bool quiet) : quiet_(quiet), is_terminal_(isatty(STDERR_FILENO) != 0) {}
+  // `frames`: that will be written; 0: not known. `rate`: of the film; 0: not known.
+  FilmReport(bool quiet, int64_t frames, double rate)
+      : quiet_(quiet), is_terminal_(isatty(STDERR_FILENO) != 0), frames_(frames), rate_(rate) {}
 
   void Tell(const FilmProgress& progress) {
     const absl::Time now = absl::Now();
@@ -111,12 +169,28 @@ class FilmReport {
     std::string text = absl::StrFormat("%d frame%s, %.2f a second", progress.written,
                                        progress.written == 1 ? "" : "s",
                                        static_cast<double>(progress.written) / seconds);
+    if (rate_ > 0)
+      absl::StrAppendFormat(&text, ", %.1f s of film",
+                            static_cast<double>(progress.written) / rate_);
     if (progress.repeated > 0)
       absl::StrAppend(&text, ", ", progress.repeated, " equal to the one before");
+    if (progress.unchanged_px > 0)
+      absl::StrAppendFormat(&text, ", %.0f %% of all pixels did not change",
+                            100.0 * static_cast<double>(progress.unchanged_px) /
+                                static_cast<double>(progress.source_px));
+    const int64_t left = frames_ - progress.written;
+    if (left > 0 && progress.written > 0) {
+      const double seconds_left =
+          seconds * static_cast<double>(left) / static_cast<double>(progress.written);
+      absl::StrAppend(&text, ", ", absl::FormatDuration(absl::Seconds(std::ceil(seconds_left))),
+                      " left");
+    }
     return text;
   }
 
   const bool quiet_, is_terminal_;
+  const int64_t frames_;
+  const double rate_;
   const absl::Time begin_ = absl::Now();
   absl::Time told_ = begin_;
 };
@@ -129,14 +203,56 @@ absl::StatusOr<std::unique_ptr<ImageSource>> OpenInput(const std::string& path) 
   return std::make_unique<PipeSource>(STDIN_FILENO, /*max_replay_bytes=*/0);
 }
 
+// A line for each frame that was written: its number, and the output's bytes up to its end.
+class FrameIndex {
+ public:
+  // "": no index is written. UNAVAILABLE if the file cannot be created.
+  static absl::StatusOr<FrameIndex> Create(const std::string& path) {
+    FrameIndex index;
+    if (path.empty()) return index;
+    index.path_ = path;
+    index.file_.reset(std::fopen(path.c_str(), "we"));
+    if (index.file_ == nullptr) return absl::ErrnoToStatus(errno, path);
+    return index;
+  }
+
+  void Add(int64_t number, int64_t bytes) {
+    if (file_ == nullptr) return;
+    std::fprintf(file_.get(), "%lld %lld\n", static_cast<long long>(number),
+                 static_cast<long long>(bytes));
+    std::fflush(file_.get());  // a killed film's index is of use, too
+  }
+  // UNAVAILABLE if a line could not be written.
+  absl::Status status() const {
+    if (file_ == nullptr || std::ferror(file_.get()) == 0) return absl::OkStatus();
+    return absl::UnavailableError(absl::StrCat(path_, ": the frame index was not written whole"));
+  }
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::string path_;
+  std::unique_ptr<std::FILE, Close> file_;
+};
+
 absl::Status RunFilm(const VideoFlags& flags, ImageSource& source, ImageSink& sink,
                      FilmProgress& progress) {
+  ASSIGN_OR_RETURN(const FilmOptions options, flags.ToOptions());
+  const double rate = flags.raw.empty() ? 0 : ParseRaw(flags.raw)->rate;
+  ASSIGN_OR_RETURN(FrameIndex index, FrameIndex::Create(flags.index));
   Interrupt interrupt;
   ASSIGN_OR_RETURN(const Connection connection, flags.connection.Connect(interrupt.token()));
-  FilmReport report(flags.quiet);
-  const absl::Status status = UpscaleFilm(
-      *connection.service, flags.ToOptions(), source, sink,
-      [&report](const FilmProgress& so_far) { report.Tell(so_far); }, progress, interrupt.token());
+  const int64_t resume_at = options.resume_at;
+  FilmReport report(flags.quiet, flags.frames - resume_at, rate);
+  absl::Status status = UpscaleFilm(
+      *connection.service, options, source, sink,
+      [&](const FilmProgress& so_far) {
+        index.Add(resume_at + so_far.written - 1, so_far.bytes);
+        report.Tell(so_far);
+      },
+      progress, interrupt.token());
+  status.Update(index.status());
   report.Finish(progress);
   if (!status.ok() && !flags.quiet) {
     absl::FPrintF(stderr, "go on with --resume-at %d\n", flags.film.resume_at + progress.written);

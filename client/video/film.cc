@@ -1,8 +1,10 @@
 #include "client/video/film.h"
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -17,14 +19,27 @@
 namespace upscaled::client {
 namespace {
 
+// A frame of which no more bytes changed goes to the server together with the frame before.
+constexpr double kMaxChanged = 0.5;
+// Frames that go together, at most: the first of them is computed whole.
+constexpr size_t kLongestRun = 16;
+// Calls at a time, if frames go one by one; more if the window has this many frames for each.
+constexpr int kFewCalls = 8, kFramesPerCall = 4;
+
 // A frame's way from its bytes to those of its result.
 struct Frame {
   int64_t number = 0;
-  bool repeats = false;  // the frame before
-  std::string bytes;     // until it is computed
+  bool repeats = false;    // the frame before
+  bool continues = false;  // the last frame that does not repeat another, with few changes
+  std::string bytes;       // until it is computed
   bool begun = false;
   std::optional<absl::StatusOr<FrameResult>> result;
+  // Pixels of the frame, and of its run in the first frame of that.
+  int64_t source_px = 0, unchanged_px = 0;
 };
+
+// Frames that are computed together, in order.
+using FrameRun = std::vector<Frame*>;
 
 class FilmRun {
  public:
@@ -34,6 +49,8 @@ class FilmRun {
       : service_(service), options_(options), reader_(reader), end_(end), stop_(std::move(stop)) {
     request_.options = options.upscale;
     request_.options.set_format(v1::IMAGE_FORMAT_PNG);
+    // A level for each frame would flicker.
+    request_.options.set_auto_noise(false);
     // Results of y4m and PPM are decoded here; for PNG frames the options say how small.
     if (reader.format().kind != FrameKind::kPng) request_.options.set_png_compression(0);
   }
@@ -43,7 +60,9 @@ class FilmRun {
     const std::stop_callback on_stop(stop_, [this] { End(); });
     std::vector<std::jthread> threads;
     threads.emplace_back([this] { Read(); });
-    for (int i = 0; i < options_.frames_ahead; ++i) threads.emplace_back([this] { Work(); });
+    const int calls = std::min(options_.frames_ahead,
+                               std::max(kFewCalls, options_.frames_ahead / kFramesPerCall));
+    for (int i = 0; i < calls; ++i) threads.emplace_back([this] { Work(); });
     const absl::Status status = Write(sink, on_progress, progress);
     End();
     return stop_.stop_requested() ? absl::CancelledError("interrupted") : status;
@@ -53,13 +72,26 @@ class FilmRun {
   bool HasRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return ended_ || frames_.size() < static_cast<size_t>(options_.frames_ahead);
   }
-  Frame* NextToBegin() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    for (const auto& frame : frames_)
-      if (!frame->begun) return frame.get();
-    return nullptr;
+  // The next frames that go together; `*closed` tells that no further frame will join them.
+  FrameRun NextRun(bool* closed) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    FrameRun run;
+    *closed = all_read_ || frames_.size() >= static_cast<size_t>(options_.frames_ahead);
+    for (const auto& frame : frames_) {
+      if (frame->begun) continue;
+      if (!run.empty() && (!frame->continues || run.size() >= longest_run_)) {
+        *closed = true;
+        break;
+      }
+      run.push_back(frame.get());
+    }
+    *closed |= run.size() >= longest_run_;
+    return run;
   }
-  bool CanBegin() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return ended_ || all_read_ || NextToBegin() != nullptr;
+  // A run waits for further frames while the servers have other work.
+  bool CanBegin() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    bool closed = false;
+    const FrameRun run = NextRun(&closed);
+    return ended_ || (run.empty() ? all_read_ : closed || calls_ == 0);
   }
   bool CanWrite() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return ended_ || (!frames_.empty() && frames_.front()->result.has_value()) ||
@@ -85,6 +117,8 @@ class FilmRun {
       auto frame = std::make_unique<Frame>();
       frame->number = number;
       frame->repeats = number > options_.resume_at && **bytes == before;
+      frame->continues = !before.empty() && HasPlainSamples(reader_.format()) &&
+                         ChangedShare(before, **bytes) <= kMaxChanged;
       frame->begun = frame->repeats;
       if (frame->repeats) {
         frame->result = FrameResult();
@@ -98,28 +132,80 @@ class FilmRun {
 
   void Work() ABSL_LOCKS_EXCLUDED(mutex_) {
     while (true) {
-      Frame* frame = nullptr;
+      FrameRun run;
       {
         absl::MutexLock lock(&mutex_);
         mutex_.Await(absl::Condition(this, &FilmRun::CanBegin));
-        frame = NextToBegin();
-        if (ended_ || frame == nullptr) return;
-        frame->begun = true;
+        bool closed = false;
+        run = NextRun(&closed);
+        if (ended_ || run.empty()) return;
+        for (Frame* const frame : run) frame->begun = true;
+        ++calls_;
       }
-      absl::StatusOr<FrameResult> result = Compute(std::move(frame->bytes));
+      Compute(run);
       absl::MutexLock lock(&mutex_);
-      frame->result = std::move(result);
+      --calls_;
     }
   }
 
-  absl::StatusOr<FrameResult> Compute(std::string bytes) {
-    ASSIGN_OR_RETURN(const std::string png, FrameToPng(std::move(bytes), reader_.format()));
+  // Gives all frames of the run a result. If a server refuses them together, by its limits, they go
+  // one by one, and fewer of them together from then on.
+  void Compute(const FrameRun& run) ABSL_LOCKS_EXCLUDED(mutex_) {
+    std::vector<std::string> frames;
+    for (Frame* const frame : run) frames.push_back(std::move(frame->bytes));
+    if (run.size() > 1) {
+      if (TryTogether(run, frames)) return;
+      absl::MutexLock lock(&mutex_);
+      longest_run_ = std::min(longest_run_, run.size() / 2);
+    }
+    for (size_t i = 0; i < run.size(); ++i)
+      Settle(FrameRun{run[i]}, Upscale(std::span(&frames[i], 1)));
+  }
+
+  bool TryTogether(const FrameRun& run, const std::vector<std::string>& frames)
+      ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::StatusOr<Results> results = Upscale(frames);
+    if (!results.ok() && !end_.stop_requested()) return false;
+    Settle(run, std::move(results));
+    return true;
+  }
+
+  struct Results {
+    std::vector<FrameResult> frames;
+    int64_t source_px = 0, unchanged_px = 0;
+  };
+
+  absl::StatusOr<Results> Upscale(std::span<const std::string> frames) {
+    const FilmFormat& format = reader_.format();
+    ASSIGN_OR_RETURN(const std::string png, frames.size() == 1 ? FrameToPng(frames[0], format)
+                                                               : FramesToPng(frames, format));
     MemorySource source(png);
     MemorySink result;
     ImageObserver nobody;
-    RETURN_IF_ERROR(
-        service_.UpscaleImage(request_, source, result, nobody, end_.get_token()).status());
-    return FrameFromPng(result.bytes(), reader_.format());
+    ASSIGN_OR_RETURN(const ImageResult told,
+                     service_.UpscaleImage(request_, source, result, nobody, end_.get_token()));
+    Results results{
+        .source_px = int64_t{1} * told.header.source_width_px() * told.header.source_height_px(),
+        .unchanged_px = told.summary.unchanged_pixels()};
+    if (frames.size() == 1) {
+      ASSIGN_OR_RETURN(results.frames.emplace_back(), FrameFromPng(result.bytes(), format));
+    } else {
+      ASSIGN_OR_RETURN(results.frames, FramesFromPng(result.bytes(), frames.size(), format));
+    }
+    return results;
+  }
+
+  void Settle(const FrameRun& run, absl::StatusOr<Results> results) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    for (size_t i = 0; i < run.size(); ++i) {
+      if (!results.ok()) {
+        run[i]->result = results.status();
+        continue;
+      }
+      run[i]->source_px = results->source_px;
+      run[i]->unchanged_px = i == 0 ? results->unchanged_px : 0;
+      run[i]->result = std::move(results->frames[i]);
+    }
   }
 
   // nullopt: the film has ended.
@@ -137,7 +223,8 @@ class FilmRun {
   absl::Status Write(ImageSink& sink, const std::function<void(const FilmProgress&)>& on_progress,
                      FilmProgress& progress) {
     FilmFormat format = reader_.format();
-    FrameResult result;  // of the last frame
+    FrameResult result;     // of the last frame
+    int64_t source_px = 0;  // of the last frame
     while (true) {
       ASSIGN_OR_RETURN(const std::unique_ptr<Frame> frame, NextResult());
       if (frame == nullptr) return absl::OkStatus();
@@ -145,19 +232,26 @@ class FilmRun {
         if (!frame->result->ok())
           return WithPrefix(absl::StrCat("frame ", frame->number, ": "), frame->result->status());
         result = **std::move(frame->result);
+        source_px = frame->source_px;
       }
       if (progress.written == 0) {
         format.yuv.size = result.size;
-        RETURN_IF_ERROR(sink.Write(FilmHeader(format)));
+        const std::string header = FilmHeader(format);
+        RETURN_IF_ERROR(sink.Write(header));
+        progress.bytes += static_cast<int64_t>(header.size());
       }
-      if (format.kind == FrameKind::kY4m && result.size != format.yuv.size) {
+      const bool one_size = format.kind != FrameKind::kPng && format.kind != FrameKind::kPpm;
+      if (one_size && result.size != format.yuv.size) {
         return absl::InvalidArgumentError(absl::StrCat(
             "frame ", frame->number, " has ", result.size.width, " x ", result.size.height,
             " px, the film has ", format.yuv.size.width, " x ", format.yuv.size.height));
       }
       RETURN_IF_ERROR(sink.Write(result.bytes));
       ++progress.written;
+      progress.bytes += static_cast<int64_t>(result.bytes.size());
       progress.repeated += frame->repeats ? 1 : 0;
+      progress.source_px += source_px;
+      progress.unchanged_px += frame->repeats ? source_px : frame->unchanged_px;
       on_progress(progress);
     }
   }
@@ -170,6 +264,8 @@ class FilmRun {
   ImageRequest request_;
   absl::Mutex mutex_;
   std::deque<std::unique_ptr<Frame>> frames_ ABSL_GUARDED_BY(mutex_);  // read, not yet written
+  int calls_ ABSL_GUARDED_BY(mutex_) = 0;                              // in flight
+  size_t longest_run_ ABSL_GUARDED_BY(mutex_) = kLongestRun;
   bool all_read_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;  // before the film has
   absl::Status read_error_ ABSL_GUARDED_BY(mutex_);

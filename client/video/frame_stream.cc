@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -137,6 +138,16 @@ absl::Status ReadTag(absl::string_view tag, FilmFormat& format) {
   return absl::OkStatus();
 }
 
+// Chooses what a stream does not tell. INVALID_ARGUMENT for frames that are too large.
+absl::Status Complete(const FrameReaderOptions& options, YuvFormat& yuv) {
+  yuv.matrix = options.matrix.value_or(yuv.size.height <= kLastBt601Height ? Matrix::kBt601
+                                                                           : Matrix::kBt709);
+  yuv.full_range = options.full_range.value_or(yuv.full_range);
+  if (yuv.frame_bytes() <= FrameReader::kMaxFrameBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a frame has ", yuv.frame_bytes(), " bytes; the limit is ", FrameReader::kMaxFrameBytes));
+}
+
 class Y4mReader final : public FrameReader {
  public:
   explicit Y4mReader(Bytes bytes) : bytes_(std::move(bytes)) {}
@@ -156,12 +167,7 @@ class Y4mReader final : public FrameReader {
     if (yuv.size.width == 0 || yuv.size.height == 0) {
       return absl::InvalidArgumentError("the header of YUV4MPEG2 says no size (W and H)");
     }
-    yuv.matrix = options.matrix.value_or(yuv.size.height <= kLastBt601Height ? Matrix::kBt601
-                                                                             : Matrix::kBt709);
-    yuv.full_range = options.full_range.value_or(yuv.full_range);
-    if (yuv.frame_bytes() <= kMaxFrameBytes) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("a frame has ", yuv.frame_bytes(), " bytes; the limit is ", kMaxFrameBytes));
+    return Complete(options, yuv);
   }
 
   absl::StatusOr<std::optional<std::string>> Next() override {
@@ -193,6 +199,34 @@ std::string ChromaTag(const YuvFormat& yuv) {
   constexpr const char* kSitings[] = {"mpeg2", "jpeg", "paldv"};
   return yuv.chroma == Chroma::k420 ? tag + kSitings[static_cast<size_t>(yuv.siting)] : tag;
 }
+
+// --- Raw frames ---
+
+size_t RawFrameBytes(const FilmFormat& format) {
+  const YuvFormat& yuv = format.yuv;
+  if (format.kind == FrameKind::kRawYuv) return yuv.frame_bytes();
+  return kRgbChannels * yuv.sample_bytes() * static_cast<size_t>(yuv.size.Area());
+}
+
+class RawReader final : public FrameReader {
+ public:
+  RawReader(Bytes bytes, const FilmFormat& format) : bytes_(std::move(bytes)) { format_ = format; }
+
+  absl::Status Start(const FrameReaderOptions& options) { return Complete(options, format_.yuv); }
+
+  absl::StatusOr<std::optional<std::string>> Next() override {
+    const size_t want = RawFrameBytes(format_);
+    RETURN_IF_ERROR(bytes_.Await(want));
+    if (bytes_.waiting().empty()) return std::nullopt;
+    if (bytes_.waiting().size() < want) return CutShort(frame_, bytes_.waiting().size(), want);
+    ++frame_;
+    return bytes_.Take(want);
+  }
+
+ private:
+  Bytes bytes_;
+  int64_t frame_ = 0;
+};
 
 // --- PNG and Netpbm ---
 
@@ -294,23 +328,23 @@ class FileReader final : public FrameReader {
 
 // --- Pictures ---
 
-absl::StatusOr<std::string> EncodePng(ImageView image) {
-  StringSink sink;
-  ASSIGN_OR_RETURN(const auto encoder,
-                   CreateImageEncoder({.format = ImageFormat::kPng, .compression = 0}, image.spec,
-                                      ImageMetadata(), sink));
-  RETURN_IF_ERROR(encoder->WriteRows(image));
-  RETURN_IF_ERROR(encoder->Finish());
-  return sink.Take();
+// Frames of samples, as little-endian as this machine.
+Image RawRgbImage(absl::string_view frame, const YuvFormat& format) {
+  Image image({format.size.width, format.size.height, kRgbChannels,
+               format.depth > 8 ? SampleType::kU16 : SampleType::kU8});
+  std::memcpy(image.mutable_view().data, frame.data(), image.bytes());
+  return image;
 }
 
-absl::StatusOr<Image> DecodePng(const std::string& png) {
-  upscaled::MemorySource source(png);
-  ASSIGN_OR_RETURN(const auto decoder,
-                   OpenImageDecoder(source, {.max_pixels = FrameReader::kMaxFrameBytes}));
-  Image image(decoder->spec());
-  RETURN_IF_ERROR(decoder->ReadRows(image.mutable_view()));
-  return image;
+std::string RawRgbFrame(ImageView image) {
+  std::string frame;
+  const size_t pixel_bytes = kRgbChannels * SampleBytes(image.spec.type);
+  for (int y = 0; y < image.height_px(); ++y)
+    for (int x = 0; x < image.width_px(); ++x)
+      frame.append(reinterpret_cast<const char*>(image.row(y)) +
+                       static_cast<size_t>(x) * image.spec.pixel_bytes(),
+                   pixel_bytes);
+  return frame;
 }
 
 // Netpbm's samples of 16 bits are in big-endian order; all are of 0..`most`.
@@ -358,6 +392,34 @@ std::string EncodeNetpbm(ImageView image) {
   return bytes;
 }
 
+absl::StatusOr<Image> ImageOf(const std::string& frame, const FilmFormat& format) {
+  switch (format.kind) {
+    case FrameKind::kPng:
+      return absl::InternalError("a PNG is sent as it is");
+    case FrameKind::kPpm:
+      return DecodeNetpbm(frame);
+    case FrameKind::kRawRgb:
+      return RawRgbImage(frame, format.yuv);
+    case FrameKind::kY4m:
+    case FrameKind::kRawYuv:
+      break;
+  }
+  return YuvToRgb(AsBytes(frame), format.yuv);
+}
+
+std::string FrameBytesOf(ImageView image, const FilmFormat& source) {
+  if (source.kind == FrameKind::kPpm) return EncodeNetpbm(image);
+  if (source.kind == FrameKind::kRawRgb) return RawRgbFrame(image);
+  YuvFormat yuv = source.yuv;
+  yuv.size = image.spec.size();
+  return absl::StrCat(source.kind == FrameKind::kY4m ? "FRAME\n" : "", RgbToYuv(image, yuv));
+}
+
+// Results are as large as the server makes them.
+const DecodeLimits kFrameLimits{.max_pixels = int64_t{1} << 40,
+                                .max_animation_bytes = std::numeric_limits<size_t>::max(),
+                                .frame = 0};
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<FrameReader>> FrameReader::Open(ImageSource& source,
@@ -367,6 +429,11 @@ absl::StatusOr<std::unique_ptr<FrameReader>> FrameReader::Open(ImageSource& sour
   RETURN_IF_ERROR(bytes.Await(kY4mMagic.size()));
   const std::string& begin = bytes.waiting();
   if (begin.empty()) return absl::InvalidArgumentError("the stream has no frames");
+  if (options.raw.has_value()) {
+    auto reader = std::make_unique<RawReader>(std::move(bytes), *options.raw);
+    RETURN_IF_ERROR(reader->Start(options));
+    return reader;
+  }
   if (absl::StartsWith(begin, kY4mMagic)) {
     auto reader = std::make_unique<Y4mReader>(std::move(bytes));
     RETURN_IF_ERROR(reader->Start(options));
@@ -382,18 +449,80 @@ absl::StatusOr<std::unique_ptr<FrameReader>> FrameReader::Open(ImageSource& sour
       "files (ffmpeg -f image2pipe -c:v png) into it");
 }
 
-absl::StatusOr<std::string> FrameToPng(std::string frame, const FilmFormat& format) {
-  switch (format.kind) {
-    case FrameKind::kPng:
-      break;
-    case FrameKind::kPpm: {
-      ASSIGN_OR_RETURN(const Image image, DecodeNetpbm(frame));
-      return EncodePng(image.view());
-    }
-    case FrameKind::kY4m:
-      return EncodePng(YuvToRgb(AsBytes(frame), format.yuv).view());
+absl::StatusOr<FilmFormat> RawFormat(Size size, absl::string_view name) {
+  if (std::min(size.width, size.height) < 1 || std::max(size.width, size.height) > kMaxSidePx) {
+    return absl::InvalidArgumentError(absl::StrCat("raw frames have ", size.width, "x", size.height,
+                                                   " px; a side has 1..", kMaxSidePx, " px"));
   }
-  return frame;
+  FilmFormat format{.kind = FrameKind::kRawYuv, .yuv = {.size = size}};
+  for (const auto& [rgb, depth] : {std::pair{"rgb24", 8}, std::pair{"rgb48le", 16}}) {
+    if (name != rgb) continue;
+    format.kind = FrameKind::kRawRgb;
+    format.yuv.depth = depth;
+    return format;
+  }
+  constexpr std::pair<const char*, Chroma> kNames[] = {
+      {"420p", Chroma::k420}, {"422p", Chroma::k422}, {"444p", Chroma::k444}};
+  absl::string_view rest = name;
+  bool known = false;
+  if (absl::ConsumePrefix(&rest, "gray")) {
+    format.yuv.chroma = Chroma::kMono;
+    known = true;
+  } else if (absl::ConsumePrefix(&rest, "yuv")) {
+    format.yuv.full_range = absl::ConsumePrefix(&rest, "j");
+    for (const auto& [chroma_name, chroma] : kNames) {
+      if (known || !absl::ConsumePrefix(&rest, chroma_name)) continue;
+      format.yuv.chroma = chroma;
+      known = true;
+    }
+  }
+  if (known && rest.empty()) return format;
+  if (known && absl::ConsumeSuffix(&rest, "le") && absl::SimpleAtoi(rest, &format.yuv.depth) &&
+      format.yuv.depth > 8 && format.yuv.depth <= 16 && !format.yuv.full_range)
+    return format;
+  return absl::UnimplementedError(
+      absl::StrCat("raw frames of ", name,
+                   " are not read; yuv420p, yuv422p, yuv444p and gray are, "
+                   "with 9le to 16le behind them for more bits, yuvj420p and so on, rgb24 and "
+                   "rgb48le"));
+}
+
+bool HasPlainSamples(const FilmFormat& format) { return format.kind != FrameKind::kPng; }
+
+double ChangedShare(absl::string_view before, absl::string_view frame) {
+  constexpr size_t kBlockBytes = 64;
+  if (before.size() != frame.size()) return 1;
+  size_t changed = 0, blocks = 0;
+  for (size_t at = 0; at < frame.size(); at += kBlockBytes, ++blocks)
+    changed += before.substr(at, kBlockBytes) != frame.substr(at, kBlockBytes) ? 1 : 0;
+  return blocks == 0 ? 0 : static_cast<double>(changed) / static_cast<double>(blocks);
+}
+
+absl::StatusOr<std::string> FrameToPng(std::string frame, const FilmFormat& format) {
+  if (format.kind == FrameKind::kPng) return frame;
+  return FramesToPng(std::span(&frame, 1), format);
+}
+
+absl::StatusOr<std::string> FramesToPng(std::span<const std::string> frames,
+                                        const FilmFormat& format) {
+  StringSink sink;
+  std::unique_ptr<ImageEncoder> encoder;
+  ImageSpec spec;  // of all frames
+  for (const std::string& frame : frames) {
+    ASSIGN_OR_RETURN(const Image image, ImageOf(frame, format));
+    if (encoder != nullptr && image.spec() != spec)
+      return absl::InvalidArgumentError("the frames of an animation have one size");
+    if (encoder == nullptr) {
+      spec = image.spec();
+      EncodeOptions options{.format = ImageFormat::kPng, .compression = 0};
+      if (frames.size() > 1) options.animation = Animation{static_cast<int>(frames.size()), 1};
+      ASSIGN_OR_RETURN(encoder, CreateImageEncoder(options, spec, ImageMetadata(), sink));
+    }
+    if (frames.size() > 1) RETURN_IF_ERROR(encoder->BeginFrame(FrameDelay()));
+    RETURN_IF_ERROR(encoder->WriteRows(image.view()));
+  }
+  RETURN_IF_ERROR(encoder->Finish());
+  return sink.Take();
 }
 
 std::string FilmHeader(const FilmFormat& format) {
@@ -405,12 +534,27 @@ std::string FilmHeader(const FilmFormat& format) {
 
 absl::StatusOr<FrameResult> FrameFromPng(std::string png, const FilmFormat& source) {
   if (source.kind == FrameKind::kPng) return FrameResult{.bytes = std::move(png)};
-  ASSIGN_OR_RETURN(const Image image, DecodePng(png));
-  const Size size = image.spec().size();
-  if (source.kind == FrameKind::kPpm) return FrameResult{size, EncodeNetpbm(image.view())};
-  YuvFormat yuv = source.yuv;
-  yuv.size = size;
-  return FrameResult{size, absl::StrCat("FRAME\n", RgbToYuv(image.view(), yuv))};
+  ASSIGN_OR_RETURN(std::vector<FrameResult> results, FramesFromPng(png, 1, source));
+  return std::move(results.front());
+}
+
+absl::StatusOr<std::vector<FrameResult>> FramesFromPng(const std::string& png, size_t count,
+                                                       const FilmFormat& source) {
+  upscaled::MemorySource bytes(png);
+  ASSIGN_OR_RETURN(const auto decoder, OpenImageDecoder(bytes, kFrameLimits));
+  const std::optional<Animation>& animation = decoder->header().animation;
+  const size_t frames = static_cast<size_t>(animation.value_or(Animation()).frames);
+  if (frames != count) {
+    return absl::InternalError(absl::StrCat("the server gave ", frames, " frames for ", count));
+  }
+  std::vector<FrameResult> results;
+  while (results.size() < count) {
+    if (animation.has_value()) RETURN_IF_ERROR(decoder->NextFrame().status());
+    Image image(decoder->spec());
+    RETURN_IF_ERROR(decoder->ReadRows(image.mutable_view()));
+    results.push_back({image.spec().size(), FrameBytesOf(image.view(), source)});
+  }
+  return results;
 }
 
 }  // namespace upscaled::client

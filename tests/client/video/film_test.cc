@@ -15,6 +15,8 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "client/image_io.h"
+#include "engine/image/codec.h"
+#include "engine/image/memory_io.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -26,6 +28,8 @@ using ::testing::HasSubstr;
 // Gives every image back, after what `on_call` does.
 class EchoService final : public Service {
  public:
+  int most_frames = 1000;
+  int64_t unchanged_px = 0;
   std::function<absl::Status(int call, std::stop_token stop)> on_call = [](int, std::stop_token) {
     return absl::OkStatus();
   };
@@ -44,9 +48,21 @@ class EchoService final : public Service {
     const absl::Status status = on_call(calls_++, stop);
     --running_;
     if (!status.ok()) return status;
-    const absl::Status written = sink.Write({buffer.data(), *bytes});
+    const absl::string_view image(buffer.data(), *bytes);
+    upscaled::MemorySource opened({image.data(), image.size()});
+    const auto decoder = OpenImageDecoder(opened, {.frame = 0});
+    if (!decoder.ok()) return decoder.status();
+    const ImageHeader& header = (*decoder)->header();
+    const int frames = header.animation.value_or(Animation()).frames;
+    if (frames > most_frames)
+      return absl::ResourceExhaustedError(absl::StrCat(frames, " frames are too many"));
+    const absl::Status written = sink.Write(image);
     if (!written.ok()) return written;
-    return ImageResult();
+    ImageResult result;
+    result.header.set_source_width_px(header.spec.width_px);
+    result.header.set_source_height_px(header.spec.height_px);
+    result.summary.set_unchanged_pixels(unchanged_px);
+    return result;
   }
   absl::StatusOr<v1::ListModelsResponse> ListModels(std::stop_token) override {
     return absl::UnimplementedError("");
@@ -174,6 +190,67 @@ TEST_F(FilmTest, StopEndsCallsAndReading) {
   EXPECT_TRUE(absl::IsCancelled(Run(FilmOf("abcdef"), stop.get_token())));
   const std::string written = sink_.bytes();
   EXPECT_TRUE(written.empty() || written == FilmOf("a") || written == FilmOf("ab")) << written;
+}
+
+// Films in which one row of many changes from frame to frame.
+std::string SlowFilm(int frames) {
+  std::string film = "YUV4MPEG2 W16 H64 F24:1 Cmono XCOLORRANGE=FULL\n";
+  for (int i = 0; i < frames; ++i) {
+    std::string frame(16 * 64, 'a');
+    std::fill_n(frame.begin() + 16 * (i % 64), 16, static_cast<char>('b' + i % 16));
+    absl::StrAppend(&film, "FRAME\n", frame);
+  }
+  return film;
+}
+
+TEST_F(FilmTest, FramesOfWhichLittleChangesGoTogether) {
+  const std::string film = SlowFilm(17);
+  absl::Notification second;
+  service_.on_call = [&](int call, std::stop_token) {
+    if (call == 0) second.WaitForNotification();  // others join meanwhile
+    if (call == 1) second.Notify();
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(Run(film).ok());
+  EXPECT_EQ(sink_.bytes(), film);
+  EXPECT_EQ(progress_.written, 17);
+  EXPECT_EQ(progress_.bytes, static_cast<int64_t>(film.size()));
+  EXPECT_EQ(service_.calls(), 2);
+}
+
+TEST_F(FilmTest, FramesThatAServerRefusesTogetherGoAlone) {
+  const std::string film = SlowFilm(40);
+  service_.most_frames = 3;
+  ASSERT_TRUE(Run(film).ok());
+  EXPECT_EQ(sink_.bytes(), film);
+  EXPECT_EQ(progress_.written, 40);
+}
+
+TEST_F(FilmTest, TheFrameThatFailsIsNamedAlsoAmongOthers) {
+  const std::string film = SlowFilm(40);
+  service_.most_frames = 0;
+  const absl::Status status = Run(film);
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("frame 0: "));
+  EXPECT_EQ(progress_.written, 0);
+}
+
+TEST_F(FilmTest, PpmFramesOfOtherSizesDoNotGoTogether) {
+  std::string film;
+  for (int i = 0; i < 20; ++i)
+    absl::StrAppend(&film, i % 2 == 0 ? "P5\n16 8\n255\n" : "P5\n8 16\n255\n",
+                    std::string(128, static_cast<char>('a')));
+  ASSERT_TRUE(Run(film).ok());
+  EXPECT_EQ(sink_.bytes(), film);
+}
+
+TEST_F(FilmTest, CountsPixelsThatDidNotChange) {
+  service_.unchanged_px = 5;
+  const std::string film = FilmOf("aab");
+  ASSERT_TRUE(Run(film).ok());
+  EXPECT_EQ(progress_.source_px, 3 * 16);
+  // All of the frame that repeats another.
+  EXPECT_EQ(progress_.unchanged_px, 16 + 2 * 5);
 }
 
 TEST_F(FilmTest, FramesOfPngKeepTheirOwnSizes) {

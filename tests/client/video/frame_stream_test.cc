@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/image_io.h"
 #include "engine/image/memory_io.h"
@@ -174,6 +175,88 @@ TEST(PpmStreamTest, ComesBackThroughPng) {
   const auto scaled =
       FrameFromPng(*FrameToPng("P5 3 1 100\n" + std::string("\0\62\144", 3), ppm), ppm);
   EXPECT_EQ(scaled->bytes, "P5\n3 1\n255\n" + std::string("\0\200\377", 3));
+}
+
+TEST(RawTest, FramesHaveTheSizeOfTheirFormat) {
+  struct Case {
+    const char* name;
+    size_t bytes;  // of 5x3
+  };
+  for (const Case& c : {Case{"yuv420p", 27},
+                        {"yuv422p", 33},
+                        {"yuv444p", 45},
+                        {"gray", 15},
+                        {"yuvj420p", 27},
+                        {"yuv420p10le", 54},
+                        {"yuv422p12le", 66},
+                        {"yuv444p16le", 90},
+                        {"gray10le", 30},
+                        {"rgb24", 45},
+                        {"rgb48le", 90}}) {
+    const auto format = RawFormat({5, 3}, c.name);
+    ASSERT_TRUE(format.ok()) << c.name << format.status();
+    std::string stream;
+    for (const char value : {'a', 'b', 'c'}) stream += std::string(c.bytes, value);
+    const Film film = Read(stream, {.raw = *format});
+    ASSERT_TRUE(film.status.ok()) << c.name << film.status;
+    EXPECT_THAT(film.frames, ElementsAre(std::string(c.bytes, 'a'), std::string(c.bytes, 'b'),
+                                         std::string(c.bytes, 'c')))
+        << c.name;
+    EXPECT_EQ(FilmHeader(film.format), "") << c.name;
+    const auto back = FrameFromPng(*FrameToPng(film.frames[0], film.format), film.format);
+    ASSERT_TRUE(back.ok()) << c.name << back.status();
+    EXPECT_EQ(back->bytes.size(), c.bytes) << c.name;
+    EXPECT_EQ(back->size, (Size{5, 3})) << c.name;
+    if (absl::StartsWith(c.name, "rgb")) {
+      EXPECT_EQ(back->bytes, film.frames[0]) << c.name;
+    }
+    const Film cut = Read(stream.substr(0, stream.size() - 1), {.raw = *format});
+    EXPECT_THAT(std::string(cut.status.message()), HasSubstr("within frame 2")) << c.name;
+  }
+  EXPECT_TRUE(RawFormat({5, 3}, "yuvj444p")->yuv.full_range);
+  EXPECT_FALSE(RawFormat({5, 3}, "yuv444p")->yuv.full_range);
+}
+
+TEST(RawTest, RefusesByName) {
+  for (const char* name : {"", "nv12", "yuv411p", "yuv420p8le", "yuv420p17le", "yuv420p10be",
+                           "yuv420p10", "yuvj420p10le", "gray8", "bgr24", "rgb24le", "420p"}) {
+    const auto format = RawFormat({4, 4}, name);
+    EXPECT_TRUE(absl::IsUnimplemented(format.status())) << name;
+    EXPECT_THAT(std::string(format.status().message()), HasSubstr(name));
+  }
+  for (const Size size : {Size{0, 4}, Size{4, 0}, Size{65536, 4}, Size{-4, 4}})
+    EXPECT_TRUE(absl::IsInvalidArgument(RawFormat(size, "gray").status()));
+}
+
+TEST(RawTest, RunsOfFramesComeBack) {
+  for (const char* name : {"gray", "gray16le", "rgb24", "rgb48le"}) {
+    const FilmFormat format = *RawFormat({16, 16}, name);
+    const size_t bytes = absl::StartsWith(name, "gray") ? 256 : 768;
+    const size_t sample_bytes = absl::EndsWith(name, "le") ? 2 : 1;
+    std::vector<std::string> frames;
+    for (int i = 0; i < 5; ++i) {
+      frames.push_back(std::string(bytes * sample_bytes, 'x'));
+      frames.back()[static_cast<size_t>(20 * i)] = 'y';
+    }
+    FilmFormat full = format;
+    full.yuv.full_range = true;
+    const auto png = FramesToPng(frames, full);
+    ASSERT_TRUE(png.ok()) << png.status();
+    const auto results = FramesFromPng(*png, 5, full);
+    ASSERT_TRUE(results.ok()) << results.status();
+    for (size_t i = 0; i < 5; ++i) EXPECT_EQ((*results)[i].bytes, frames[i]) << name;
+    EXPECT_FALSE(FramesFromPng(*png, 4, full).ok());
+  }
+}
+
+TEST(FrameStreamTest, ChangedShareCountsBlocks) {
+  const std::string a(640, 'a');
+  std::string b = a;
+  EXPECT_EQ(ChangedShare(a, b), 0);
+  b[0] = b[639] = 'b';
+  EXPECT_EQ(ChangedShare(a, b), 0.2);
+  EXPECT_EQ(ChangedShare(a, std::string(640, 'b')), 1);
+  EXPECT_EQ(ChangedShare(a, a + "a"), 1);
 }
 
 TEST(FrameStreamTest, SaysWhatToPipe) {
