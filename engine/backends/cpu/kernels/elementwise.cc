@@ -30,12 +30,18 @@ void PixelShuffleRow(const Layer& layer, std::span<const Tensor> src, const Tens
                      int x, int width_px) {
   const int f = layer.factor;
   ZeroPadding(dst, y, x, width_px);
+  const float* const row = src[0].At(y / f, x / f);
   for (int c = 0; c < dst.channels; ++c) {
+    const int first = (c * f + y % f) * f;
+    const float* in = row;
     float* out = dst.At(y, x) + dst.ChannelOffset(c);
-    for (int n = 0; n < width_px; ++n) {
-      const int from = c * f * f + y % f * f + (x + n) % f;
-      out[static_cast<size_t>(n) * dst.pixel_stride] =
-          src[0].At(y / f, (x + n) / f)[src[0].ChannelOffset(from)];
+    int column = x % f;  // of this input pixel's
+    for (int n = 0; n < width_px; ++n, out += dst.pixel_stride) {
+      *out = in[src[0].ChannelOffset(first + column)];
+      if (++column == f) {
+        column = 0;
+        in += src[0].pixel_stride;
+      }
     }
   }
 }
