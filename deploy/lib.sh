@@ -31,7 +31,7 @@ print_slowest_steps() {
 # Test: the further needs of the tests.
 BUILD_PACKAGES=(ca-certificates cmake g++ ninja-build pkg-config
   libabsl-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
-  libjpeg-dev liblcms2-dev libpng-dev libwebp-dev libavif-dev libgif-dev libtiff-dev libjxl-dev zlib1g-dev libzip-dev libisal-dev libhwy-dev
+  libjpeg-dev liblcms2-dev libpng-dev libwebp-dev libavif-dev libde265-dev libgif-dev libtiff-dev libjxl-dev zlib1g-dev libzip-dev libisal-dev libhwy-dev
   libspdlog-dev libcli11-dev nlohmann-json3-dev libyaml-cpp-dev prometheus-cpp-dev libboost-dev
   opencl-headers ocl-icd-opencl-dev libssl-dev libcurl4-openssl-dev libseccomp-dev libsqlite3-dev libhiredis-dev libnats-dev)
 RELEASE_PACKAGES=(buildah python3)

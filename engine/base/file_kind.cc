@@ -122,7 +122,7 @@ FileKind KindOfBoxes(absl::string_view bytes) {
     if (absl::StrContains(brands, brand)) return {"AVIF", "", Type::kReadImage};
   }
   for (const absl::string_view brand : {"heic", "heix", "hevc", "heim", "heis", "mif1", "msf1"}) {
-    if (absl::StrContains(brands, brand)) return {"HEIC", "", Type::kOtherImage};
+    if (absl::StrContains(brands, brand)) return {"HEIC", "", Type::kReadImage};
   }
   if (absl::StrContains(brands, "crx ")) return {"a CR3 raw photograph", "", Type::kOtherImage};
   return {"an MP4 or QuickTime video", ""};

@@ -21,7 +21,8 @@ absl::Status AnimationEncoder::WriteRows(ImageView rows) {
 
 absl::Status AnimationEncoder::EndFrame() {
   RETURN_IF_ERROR(CheckAllWritten(spec_, delta_.rows_added()));
-  const Rect place = delta_.Changed(step_px_);
+  const Rect place = step_px_ == kWholeFrames ? Rect{0, 0, spec_.width_px, spec_.height_px}
+                                              : delta_.Changed(step_px_);
   RETURN_IF_ERROR(AddFrame(delay_, place, delta_.frame().Crop(place)));
   delta_.Advance();
   return absl::OkStatus();

@@ -12,6 +12,8 @@ namespace upscaled {
 
 class AnimationEncoder : public ImageEncoder {
  public:
+  // As a step: all of each frame is stored.
+  static constexpr int kWholeFrames = 0;
   // `options.animation` has a value. Places of parts are multiples of `step_px`.
   AnimationEncoder(const EncodeOptions& options, const ImageSpec& spec, int step_px)
       : spec_(spec),

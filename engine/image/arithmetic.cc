@@ -9,6 +9,12 @@
 #include <webp/decode.h>
 #include <webp/encode.h>
 #include <zlib.h>
+#ifdef UPSCALED_HAVE_AVIF
+#include <avif/avif.h>
+#endif
+#ifdef UPSCALED_HAVE_HEIC
+#include <libde265/de265.h>
+#endif
 #ifdef UPSCALED_HAVE_TIFF
 #include <tiffio.h>
 #endif
@@ -37,6 +43,25 @@ constexpr int kTiffVersion = TIFFLIB_VERSION;
 constexpr int kTiffVersion = 0;
 #endif
 
+// libavif and the coders that it calls.
+std::string AvifVersions() {
+#ifdef UPSCALED_HAVE_AVIF
+  char coders[256];
+  avifCodecVersions(coders);
+  return absl::StrCat(avifVersion(), " (", coders, ")");
+#else
+  return "0";
+#endif
+}
+
+uint32_t De265Version() {
+#ifdef UPSCALED_HAVE_HEIC
+  return de265_get_version_number();
+#else
+  return 0;
+#endif
+}
+
 uint32_t JxlVersion() {
 #ifdef UPSCALED_HAVE_JXL
   return JxlDecoderVersion();
@@ -46,9 +71,9 @@ uint32_t JxlVersion() {
 }
 
 // To be counted up whenever an encoder writes other bytes for the same pixels and options.
-constexpr int kEncoders = 3;
+constexpr int kEncoders = 4;
 // The same for decoders, and the pixels and metadata that they give.
-constexpr int kDecoders = 2;
+constexpr int kDecoders = 3;
 
 // Debian's libjpeg-turbo tells its version to the preprocessor alone.
 constexpr int kJpegVersion =
@@ -61,12 +86,12 @@ constexpr int kJpegVersion =
 }  // namespace
 
 std::string ImageArithmetic() {
-  return absl::StrCat("decoders ", kDecoders, ", encoders ", kEncoders, ", lcms ", LCMS_VERSION,
-                      ", libjpeg ", kJpegVersion, ", libpng ", png_access_version_number(),
-                      ", libwebp ", WebPGetDecoderVersion(), "/", WebPGetEncoderVersion(),
-                      ", libtiff ", kTiffVersion, ", libjxl ", JxlVersion(), ", zlib ",
-                      zlibVersion(), ", isa-l ", kIsalVersion, ", libc ", gnu_get_libc_version(),
-                      ", targets ", hwy::SupportedTargets());
+  return absl::StrCat(
+      "decoders ", kDecoders, ", encoders ", kEncoders, ", lcms ", LCMS_VERSION, ", libjpeg ",
+      kJpegVersion, ", libpng ", png_access_version_number(), ", libwebp ", WebPGetDecoderVersion(),
+      "/", WebPGetEncoderVersion(), ", libavif ", AvifVersions(), ", libde265 ", De265Version(),
+      ", libtiff ", kTiffVersion, ", libjxl ", JxlVersion(), ", zlib ", zlibVersion(), ", isa-l ",
+      kIsalVersion, ", libc ", gnu_get_libc_version(), ", targets ", hwy::SupportedTargets());
 }
 
 }  // namespace upscaled

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -9,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/image/avif_pixels.h"
 #include "engine/image/codec_list.h"
-#include "engine/image/convert.h"
 #include "engine/image/heif_header.h"
 #include "engine/image/read_file.h"
 #include "engine/image/whole_image.h"
@@ -24,8 +25,11 @@ struct DestroyAvifDecoder {
 
 class AvifReader final : public WholeImage {
  public:
-  AvifReader(const ImageSpec& spec, const DecodeLimits& limits)
-      : WholeImage(spec, limits.fill_damage), limits_(limits) {}
+  AvifReader(const ImageSpec& spec, const HeifLayout& layout, const DecodeLimits& limits)
+      : WholeImage(spec, limits.fill_damage),
+        size_(layout.size),
+        crop_(layout.crop),
+        limits_(limits) {}
 
   // Reads the file, as far as `file_end`, and its metadata.
   absl::Status Start(ByteSource& source, uint64_t file_end, const Cancellation* cancellation);
@@ -37,6 +41,8 @@ class AvifReader final : public WholeImage {
   std::string Keep(const avifRWData& block, absl::string_view name);
   absl::Status Fault(avifResult result) const;
 
+  const Size size_;
+  const std::optional<Rect> crop_;
   const DecodeLimits limits_;
   std::vector<uint8_t> file_;
   std::unique_ptr<avifDecoder, DestroyAvifDecoder> decoder_;
@@ -80,23 +86,13 @@ void AvifReader::ReadMetadata() {
   metadata.icc_profile = Keep(image.icc, "the colour profile");
   metadata.exif = Keep(image.exif, "EXIF");
   metadata.xmp = Keep(image.xmp, "XMP");
-  const auto is_srgb = image.transferCharacteristics == AVIF_TRANSFER_CHARACTERISTICS_SRGB &&
-                       image.colorPrimaries == AVIF_COLOR_PRIMARIES_BT709;
-  const bool is_stated =
-      image.transferCharacteristics != AVIF_TRANSFER_CHARACTERISTICS_UNSPECIFIED &&
-      image.colorPrimaries != AVIF_COLOR_PRIMARIES_UNSPECIFIED;
-  if (image.icc.size > 0 || is_srgb || !is_stated) return;
-  // The samples that a decoder here gives are RGB of full range.
-  metadata.colour_chunks.push_back(
-      {.type = "cICP",
-       .data = {static_cast<char>(image.colorPrimaries),
-                static_cast<char>(image.transferCharacteristics), 0, 1}});
+  if (image.icc.size == 0) AddCicp(image, metadata);
 }
 
 absl::Status AvifReader::CheckFrame(const avifImage& frame) const {
   const bool gray = frame.yuvFormat == AVIF_PIXEL_FORMAT_YUV400;
-  if (static_cast<int>(frame.width) != spec().width_px ||
-      static_cast<int>(frame.height) != spec().height_px || (spec().channels < 3 && !gray))
+  if (Size{static_cast<int>(frame.width), static_cast<int>(frame.height)} != size_ ||
+      (spec().channels < kRgbChannels && !gray))
     return absl::InvalidArgumentError(
         absl::StrCat("AVIF: the frame is ", frame.width, " x ", frame.height, " px, ",
                      gray ? "gray" : "in colour", "; the header says otherwise"));
@@ -107,28 +103,7 @@ absl::Status AvifReader::Decode(MutableImageView image) {
   const avifResult result = avifDecoderNextImage(decoder_.get());
   if (result != AVIF_RESULT_OK) return Fault(result);
   RETURN_IF_ERROR(CheckFrame(*decoder_->image));
-  const avifImage& frame = *decoder_->image;
-  const bool wide = spec().type == SampleType::kU16;
-
-  avifRGBImage rgb;
-  avifRGBImageSetDefaults(&rgb, &frame);
-  rgb.depth = wide ? 16 : 8;
-  rgb.format = spec().has_alpha() ? AVIF_RGB_FORMAT_RGBA : AVIF_RGB_FORMAT_RGB;
-  rgb.avoidLibYUV = AVIF_TRUE;  // whose arithmetic differs from machine to machine
-  // A gray image becomes RGB first, all of it: the library has no other way.
-  Image colour;
-  MutableImageView target = image;
-  if (spec().channels < 3) {
-    ImageSpec colour_spec = spec();
-    colour_spec.channels = spec().has_alpha() ? 4 : 3;
-    colour = Image(colour_spec);
-    target = colour.mutable_view();
-  }
-  rgb.pixels = target.data;
-  rgb.rowBytes = static_cast<uint32_t>(target.stride_bytes);
-  const avifResult converted = avifImageYUVToRGB(&frame, &rgb);
-  if (converted != AVIF_RESULT_OK) return Fault(converted);
-  if (spec().channels < 3) ConvertPixels(colour.view(), image);
+  RETURN_IF_ERROR(ConvertAvifImage("AVIF", *decoder_->image, crop_, image));
   decoder_.reset();
   file_ = {};
   return absl::OkStatus();
@@ -143,7 +118,7 @@ absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenAvifDecoder(std::unique_ptr<Re
   ASSIGN_OR_RETURN(const std::optional<HeifLayout> layout,
                    ParseHeifLayout("AVIF", source->prefix(), limits));
   if (!layout.has_value()) return absl::InternalError("AVIF: the header was read from more bytes");
-  auto reader = std::make_unique<AvifReader>(StoredSpec(header), limits);
+  auto reader = std::make_unique<AvifReader>(StoredSpec(header), *layout, limits);
   RETURN_IF_ERROR(reader->Start(*source, layout->file_end, cancellation));
   return MakeDecoder(header, std::move(reader));
 }

@@ -96,6 +96,8 @@ bool IsOneOf(std::span<const char* const> texts, std::string_view text) {
 
 bool CanDecode(ImageFormat format) { return CodecFor(format).open_decoder != nullptr; }
 
+bool NeedsCage(ImageFormat format) { return CodecFor(format).needs_cage; }
+
 bool CanEncode(ImageFormat format) { return CodecFor(format).create_encoder != nullptr; }
 
 ImageFormat ResultFormatOf(ImageFormat source) {
@@ -104,6 +106,11 @@ ImageFormat ResultFormatOf(ImageFormat source) {
 
 bool HoldsFrames(ImageFormat format) {
   return CodecFor(format).create_animation_encoder != nullptr;
+}
+
+bool HoldsLateMetadata(const EncodeOptions& options) {
+  return options.format != ImageFormat::kJpeg &&
+         !(options.format == ImageFormat::kAvif && options.animation.has_value());
 }
 
 bool HoldsCicp(ImageFormat format) { return CodecFor(format).holds_cicp; }
@@ -122,6 +129,11 @@ absl::StatusOr<std::optional<ImageHeader>> ParseImageHeader(std::span<const uint
   if (codec == nullptr) return NoImageOfOurs(prefix);
   if (match == Match::kNeedsMore) return std::nullopt;
   if (!CanDecode(codec->format)) return NoImageOfOurs(prefix);
+  if (codec->needs_cage && !limits.is_caged)
+    return absl::InvalidArgumentError(
+        absl::StrCat(codec->title,
+                     " is read only where images are decoded in a sandbox, which is off or missing "
+                     "here (--decode-sandbox)"));
   ASSIGN_OR_RETURN(std::optional<ImageHeader> header,
                    codec->parse_header(prefix, limits, is_whole));
   if (header.has_value() && limits.frame > 1 && !header->may_move)

@@ -92,6 +92,11 @@ struct DecodeLimits {
   // Animations are read whole before their first frame, up to this size.
   size_t max_animation_bytes = size_t{32} << 20;
   int frame = 1;  // of an animation, the one that is read, from 1; 0: all of them
+  // A warning counts the frames that are left out. Off for callers who ask for a single one.
+  bool warns_of_frames = true;
+  // The decoder is locked in, or reads only trusted files. Formats that need a cage are refused
+  // otherwise, see NeedsCage.
+  bool is_caged = false;
   // Pixels that a damaged file lacks become gray, or transparent, with a warning; else an error.
   bool fill_damage = false;
   // Makes the error for an image beyond one of these limits: of the value that it has at least,
@@ -105,11 +110,20 @@ struct DecodeLimits {
 bool CanDecode(ImageFormat format);
 bool CanEncode(ImageFormat format);
 
+// Whether `format` is read only within the decoders' cage (DecodeLimits::is_caged), because its
+// decoder has had many flaws.
+bool NeedsCage(ImageFormat format);
+
 // The format of a result when nobody asks for one: the source's own, PNG where that is not written.
 ImageFormat ResultFormatOf(ImageFormat source);
 
 // Whether files of `format` that are written can hold an animation.
 bool HoldsFrames(ImageFormat format);
+
+struct EncodeOptions;
+// Whether a file can take blocks of metadata that became known after its first row: JPEG has them
+// before its pixels, an animated AVIF with its first frame.
+bool HoldsLateMetadata(const EncodeOptions& options);
 
 // Whether files of `format` can state the colours of cICP, those of PQ and HLG among them.
 bool HoldsCicp(ImageFormat format);

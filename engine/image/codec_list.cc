@@ -75,6 +75,8 @@ constexpr Codec kCodecs[] = {
         .open_decoder = OpenAvifDecoder,
         .encoder_bytes = AvifEncoderBytes,
         .create_encoder = CreateAvifEncoder,
+        .animation_encoder_bytes = AvifAnimationEncoderBytes,
+        .create_animation_encoder = CreateAvifAnimationEncoder,
 #endif
     },
     {
@@ -145,6 +147,11 @@ constexpr Codec kCodecs[] = {
         .extensions = {"heic", "heif"},
         .signatures = {std::string_view("\0\0??ftyp", 8)},
         .brands = {"heic", "heix", "heim", "heis", "hevc", "hevx", "mif1", "msf1"},
+        .needs_cage = true,
+        .parse_header = ParseHeicHeader,
+#ifdef UPSCALED_HAVE_HEIC
+        .open_decoder = OpenHeicDecoder,
+#endif
     },
 };
 

@@ -40,6 +40,9 @@ struct Codec {
   // Brands, one of which a file of boxes (ISO/IEC 14496-12) must name. "" for none.
   std::array<std::string_view, 8> brands;
 
+  // The decoder is not to be trusted with files of strangers outside of the decoders' cage.
+  bool needs_cage;
+
   // The limits of the encoder.
   int max_side_px;
   bool holds_gray;
@@ -61,12 +64,14 @@ std::span<const Codec> Codecs();
 
 // In <format>_header.cc, <format>_decoder.cc and <format>_encoder.cc.
 ParseHeaderFn ParsePngHeader, ParseJpegHeader, ParseWebpHeader, ParseBmpHeader, ParseGifHeader,
-    ParseAvifHeader, ParseTiffHeader, ParseJxlHeader;
+    ParseAvifHeader, ParseHeicHeader, ParseTiffHeader, ParseJxlHeader;
 OpenDecoderFn OpenPngDecoder, OpenJpegDecoder, OpenWebpDecoder, OpenBmpDecoder, OpenGifDecoder,
-    OpenAvifDecoder, OpenTiffDecoder, OpenJxlDecoder;
+    OpenAvifDecoder, OpenHeicDecoder, OpenTiffDecoder, OpenJxlDecoder;
 EncoderBytesFn PngEncoderBytes, ApngEncoderBytes, JpegEncoderBytes, WebpEncoderBytes,
-    WebpAnimationEncoderBytes, AvifEncoderBytes, TiffEncoderBytes, JxlEncoderBytes;
+    WebpAnimationEncoderBytes, AvifEncoderBytes, AvifAnimationEncoderBytes, TiffEncoderBytes,
+    JxlEncoderBytes;
 CreateEncoderFn CreatePngEncoder, CreateApngEncoder, CreateJpegEncoder, CreateWebpEncoder,
-    CreateWebpAnimationEncoder, CreateAvifEncoder, CreateTiffEncoder, CreateJxlEncoder;
+    CreateWebpAnimationEncoder, CreateAvifEncoder, CreateAvifAnimationEncoder, CreateTiffEncoder,
+    CreateJxlEncoder;
 
 }  // namespace upscaled

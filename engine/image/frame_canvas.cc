@@ -146,6 +146,7 @@ absl::Status DescribeFrames(const char* format, const Animation& animation,
     return absl::OkStatus();
   }
   header.may_move = true;
+  if (!limits.warns_of_frames) return absl::OkStatus();
   header.warnings.push_back(absl::StrCat(
       format, ": it is an animation of ", animation.frames, " frames: ",
       limits.frame == 1 ? "the first" : absl::StrCat("the one of number ", limits.frame),

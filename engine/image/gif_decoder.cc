@@ -130,6 +130,7 @@ class GifReader final : public WholeImage {
   GifReader(std::unique_ptr<ReplaySource> source, GifLayout layout, const ImageSpec& spec,
             const DecodeLimits& limits, const Cancellation* cancellation)
       : WholeImage(spec, limits.fill_damage),
+        warns_of_frames_(limits.warns_of_frames),
         layout_(std::move(layout)),
         source_(std::move(source), cancellation) {
     metadata = MetadataOf(layout_);
@@ -151,6 +152,7 @@ class GifReader final : public WholeImage {
   absl::Status CountFrames();
   absl::StatusOr<bool> SkipSubBlocks();
 
+  const bool warns_of_frames_;
   GifLayout layout_;
   BufferedSource source_;
 };
@@ -213,7 +215,7 @@ absl::Status GifReader::CountFrames() {
     }
   }
   if (!whole) warnings.push_back(kBrokenGifEnd);
-  if (others > 0)
+  if (others > 0 && warns_of_frames_)
     warnings.push_back(absl::StrCat("GIF: it is an animation of ", others + 1,
                                     " frames: the first is computed, ", others, " left out"));
   return absl::OkStatus();

@@ -1,179 +1,77 @@
-// Sources: ISO/IEC 14496-12 (boxes, meta, iloc, iinf, iref), ISO/IEC 23008-12 (ipma, ispe, pixi,
-// irot, imir, auxC), AV1 Codec ISO Media File Format Binding (av1C).
+// Sources: ISO/IEC 14496-12, section 12.1.4 (clap), ISO/IEC 23008-12 (ispe, pixi, irot, imir,
+// auxC), AV1 Codec ISO Media File Format Binding (av1C).
 #include "engine/image/heif_header.h"
 
 #include <algorithm>
+#include <cmath>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/codec_checks.h"
 #include "engine/image/endian.h"
+#include "engine/image/orientation.h"
 
 namespace upscaled {
 namespace {
 
-constexpr uint32_t BoxType(const char (&name)[5]) {
-  return uint32_t(uint8_t(name[0])) << 24 | uint8_t(name[1]) << 16 | uint8_t(name[2]) << 8 |
-         uint8_t(name[3]);
+using Property = HeifItems::Property;
+
+// More than the pixels take without compression is no image's.
+constexpr uint64_t kMaxFileBytesPerPixel = 16;
+
+// `part` of an image of `size`, given after it was turned `quarters` against the clock and then,
+// if `mirrored`, left and right exchanged; returns it as it was before.
+Rect TurnBack(Rect part, Size size, int quarters, bool mirrored) {
+  Size turned = quarters % 2 == 0 ? size : Size{size.height, size.width};
+  if (mirrored) part.x = turned.width - part.right();
+  for (; quarters > 0; --quarters) {
+    // A turn against the clock took (x, y) to (y, width - x).
+    part = {turned.height - part.bottom(), part.x, part.height, part.width};
+    std::swap(turned.width, turned.height);
+  }
+  return part;
 }
 
-// Numbers of a box from its beginning on; those beyond its end are 0, and make it not ok.
-class BoxReader {
+class LayoutParser {
  public:
-  explicit BoxReader(std::span<const uint8_t> bytes) : rest_(bytes) {}
+  LayoutParser(const char* name, const DecodeLimits& limits, HeifItems items)
+      : name_(name), limits_(limits), layout_(std::move(items)) {}
 
-  uint64_t Take(int bytes) {
-    uint64_t value = 0;
-    ok_ = ok_ && rest_.size() >= static_cast<size_t>(bytes);
-    if (!ok_) return 0;
-    for (int i = 0; i < bytes; ++i) value = value << 8 | rest_[i];
-    rest_ = rest_.subspan(bytes);
-    return value;
-  }
-  // Version and flags of a full box.
-  uint32_t TakeVersion() { return static_cast<uint32_t>(Take(4)) >> 24; }
-
-  bool ok() const { return ok_; }
-  bool at_end() const { return !ok_ || rest_.empty(); }
-  std::span<const uint8_t> rest() const { return rest_; }
-
-  struct Box {
-    uint32_t type;
-    std::span<const uint8_t> payload;
-  };
-  // nullopt: no whole box is left.
-  std::optional<Box> TakeBox() {
-    if (rest_.size() < 8) return std::nullopt;
-    uint64_t size = LoadBe32(rest_.data()), header = 8;
-    const uint32_t type = LoadBe32(&rest_[4]);
-    if (size == 1 && rest_.size() >= 16) {
-      size = uint64_t{LoadBe32(&rest_[8])} << 32 | LoadBe32(&rest_[12]);
-      header = 16;
+  absl::StatusOr<HeifLayout> Parse() && {
+    const HeifItems& items = layout_.items;
+    // An item may be another one, turned or cropped once more.
+    std::vector<uint32_t> turned;
+    layout_.picture = items.primary();
+    while (items.At(layout_.picture).type == BoxType("iden")) {
+      const std::vector<uint32_t> sources = items.ReferencesFrom(BoxType("dimg"), layout_.picture);
+      constexpr size_t kMaxDepth = 8;
+      if (sources.size() != 1 || turned.size() == kMaxDepth)
+        return Fault("an item that is derived of another (iden) is damaged");
+      turned.push_back(std::exchange(layout_.picture, sources[0]));
     }
-    if (size == 0) size = rest_.size();
-    if (size < header || size > rest_.size()) return std::nullopt;
-    const Box box{type, rest_.subspan(header, size - header)};
-    rest_ = rest_.subspan(size);
-    return box;
-  }
-
- private:
-  std::span<const uint8_t> rest_;
-  bool ok_ = true;
-};
-
-// Files have a handful of items; grids have one a tile.
-constexpr uint64_t kMaxItems = 10'000, kMaxExtents = 10'000;
-// One is alpha, others are depth or gain maps.
-constexpr size_t kMaxAuxiliaries = 16, kMaxPropertiesOfItem = 100;
-
-// One property of "ipco", whole.
-using Property = BoxReader::Box;
-
-class MetaParser {
- public:
-  MetaParser(const char* name, const DecodeLimits& limits) : name_(name), limits_(limits) {}
-
-  absl::StatusOr<HeifLayout> Parse(std::span<const uint8_t> meta) {
-    BoxReader boxes(meta);
-    boxes.TakeVersion();
-    BoxReader references({});
-    while (const auto box = boxes.TakeBox()) {
-      BoxReader reader(box->payload);
-      if (box->type == BoxType("pitm"))
-        primary_ = reader.TakeVersion() == 0 ? reader.Take(2) : reader.Take(4);
-      if (box->type == BoxType("iloc")) RETURN_IF_ERROR(ParseLocations(reader));
-      if (box->type == BoxType("iref")) references = reader;
-      if (box->type == BoxType("iprp")) RETURN_IF_ERROR(ParseProperties(reader));
+    if (const Size size = items.At(layout_.picture).size; size != Size{}) {
+      RETURN_IF_ERROR(CheckImageSize(name_, size.width, size.height, limits_));
+      layout_.size = size;
     }
-    ParseReferences(references);
-    for (const Property& property : PropertiesOf(primary_)) RETURN_IF_ERROR(Apply(property));
+    for (const Property& property : items.PropertiesOf(layout_.picture))
+      RETURN_IF_ERROR(Apply(property));
+    for (auto item = turned.rbegin(); item != turned.rend(); ++item)
+      for (const Property& property : items.PropertiesOf(*item))
+        if (property.type == BoxType("clap") || property.type == BoxType("irot") ||
+            property.type == BoxType("imir"))
+          RETURN_IF_ERROR(Apply(property));
     if (layout_.size == Size{}) return Fault("the primary item states no size");
     if (!has_depth_) ApplyDepthOfTile();
-    layout_.has_alpha = std::ranges::any_of(auxiliaries_, [this](uint64_t item) {
-      return std::ranges::any_of(PropertiesOf(item), IsAlpha);
-    });
-    return layout_;
+    FindOthers();
+    layout_.file_end = items.file_end();
+    return std::move(layout_);
   }
 
  private:
   absl::Status Fault(absl::string_view what) const {
     return absl::InvalidArgumentError(absl::StrCat(name_, ": ", what));
-  }
-
-  absl::Status ParseLocations(BoxReader reader) {
-    const uint32_t version = reader.TakeVersion();
-    const auto sizes = static_cast<uint32_t>(reader.Take(2));
-    const int offset_bytes = sizes >> 12, length_bytes = sizes >> 8 & 15,
-              base_bytes = sizes >> 4 & 15, index_bytes = version == 0 ? 0 : sizes & 15;
-    const uint64_t items = reader.Take(version < 2 ? 2 : 4);
-    if (items > kMaxItems || std::max({offset_bytes, length_bytes, base_bytes, index_bytes}) > 8)
-      return Fault("the places of its items are damaged");
-    for (uint64_t i = 0; i < items && reader.ok(); ++i) {
-      reader.Take(version < 2 ? 2 : 4);
-      const uint64_t method = version == 0 ? 0 : reader.Take(2) & 15;
-      reader.Take(2);
-      const uint64_t base = reader.Take(base_bytes), extents = reader.Take(2);
-      if (extents > kMaxExtents) return Fault("the places of its items are damaged");
-      for (uint64_t n = 0; n < extents && reader.ok(); ++n) {
-        reader.Take(index_bytes);
-        const uint64_t offset = reader.Take(offset_bytes), length = reader.Take(length_bytes);
-        if (method != 0) continue;  // within "meta"
-        constexpr uint64_t kFar = uint64_t{1} << 60;
-        if (length == 0 || base > kFar || offset > kFar || length > kFar)
-          return Fault("the end of an item is not stated");
-        layout_.file_end = std::max(layout_.file_end, base + offset + length);
-      }
-    }
-    return reader.ok() ? absl::OkStatus() : Fault("the places of its items are cut short");
-  }
-
-  void ParseReferences(BoxReader reader) {
-    const int id_bytes = reader.TakeVersion() == 0 ? 2 : 4;
-    while (const auto box = reader.TakeBox()) {
-      BoxReader ids(box->payload);
-      const uint64_t from = ids.Take(id_bytes), count = ids.Take(2);
-      for (uint64_t i = 0; i < count && ids.ok(); ++i) {
-        const uint64_t to = ids.Take(id_bytes);
-        if (box->type == BoxType("auxl") && to == primary_ && auxiliaries_.size() < kMaxAuxiliaries)
-          auxiliaries_.push_back(from);
-        if (box->type == BoxType("dimg") && from == primary_ && tile_ == 0) tile_ = to;
-      }
-    }
-  }
-
-  absl::Status ParseProperties(BoxReader reader) {
-    while (const auto box = reader.TakeBox()) {
-      BoxReader inner(box->payload);
-      if (box->type == BoxType("ipco"))
-        while (const auto property = inner.TakeBox()) properties_.push_back(*property);
-      if (box->type == BoxType("ipma")) associations_.push_back(box->payload);
-      if (properties_.size() > kMaxItems || associations_.size() > kMaxItems)
-        return Fault("it has too many properties");
-    }
-    return absl::OkStatus();
-  }
-
-  // In the order that they are applied in.
-  std::vector<Property> PropertiesOf(uint64_t item) const {
-    std::vector<Property> found;
-    for (const std::span<const uint8_t> payload : associations_) {
-      BoxReader reader(payload);
-      const auto full = static_cast<uint32_t>(reader.Take(4));
-      const int id_bytes = full >> 24 == 0 ? 2 : 4, index_bytes = (full & 1) != 0 ? 2 : 1;
-      const uint64_t items = reader.Take(4);
-      for (uint64_t i = 0; i < items && !reader.at_end(); ++i) {
-        const bool wanted = reader.Take(id_bytes) == item;
-        for (uint64_t count = reader.Take(1); count > 0 && reader.ok(); --count) {
-          const uint64_t index = reader.Take(index_bytes) & (index_bytes == 1 ? 0x7F : 0x7FFF);
-          if (wanted && index > 0 && index <= properties_.size() &&
-              found.size() < kMaxPropertiesOfItem)
-            found.push_back(properties_[index - 1]);
-        }
-      }
-    }
-    return found;
   }
 
   absl::Status Apply(const Property& property) {
@@ -195,8 +93,7 @@ class MetaParser {
         ApplyColours(reader);
         break;
       case BoxType("clap"):
-        layout_.is_cropped = true;
-        break;
+        return Crop(reader);
       case BoxType("irot"):
         Turn(static_cast<int>(reader.Take(1) & 3));
         break;
@@ -221,7 +118,7 @@ class MetaParser {
       layout_.bits = (flags & 0x40) == 0 ? 8 : (flags & 0x20) == 0 ? 10 : 12;
       layout_.is_gray = (flags & 0x10) != 0;
     } else {  // HEVC's record, ISO/IEC 14496-15, section 8.3.3.1.2
-      for (int i = 0; i < 16; ++i) reader.Take(1);
+      reader.TakeBytes(16);
       layout_.is_gray = (reader.Take(1) & 3) == 0;
       layout_.bits = 8 + static_cast<int>(reader.Take(1) & 7);
     }
@@ -229,7 +126,10 @@ class MetaParser {
 
   // A grid is as deep as its tiles.
   void ApplyDepthOfTile() {
-    for (const Property& property : PropertiesOf(tile_))
+    const HeifItems& items = layout_.items;
+    const std::vector<uint32_t> tiles = items.ReferencesFrom(BoxType("dimg"), layout_.picture);
+    if (tiles.empty()) return;
+    for (const Property& property : items.PropertiesOf(tiles[0]))
       if (property.type == BoxType("av1C") || property.type == BoxType("hvcC"))
         ApplyDepth(property);
   }
@@ -242,6 +142,32 @@ class MetaParser {
       reader.Take(2);
       layout_.transfer = static_cast<uint32_t>(reader.Take(2));
     }
+  }
+
+  // The part to show: its size, and how far its middle lies from the image's, as fractions.
+  absl::Status Crop(BoxReader reader) {
+    const auto take_fraction = [&reader](bool is_signed) {
+      const uint32_t numerator = reader.Take32(), denominator = reader.Take32();
+      return (is_signed ? static_cast<int32_t>(numerator) : static_cast<double>(numerator)) /
+             static_cast<double>(denominator);
+    };
+    const double width = take_fraction(false), height = take_fraction(false),
+                 right = take_fraction(true), down = take_fraction(true);
+    const bool swaps = SwapsSides(layout_.orientation);
+    const Rect whole = {0, 0, swaps ? layout_.size.height : layout_.size.width,
+                        swaps ? layout_.size.width : layout_.size.height};
+    const double x = std::floor((whole.width - width) / 2 + right),
+                 y = std::floor((whole.height - height) / 2 + down);
+    if (!reader.ok() || layout_.crop.has_value() ||
+        !(width >= 1 && height >= 1 && x >= 0 && y >= 0 && x + std::floor(width) <= whole.width &&
+          y + std::floor(height) <= whole.height))
+      return Fault(absl::StrCat("the part to show (clap), ", width, " x ", height, " px at (", x,
+                                ", ", y, "), is not within the image of ", whole.width, " x ",
+                                whole.height, " px"));
+    layout_.crop = TurnBack({static_cast<int>(x), static_cast<int>(y), static_cast<int>(width),
+                             static_cast<int>(height)},
+                            layout_.size, quarters_, is_mirrored_);
+    return absl::OkStatus();
   }
 
   // The orientation so far, and then so many quarter turns against the clock.
@@ -260,29 +186,56 @@ class MetaParser {
     layout_.orientation = (is_mirrored_ ? kTurnedThenMirrored : kTurned)[quarters_];
   }
 
+  // Alpha, and the pictures that are left out.
+  void FindOthers() {
+    const HeifItems& items = layout_.items;
+    std::set<uint32_t> parts = {items.primary()};  // of pictures, or beside them
+    for (const HeifItems::Reference& reference : items.references()) {
+      if (reference.type == BoxType("dimg")) parts.insert(reference.to);
+      if (reference.type == BoxType("thmb") || reference.type == BoxType("auxl"))
+        parts.insert(reference.from);
+      if (reference.type != BoxType("auxl") ||
+          (reference.to != items.primary() && reference.to != layout_.picture))
+        continue;
+      const std::vector<Property> properties = items.PropertiesOf(reference.from);
+      if (!layout_.alpha.has_value() && std::ranges::any_of(properties, IsAlpha))
+        layout_.alpha = reference.from;
+      else
+        ++layout_.other_auxiliaries;
+    }
+    constexpr uint32_t kPictures[] = {BoxType("hvc1"), BoxType("hev1"), BoxType("av01"),
+                                      BoxType("jpeg"), BoxType("avc1"), BoxType("grid"),
+                                      BoxType("iden"), BoxType("iovl")};
+    for (const auto& [id, item] : items.all())
+      if (!item.is_hidden && !parts.contains(id) &&
+          std::ranges::find(kPictures, item.type) != std::end(kPictures))
+        ++layout_.other_pictures;
+  }
+
   static bool IsAlpha(const Property& property) {
     constexpr std::string_view kNames[] = {"urn:mpeg:mpegB:cicp:systems:auxiliary:alpha",
                                            "urn:mpeg:hevc:2015:auxid:1"};
-    if (property.type != BoxType("auxC") || property.payload.size() < 4) return false;
-    const std::string_view name(reinterpret_cast<const char*>(property.payload.data()) + 4,
-                                property.payload.size() - 4);
-    return std::ranges::any_of(kNames, [name](std::string_view known) {
-      return name.substr(0, name.find('\0')) == known;
-    });
+    if (property.type != BoxType("auxC")) return false;
+    BoxReader reader(property.payload);
+    reader.TakeVersion();
+    return std::ranges::find(kNames, reader.TakeText()) != std::end(kNames);
   }
 
   const char* const name_;
   const DecodeLimits& limits_;
   HeifLayout layout_;
-  uint64_t primary_ = 0, tile_ = 0;
-  std::vector<uint64_t> auxiliaries_;
-  std::vector<Property> properties_;
-  std::vector<std::span<const uint8_t>> associations_;
   bool has_depth_ = false;
   // The image is turned so many quarters against the clock, and then left and right exchanged.
   int quarters_ = 0;
   bool is_mirrored_ = false;
 };
+
+// Whether the file says that it has a picture, and not only a track of them.
+bool HasPicture(std::span<const uint8_t> prefix) {
+  constexpr std::string_view kBrands[] = {"mif1", "heic", "heix", "heim", "heis", "avif"};
+  return std::ranges::any_of(kBrands,
+                             [prefix](std::string_view brand) { return HasBrand(prefix, brand); });
+}
 
 }  // namespace
 
@@ -303,10 +256,13 @@ absl::StatusOr<std::optional<HeifLayout>> ParseHeifLayout(const char* name,
     const uint64_t end = position + size;
     RETURN_IF_ERROR(CheckMetadataBytes(name, end, limits));
     if (prefix.size() < end) return std::nullopt;
-    if (type == BoxType("meta")) {
-      ASSIGN_OR_RETURN(
-          HeifLayout layout,
-          MetaParser(name, limits).Parse(prefix.subspan(position + header, size - header)));
+    const bool is_track = type == BoxType("moov") && !HasPicture(prefix);
+    if (type == BoxType("meta") || is_track) {
+      const std::span<const uint8_t> payload = prefix.subspan(position + header, size - header);
+      ASSIGN_OR_RETURN(HeifItems items, is_track ? HeifItems::OfTrack(name, payload)
+                                                 : HeifItems::Parse(name, payload));
+      ASSIGN_OR_RETURN(HeifLayout layout, LayoutParser(name, limits, std::move(items)).Parse());
+      layout.is_track = is_track;
       layout.meta_end = end;
       layout.file_end = std::max(layout.file_end, end);
       return layout;
@@ -314,6 +270,46 @@ absl::StatusOr<std::optional<HeifLayout>> ParseHeifLayout(const char* name,
     position = end;
   }
   return std::nullopt;
+}
+
+absl::StatusOr<ImageHeader> MakeHeifHeader(const char* name, const HeifLayout& layout,
+                                           size_t fixed_bytes, size_t bytes_per_pixel,
+                                           const DecodeLimits& limits) {
+  const auto pixels = static_cast<uint64_t>(layout.size.Area());
+  const uint64_t max_file_bytes = kMaxFileBytesPerPixel * pixels + limits.max_metadata_bytes;
+  if (layout.file_end > max_file_bytes)
+    return absl::InvalidArgumentError(absl::StrCat(name, ": the data end at byte ", layout.file_end,
+                                                   "; the limit for ", pixels, " pixels is ",
+                                                   max_file_bytes));
+  ImageHeader header;
+  const Size shown = layout.shown_size();
+  header.spec = {shown.width, shown.height,
+                 (layout.is_gray ? 1 : 3) + (layout.alpha.has_value() ? 1 : 0),
+                 layout.bits > 8 ? SampleType::kU16 : SampleType::kU8};
+  header.orientation = layout.orientation;
+  if (layout.transfer == 16) header.hdr = "PQ";
+  if (layout.transfer == 18) header.hdr = "HLG";
+  if (layout.other_pictures > 0)
+    header.warnings.push_back(absl::StrCat(name, ": it holds ", layout.other_pictures + 1,
+                                           " pictures: the primary one is computed, ",
+                                           layout.other_pictures, " left out"));
+  if (layout.other_auxiliaries > 0)
+    header.warnings.push_back(absl::StrCat(name, ": ", layout.other_auxiliaries,
+                                           " auxiliary pictures (such as depth or gain maps) are "
+                                           "left out"));
+  header.prefix_bytes = HeaderBufferBytes(layout.meta_end);
+  header.metadata_bytes =
+      layout.profile_bytes + std::min<uint64_t>(layout.file_end, limits.max_metadata_bytes);
+  ImageSpec stored = header.spec;
+  stored.width_px = layout.size.width;
+  stored.height_px = layout.size.height;
+  header.decoder_bytes = header.prefix_bytes + 2 * layout.file_end + 2 * header.metadata_bytes +
+                         fixed_bytes + bytes_per_pixel * pixels + ImageBytes(stored);
+  if (layout.crop.has_value()) header.decoder_bytes += ImageBytes(stored);
+  if (header.orientation != Orientation::kIdentity)
+    header.decoder_bytes += UprightBytes(header.spec);
+  if (SwapsSides(header.orientation)) std::swap(header.spec.width_px, header.spec.height_px);
+  return header;
 }
 
 bool HasBrand(std::span<const uint8_t> prefix, std::string_view brand) {

@@ -33,6 +33,7 @@ class JxlReader final : public WholeImage {
             const Cancellation* cancellation)
       : WholeImage(spec, limits.fill_damage),
         max_metadata_bytes_(limits.max_metadata_bytes),
+        warns_of_frames_(limits.warns_of_frames),
         source_(std::move(source), cancellation) {}
 
   // Metadata may stand behind the pixels, and results want them before.
@@ -58,6 +59,7 @@ class JxlReader final : public WholeImage {
   }
 
   const size_t max_metadata_bytes_;
+  const bool warns_of_frames_;
   BufferedSource source_;
   std::unique_ptr<JxlDecoder, DestroyJxlDecoder> decoder_;
   std::vector<uint8_t> input_;  // that the library has
@@ -258,7 +260,7 @@ absl::Status JxlReader::Decode(MutableImageView image) {
     if (!absl::IsInvalidArgument(status)) return status;  // cancelled, or the source's
     warnings.push_back("JPEG XL: the file's end is missing or damaged; all pixels were read");
   }
-  if (frames_ > 1)
+  if (frames_ > 1 && warns_of_frames_)
     warnings.push_back(absl::StrCat("JPEG XL: it is an animation of ", frames_,
                                     " frames: the first is computed, ", frames_ - 1, " left out"));
   return absl::OkStatus();

@@ -138,8 +138,8 @@ class MetadataEditor {
       if (has) lost.push_back(name);
     if (!lost.empty())
       warnings_.push_back(absl::StrCat(absl::StrJoin(lost, ", "),
-                                       " left out: the source has it after its pixels, and jpeg "
-                                       "holds it only before them"));
+                                       " left out: the source has it after its pixels, and ",
+                                       ToAbsl(FormatName(format_)), " holds it only before them"));
     metadata_ = {};
   }
 
@@ -200,7 +200,7 @@ uint32_t ConvertDensity(uint32_t value, PixelDensity::Unit from, PixelDensity::U
 }
 
 ImageMetadata MetadataForResult(ImageMetadata metadata, MetadataPolicy policy, ImageFormat format,
-                                const ImageSpec& encoded, bool late,
+                                const ImageSpec& encoded, bool too_late,
                                 std::vector<std::string>& warnings) {
   MetadataEditor editor(std::move(metadata), format, encoded, warnings);
   if (policy == MetadataPolicy::kStrip) editor.StripAll();
@@ -212,7 +212,7 @@ ImageMetadata MetadataForResult(ImageMetadata metadata, MetadataPolicy policy, I
   if (format == ImageFormat::kWebp || format == ImageFormat::kAvif || format == ImageFormat::kJxl)
     editor.FitThreeBlocks();
   if (format == ImageFormat::kTiff) editor.FitTiff();
-  if (late && format == ImageFormat::kJpeg) editor.DropAll();
+  if (too_late) editor.DropAll();
   return editor.Take();
 }
 

@@ -74,9 +74,10 @@ enum class MetadataPolicy : uint8_t {
 // takes orientation and thumbnail out of EXIF, corrects dimensions, and turns what the format has
 // no room for into what it has (colour chunks into a profile, text into comments, density into
 // EXIF). Adds a sentence to `warnings` for each block that is lost though `policy` keeps it.
-// `late`: the blocks became known after the first row was written; JPEG has no room for them then.
+// `too_late`: the blocks became known after the first row, and the file has no room for them then
+// (HoldsLateMetadata).
 ImageMetadata MetadataForResult(ImageMetadata metadata, MetadataPolicy policy, ImageFormat format,
-                                const ImageSpec& encoded, bool late,
+                                const ImageSpec& encoded, bool too_late,
                                 std::vector<std::string>& warnings);
 
 }  // namespace upscaled

@@ -127,10 +127,11 @@ void ParsePngExtra(std::string_view type, std::span<const uint8_t> chunk, PngExt
 }
 
 // About the frames of an animation of which only the still image is read.
-void WarnOfFrames(const PngExtras& extras, ImageHeader& header) {
+void WarnOfFrames(const PngExtras& extras, const DecodeLimits& limits, ImageHeader& header) {
   const uint32_t left_out = extras.frames - (extras.still_is_frame ? 1 : 0);
   if (extras.frames == 0 || left_out == 0) return;
   header.may_move = true;
+  if (!limits.warns_of_frames) return;
   header.warnings.push_back(absl::StrCat(
       "PNG: it is an animation of ", extras.frames,
       " frames: ", extras.still_is_frame ? "the first" : "the image that stands for it",
@@ -202,7 +203,7 @@ absl::StatusOr<std::optional<ImageHeader>> ParsePngHeader(std::span<const uint8_
       ImageHeader header = MakeHeader(ihdr, extras, position, guard.inflated_bytes());
       if (extras.frames > 1 && limits.frame != 1)
         return DescribeAnimation(prefix, limits, is_whole, std::move(header));
-      WarnOfFrames(extras, header);
+      WarnOfFrames(extras, limits, header);
       return header;
     }
     if (type == ChunkType("IEND")) return absl::InvalidArgumentError("PNG: it has no pixels");

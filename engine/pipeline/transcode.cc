@@ -89,14 +89,14 @@ class TimedRows final : public RowSource {
 
 // The source's metadata as the result carries them. A profile of gray says nothing of colours.
 ImageMetadata ResultMetadata(ImageMetadata metadata, const ImageSpec& source,
-                             const EncodeOptions& options, const ImageSpec& encoded, bool late,
+                             const EncodeOptions& options, const ImageSpec& encoded, bool too_late,
                              std::vector<std::string>& warnings) {
   const bool was_gray = source.channels < kRgbChannels;
   if (was_gray && encoded.channels >= kRgbChannels && !metadata.icc_profile.empty()) {
     metadata.icc_profile.clear();
     warnings.push_back("the colour profile is left out: it describes gray, the result has colours");
   }
-  return MetadataForResult(std::move(metadata), options.metadata, options.format, encoded, late,
+  return MetadataForResult(std::move(metadata), options.metadata, options.format, encoded, too_late,
                            warnings);
 }
 
@@ -160,7 +160,7 @@ class FrameRun {
     const Timed timed = TimeEncoding();
     const ImageMetadata metadata =
         ResultMetadata(decoder_.metadata(), decoder_.spec(), plan_.encode, encoded(),
-                       /*late=*/false, stats_.warnings);
+                       /*too_late=*/false, stats_.warnings);
     ASSIGN_OR_RETURN(encoder_, CreateImageEncoder(plan_.encode, encoded(), metadata, sink_,
                                                   request_.cancellation));
     return absl::OkStatus();
@@ -206,9 +206,9 @@ class FrameRun {
 
   absl::Status End() {
     const Timed timed = TimeEncoding();
-    encoder_->AddLateMetadata(ResultMetadata(decoder_.late_metadata(), decoder_.spec(),
-                                             plan_.encode, encoded(), /*late=*/true,
-                                             stats_.warnings));
+    encoder_->AddLateMetadata(
+        ResultMetadata(decoder_.late_metadata(), decoder_.spec(), plan_.encode, encoded(),
+                       /*too_late=*/!HoldsLateMetadata(plan_.encode), stats_.warnings));
     return encoder_->Finish();
   }
 

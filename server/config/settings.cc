@@ -365,7 +365,7 @@ void AddBudgets(SettingList& list, ServerConfig& config) {
       ->default_str("a quarter of what the machine or container has");
   list.Choice("decode-sandbox", "auto|on|off",
               "decode images in processes without access to files or network; auto: if the system "
-              "supports it",
+              "supports it; HEIC is read only in them",
               config.decode_sandbox, SandboxModeName,
               {SandboxMode::kAuto, SandboxMode::kOn, SandboxMode::kOff});
   list.Bytes("transport-memory",

@@ -78,7 +78,7 @@ class ImageComputation {
         .output = output,
         .executor = flow_,
         .cancellation = &context_.cancellation,
-        .limits = ToDecodeLimits(environment_.admission.limits(), job_.options),
+        .limits = DecoderLimits(),
         .progress = {.on_tile = [this](int64_t done, int64_t total) { OnTile(done, total); },
                      .on_spared = [this](int64_t px) { context_.record.spared_pixels += px; }},
         .on_rows =
@@ -96,8 +96,7 @@ class ImageComputation {
   absl::StatusOr<ImageVerdict> Judge() {
     context_.record.model = models_.name();
     std::vector<uint8_t> prefix;
-    const absl::StatusOr<ImageHeader> header = ReadImageHeader(
-        job_.input, ToDecodeLimits(environment_.admission.limits(), job_.options), prefix);
+    const absl::StatusOr<ImageHeader> header = ReadImageHeader(job_.input, DecoderLimits(), prefix);
     if (!header.ok()) return ExplainEngineError(header.status());
     const absl::StatusOr<TranscodePlan> plan = Admit(*header);
     if (!plan.ok()) return ExplainEngineError(plan.status());
@@ -110,6 +109,11 @@ class ImageComputation {
   }
 
  private:
+  DecodeLimits DecoderLimits() const {
+    return ToDecodeLimits(environment_.admission.limits(), job_.options,
+                          /*is_caged=*/environment_.open_image != nullptr);
+  }
+
   // Decodes at the expense of the payer.
   ImageOpener Opener() {
     if (!environment_.open_image) return nullptr;

@@ -8,13 +8,15 @@
 
 namespace upscaled::server {
 
-DecodeLimits ToDecodeLimits(const Limits& limits, const RequestOptions& options) {
+DecodeLimits ToDecodeLimits(const Limits& limits, const RequestOptions& options, bool is_caged) {
   return {
       .max_pixels = limits.max_source_pixels,
       .max_metadata_bytes = static_cast<size_t>(limits.max_metadata_bytes),
       .max_jpeg_scans = limits.max_jpeg_scans,
       .max_frames = limits.max_frames,
       .frame = options.frame,
+      .warns_of_frames = !options.frame_is_asked,
+      .is_caged = is_caged,
       .fill_damage = options.fill_damage,
       .explain = [&limits](DecodeLimit limit, int64_t value, const std::string& sentence) {
         switch (limit) {

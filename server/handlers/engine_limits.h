@@ -10,7 +10,7 @@ namespace upscaled::server {
 
 // The decoders' limits, whose errors carry the flags' names, with the options of a request.
 // `limits` must outlive them.
-DecodeLimits ToDecodeLimits(const Limits& limits, const RequestOptions& options);
+DecodeLimits ToDecodeLimits(const Limits& limits, const RequestOptions& options, bool is_caged);
 
 // A status of the engine with the reason, and where it differs the code, that it means to a client:
 // the image is to blame when a codec rejects it, and the limits of codecs do not depend on the

@@ -99,7 +99,8 @@ pb::GetServerInfoResponse GetServerInfo(const HandlerEnvironment& environment) {
   }
   *response.mutable_limits() = ToProto(environment.admission.limits());
   for (const ImageFormat format : kImageFormats) {
-    if (CanDecode(format)) response.add_input_formats(ToProto(format));
+    const bool is_safe = !NeedsCage(format) || environment.open_image != nullptr;
+    if (CanDecode(format) && is_safe) response.add_input_formats(ToProto(format));
     if (CanEncode(format)) response.add_output_formats(ToProto(format));
   }
   return response;

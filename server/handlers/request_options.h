@@ -37,8 +37,9 @@ struct RequestOptions {
   std::optional<AlphaColour> alpha_colour;  // none: the server's default
   std::optional<bool> keep_colours;         // none: the server's default
   MetadataPolicy metadata = MetadataPolicy::kKeep;
-  bool fill_damage = false;  // whether files that lack pixels are computed
-  int frame = 0;             // of an animation, from 1; 0: all, which the format can hold
+  bool fill_damage = false;     // whether files that lack pixels are computed
+  int frame = 0;                // of an animation, from 1; 0: all, which the format can hold
+  bool frame_is_asked = false;  // and not what the format holds of an animation
 };
 
 // All of these return INVALID_ARGUMENT (kInvalidOption), naming field, value and range.

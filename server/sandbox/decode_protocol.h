@@ -46,7 +46,7 @@ struct FrameHeader {
 };
 
 // Count it up with each change of a frame or of image_notes.h.
-inline constexpr uint64_t kDecodeProtocolVersion = 1;
+inline constexpr uint64_t kDecodeProtocolVersion = 2;
 
 struct OpenPayload {
   uint64_t version = kDecodeProtocolVersion;
@@ -57,6 +57,7 @@ struct OpenPayload {
   int32_t max_jpeg_scans;
   int32_t max_frames;
   int32_t frame;
+  bool warns_of_frames;
   bool fill_damage;
   ImageSpec spec;  // of the rows that are expected
 };

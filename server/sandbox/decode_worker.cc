@@ -87,6 +87,8 @@ class Worker {
             .max_jpeg_scans = open.max_jpeg_scans,
             .max_frames = open.max_frames,
             .frame = open.frame,
+            .warns_of_frames = open.warns_of_frames,
+            .is_caged = true,
             .fill_damage = open.fill_damage,
             .explain = [this](DecodeLimit limit, int64_t value, std::string sentence) {
               failed_.limit = static_cast<int32_t>(limit);

@@ -84,6 +84,7 @@ absl::Status SandboxedDecoder::Open() {
                          .max_jpeg_scans = limits_.max_jpeg_scans,
                          .max_frames = limits_.max_frames,
                          .frame = limits_.frame,
+                         .warns_of_frames = limits_.warns_of_frames,
                          .fill_damage = limits_.fill_damage,
                          .spec = header().spec};
   ASSIGN_OR_RETURN(const size_t bytes,

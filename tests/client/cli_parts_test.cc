@@ -171,9 +171,9 @@ TEST_F(ImagePlanTest, ContentDecidesWhatAnImageIs) {
 
 TEST_F(ImagePlanTest, NamesEveryFileThatItLeavesOut) {
   const std::pair<std::string, std::string> kFiles[] = {{"a.psd", {"8BPS\0\1", 6}},
-                                                        {"b.heic",
+                                                        {"b.cr3",
                                                          {"\0\0\0\x18"
-                                                          "ftypheic\0\0\0\0mif1heic",
+                                                          "ftypcrx \0\0\0\1crx isom",
                                                           24}},
                                                         {"e.ico", {"\0\0\1\0\2\0", 6}},
                                                         {"f.jp2", {"\xff\x4f\xff\x51\0", 5}},
@@ -202,7 +202,7 @@ TEST_F(ImagePlanTest, NamesEveryFileThatItLeavesOut) {
       {".git", "hidden"},
       {".k.png", "hidden"},
       {"a.psd", "a Photoshop document, which is not read"},
-      {"b.heic", "HEIC, which is not read"},
+      {"b.cr3", "a CR3 raw photograph, which is not read"},
       {"dangling.png", "a link to a file that is not there"},
       {"e.ico", "an ICO icon, which is not read"},
       {"f.jp2", "JPEG 2000, which is not read"},
@@ -222,9 +222,13 @@ TEST_F(ImagePlanTest, ImagesThatAreOnlyReadBecomePng) {
   WriteText(folder_ / "in/d", {"\0\0\0\x18"
                                "ftypavif\0\0\0\0mif1miaf",
                                24});
+  WriteText(folder_ / "in/e.heic", {"\0\0\0\x18"
+                                    "ftypheic\0\0\0\0mif1heic",
+                                    24});
   EXPECT_THAT(Plan("in", "out"),
               ElementsAre(Pair("in/a.gif", "out/a.png"), Pair("in/b.bmp", "out/b.png"),
-                          Pair("in/c.avif", "out/c.avif"), Pair("in/d", "out/d.avif")));
+                          Pair("in/c.avif", "out/c.avif"), Pair("in/d", "out/d.avif"),
+                          Pair("in/e.heic", "out/e.png")));
 }
 
 TEST_F(ImagePlanTest, ANameThatTellsAnotherFormatIsWarnedAbout) {

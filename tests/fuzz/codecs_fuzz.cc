@@ -15,7 +15,8 @@ DecodeLimits SmallLimits() {
   return {.max_pixels = 1 << 20,
           .max_side_px = 4096,
           .max_metadata_bytes = 1 << 16,
-          .max_jpeg_scans = 20};
+          .max_jpeg_scans = 20,
+          .is_caged = true};
 }
 
 void Require(bool condition) {

@@ -1,6 +1,7 @@
 // The real server with its decoders in processes of their own.
 #include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -65,6 +66,33 @@ TEST_F(SandboxTest, GivesTheSameResultsAndErrors) {
     const grpc::Status broken = Upscale(inside, half).status;
     EXPECT_EQ(ReasonOf(broken), "INVALID_IMAGE");
     EXPECT_EQ(broken.error_message(), Upscale(outside, half).status.error_message());
+  }
+}
+
+TEST_F(SandboxTest, HeicIsReadInsideOnly) {
+  if (!CanDecode(ImageFormat::kHeic)) GTEST_SKIP() << "this build reads no HEIC";
+  std::ifstream stream(UPSCALED_CODEC_SEEDS "/heic-422.heic", std::ios::binary);
+  const std::string file(std::istreambuf_iterator<char>(stream), {});
+  for (const bool inside : {true, false}) {
+    ServerProcess process(UPSCALED_BINARY, Flags(inside ? "on" : "off"));
+    ASSERT_TRUE(process.AwaitReady()) << process.log();
+    const Outcome outcome = Upscale(process, file);
+    EXPECT_EQ(outcome.status.ok(), inside) << outcome.status.error_message();
+    pb::GetServerInfoResponse info;
+    grpc::ClientContext context;
+    const auto stub = pb::UpscaleService::NewStub(
+        grpc::CreateChannel(process.grpc_address(), grpc::InsecureChannelCredentials()));
+    ASSERT_TRUE(stub->GetServerInfo(&context, {}, &info).ok());
+    EXPECT_EQ(std::ranges::count(info.input_formats(), pb::IMAGE_FORMAT_HEIC), inside ? 1 : 0);
+    if (inside) {
+      EXPECT_EQ(outcome.image.substr(0, 4), "\x89PNG");
+      continue;
+    }
+    EXPECT_EQ(ReasonOf(outcome.status), "INVALID_IMAGE");
+    EXPECT_NE(outcome.status.error_message().find("HEIC is read only where images are decoded in "
+                                                  "a sandbox"),
+              std::string::npos)
+        << outcome.status.error_message();
   }
 }
 

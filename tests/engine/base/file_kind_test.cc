@@ -69,7 +69,7 @@ TEST(FileKindTest, NamesOtherImages) {
       {"P6\n1 1\n255\n"s, "PPM"},
       {"<svg xmlns=\"http://www.w3.org/2000/svg\">"s, "SVG"},
   };
-  const std::set<std::string> kRead = {"GIF", "BMP", "AVIF", "TIFF", "JPEG XL"};
+  const std::set<std::string> kRead = {"GIF", "BMP", "AVIF", "TIFF", "JPEG XL", "HEIC"};
   for (const auto& [bytes, name] : kImages) {
     EXPECT_EQ(NameOf(bytes), name);
     const bool read = kRead.contains(name);

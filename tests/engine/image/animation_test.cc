@@ -190,6 +190,10 @@ TEST(ApngTest, OneFrameIsThatOfTheAnimation) {
     EXPECT_FALSE(one->header.animation.has_value());
     EXPECT_TRUE(test::SameImages(one->image.view(), all->frames[frame - 1].view())) << frame;
     EXPECT_THAT(one->header.warnings, ElementsAre(HasSubstr("11 left out")));
+    // Callers who ask for a single frame know of the others.
+    const auto asked = test::Decode(bytes, {.frame = frame, .warns_of_frames = false});
+    ASSERT_TRUE(asked.ok()) << asked.status();
+    EXPECT_THAT(asked->header.warnings, IsEmpty());
   }
   EXPECT_THAT(std::string(test::Decode(bytes, {.frame = 13}).status().message()),
               HasSubstr("PNG: frame 13 is asked for; the image has 12"));
@@ -389,6 +393,9 @@ TEST(WebpAnimationTest, SingleFramesLossyOnesAndOpaqueOnes) {
     ASSERT_TRUE(one.ok()) << one.status();
     EXPECT_TRUE(test::SameImages(one->image.view(), all->frames[frame - 1].view())) << frame;
     EXPECT_THAT(one->header.warnings, ElementsAre(HasSubstr("7 left out")));
+    const auto asked = test::Decode(bytes, {.frame = frame, .warns_of_frames = false});
+    ASSERT_TRUE(asked.ok()) << asked.status();
+    EXPECT_THAT(asked->header.warnings, IsEmpty());
   }
 }
 

@@ -1,5 +1,6 @@
 // AVIF: round trips, files that our encoder does not write (turned, in tiles, of 10 bits), damage.
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,9 @@
 #include <gtest/gtest.h>
 
 #include "engine/image/codec.h"
+#include "engine/image/convert.h"
+#include "engine/image/endian.h"
+#include "engine/image/memory_io.h"
 #include "tests/support/odd_files.h"
 #include "tests/support/prefixes.h"
 #include "tests/support/test_image.h"
@@ -21,6 +25,7 @@ constexpr EncodeOptions kLossless = {.format = ImageFormat::kAvif, .quality = 10
 
 struct AvifFile {
   int bits = 8;
+  std::optional<Rect> crop;
   int quarters = 0;  // turned against the clock, and then
   int mirror = -1;   // top and bottom (0) or left and right (1) exchanged
   Size grid = {1, 1};
@@ -39,6 +44,15 @@ std::unique_ptr<avifImage, void (*)(avifImage*)> MakeAvifImage(const AvifFile& f
   rgb.pixels = const_cast<uint8_t*>(view.data);
   rgb.rowBytes = static_cast<uint32_t>(view.stride_bytes);
   avifImageRGBToYUV(image.get(), &rgb);
+  if (file.crop.has_value()) {
+    const avifCropRect part = {
+        static_cast<uint32_t>(file.crop->x), static_cast<uint32_t>(file.crop->y),
+        static_cast<uint32_t>(file.crop->width), static_cast<uint32_t>(file.crop->height)};
+    avifDiagnostics diagnostics;
+    image->transformFlags |= AVIF_TRANSFORM_CLAP;
+    EXPECT_TRUE(avifCleanApertureBoxConvertCropRect(&image->clap, &part, image->width,
+                                                    image->height, image->yuvFormat, &diagnostics));
+  }
   if (file.quarters > 0) image->transformFlags |= AVIF_TRANSFORM_IROT;
   if (file.mirror >= 0) image->transformFlags |= AVIF_TRANSFORM_IMIR;
   image->irot.angle = static_cast<uint8_t>(file.quarters);
@@ -141,6 +155,21 @@ TEST(AvifTest, TurnsImagesUpright) {
     }
 }
 
+TEST(AvifTest, CropsBeforeItTurns) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = test::RandomImage({23, 17, 3, SampleType::kU8}, random);
+  for (const Rect& part : {Rect{0, 0, 23, 17}, Rect{3, 2, 11, 14}, Rect{22, 16, 1, 1}})
+    for (const int quarters : {0, 1}) {
+      const auto decoded =
+          test::Decode(WriteAvif({.crop = part, .quarters = quarters}, image.view()));
+      ASSERT_TRUE(decoded.ok()) << decoded.status();
+      EXPECT_TRUE(test::SameImages(
+          decoded->image.view(),
+          test::TurnUpright(image.view().Crop(part), quarters == 0 ? 1 : 8).view()));
+      EXPECT_THAT(decoded->warnings, IsEmpty());
+    }
+}
+
 TEST(AvifTest, ReadsTilesAndTenBits) {
   std::mt19937 random = test::FreshRandom();
   const Image image = test::RandomImage({192, 128, 3, SampleType::kU8}, random);
@@ -174,6 +203,109 @@ TEST(AvifTest, CarriesMetadataAndColours) {
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(decoded->metadata, profile);
   EXPECT_EQ(decoded->header.hdr, "");
+}
+
+// The boxes of the first track's path "moov/trak/...", by name.
+std::string BoxOf(std::string_view file, std::initializer_list<const char*> path) {
+  std::string_view rest = file;
+  for (const char* const name : path) {
+    bool found = false;
+    while (!found && rest.size() >= 8) {
+      const size_t size = LoadBe32(AsBytes(rest).data());
+      found = rest.substr(4, 4) == name;
+      rest = found ? rest.substr(8, size - 8) : rest.substr(size);
+    }
+    if (!found) return "";
+  }
+  return std::string(rest);
+}
+
+TEST(AvifTest, AnimationsComeOutWithTheirTimes) {
+  std::mt19937 random = test::FreshRandom();
+  const FrameDelay kDelays[] = {{1, 10}, {1, 30}, {1, 30}, {0, 1}, {3, 1000}, {50'000, 1}};
+  for (const int channels : {1, 3, 4})
+    for (const uint32_t plays : {0u, 3u}) {
+      SCOPED_TRACE(::testing::Message() << channels << " channels, " << plays << " plays");
+      std::vector<Image> frames;
+      for (size_t i = 0; i < std::size(kDelays); ++i)
+        frames.push_back(test::RandomImage({33, 21, channels, SampleType::kU8}, random));
+      StringSink sink;
+      EncodeOptions options = kLossless;
+      options.animation = Animation{static_cast<int>(frames.size()), plays};
+      const ImageMetadata metadata = {.icc_profile = test::TestProfile(channels < 3, 3144)};
+      auto encoder = CreateImageEncoder(options, frames[0].spec(), metadata, sink);
+      ASSERT_TRUE(encoder.ok()) << encoder.status();
+      for (size_t i = 0; i < frames.size(); ++i) {
+        ASSERT_TRUE((*encoder)->BeginFrame(kDelays[i]).ok());
+        ASSERT_TRUE((*encoder)->WriteRows(frames[i].view()).ok());
+      }
+      ASSERT_TRUE((*encoder)->Finish().ok());
+      const std::string file = sink.Take();
+
+      const std::unique_ptr<avifDecoder, void (*)(avifDecoder*)> decoder(avifDecoderCreate(),
+                                                                         avifDecoderDestroy);
+      decoder->requestedSource = AVIF_DECODER_SOURCE_TRACKS;
+      avifDecoderSetIOMemory(decoder.get(), AsBytes(file).data(), file.size());
+      ASSERT_EQ(avifDecoderParse(decoder.get()), AVIF_RESULT_OK);
+      // The last delay is longer than a frame can state.
+      ASSERT_EQ(decoder->imageCount, 7);
+      EXPECT_EQ(decoder->image->icc.size, metadata.icc_profile.size());
+      EXPECT_EQ(decoder->alphaPresent, channels == 4);
+      double end_s = 0;
+      for (int i = 0; i < 6; ++i) {
+        ASSERT_EQ(avifDecoderNextImage(decoder.get()), AVIF_RESULT_OK);
+        end_s += static_cast<double>(kDelays[i].numerator) / kDelays[i].denominator;
+        if (i < 5) {
+          EXPECT_NEAR(decoder->imageTiming.pts + decoder->imageTiming.duration, end_s, 3e-5) << i;
+        }
+        avifRGBImage rgb;
+        avifRGBImageSetDefaults(&rgb, decoder->image);
+        Image decoded({33, 21, channels == 4 ? 4 : 3, SampleType::kU8});
+        rgb.format = channels == 4 ? AVIF_RGB_FORMAT_RGBA : AVIF_RGB_FORMAT_RGB;
+        rgb.depth = 8;
+        rgb.pixels = decoded.mutable_view().data;
+        rgb.rowBytes = static_cast<uint32_t>(decoded.view().stride_bytes);
+        ASSERT_EQ(avifImageYUVToRGB(decoder->image, &rgb), AVIF_RESULT_OK);
+        Image expected(decoded.spec());
+        ConvertPixels(frames[i].view(), expected.mutable_view());
+        EXPECT_TRUE(test::SameImages(decoded.view(), expected.view())) << i;
+      }
+      EXPECT_NEAR(decoder->duration, end_s, 1e-4);
+
+      // Files repeat without end unless an edit list says how long the track is shown.
+      const std::string edit = BoxOf(file, {"moov", "trak", "edts", "elst"});
+      if (plays == 0) {
+        EXPECT_EQ(edit, "");
+        continue;
+      }
+      ASSERT_EQ(edit.size(), 28u);
+      EXPECT_EQ(edit.substr(0, 8), std::string("\x01\0\0\x01\0\0\0\x01", 8));
+      const auto number = [](std::string_view bytes) {
+        return uint64_t{LoadBe32(AsBytes(bytes).data())} << 32 |
+               LoadBe32(AsBytes(bytes).data() + 4);
+      };
+      EXPECT_EQ(number(edit.substr(8)), decoder->durationInTimescales);
+      EXPECT_EQ(number(BoxOf(file, {"moov", "trak", "tkhd"}).substr(28)),
+                plays * decoder->durationInTimescales);
+    }
+}
+
+TEST(AvifTest, FramesThatStayTakeNextToNothing) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = test::PhotoImage({128, 96, 3, SampleType::kU8}, random);
+  const auto size_of = [&image](int frames) {
+    StringSink sink;
+    const auto encoder = CreateImageEncoder(
+        {.format = ImageFormat::kAvif, .quality = 80, .animation = Animation{frames, 0}},
+        image.spec(), {}, sink);
+    for (int i = 0; i < frames; ++i) {
+      EXPECT_TRUE((*encoder)->BeginFrame({1, 10}).ok());
+      EXPECT_TRUE((*encoder)->WriteRows(image.view()).ok());
+    }
+    EXPECT_TRUE((*encoder)->Finish().ok());
+    return sink.bytes().size();
+  };
+  EXPECT_LT(size_of(10), 2 * size_of(1));
 }
 
 TEST(AvifTest, CutAndDamagedFilesAreRefused) {

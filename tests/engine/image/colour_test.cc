@@ -51,7 +51,7 @@ ImageMetadata ResultOf(const std::string& png, ImageFormat format, bool gray = f
   std::vector<std::string> warnings;
   const ImageSpec encoded = OutputSpecFor(format, {20, 10, gray ? 1 : 3, SampleType::kU8});
   ImageMetadata result = MetadataForResult(decoded->metadata, MetadataPolicy::kKeep, format,
-                                           encoded, /*late=*/false, warnings);
+                                           encoded, /*too_late=*/false, warnings);
   EXPECT_THAT(warnings, IsEmpty());
   return result;
 }

@@ -238,7 +238,7 @@ TEST(JxlTest, LossyFilesOfAProfileBecomeSrgbWithAWarning) {
   std::vector<std::string> warnings;
   const ImageMetadata profile =
       MetadataForResult(metadata, MetadataPolicy::kKeep, ImageFormat::kJpeg, image.spec(),
-                        /*late=*/false, warnings);
+                        /*too_late=*/false, warnings);
   ASSERT_FALSE(profile.icc_profile.empty());
   auto decoded = test::Decode(*test::Encode(image.view(), kLosslessJxl, profile));
   ASSERT_TRUE(decoded.ok()) << decoded.status();

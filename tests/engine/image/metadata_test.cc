@@ -195,7 +195,7 @@ Carried Carry(const ImageMetadata& metadata, ImageFormat from, ImageFormat to,
   const Image result =
       test::PhotoImage({kResult.width, kResult.height, 3, SampleType::kU8}, random);
   const ImageMetadata kept = MetadataForResult(source->metadata, policy, to, result.spec(),
-                                               /*late=*/false, carried.warnings);
+                                               /*too_late=*/false, carried.warnings);
   carried.file = *test::Encode(result.view(), {.format = to}, kept);
   auto decoded = test::Decode(carried.file);
   EXPECT_TRUE(decoded.ok()) << decoded.status();
@@ -339,8 +339,9 @@ TEST(MetadataPolicyTest, BlocksBehindThePixelsAreKeptWhereTheyFit) {
   EXPECT_THAT(decoded->warnings, Contains(HasSubstr("tEXt")));
   for (const ImageFormat to : kAllFormats) {
     std::vector<std::string> warnings;
-    const ImageMetadata late = MetadataForResult(decoded->late_metadata, MetadataPolicy::kKeep, to,
-                                                 image.spec(), /*late=*/true, warnings);
+    const ImageMetadata late =
+        MetadataForResult(decoded->late_metadata, MetadataPolicy::kKeep, to, image.spec(),
+                          /*too_late=*/!HoldsLateMetadata({.format = to}), warnings);
     EXPECT_EQ(warnings.size(), to == ImageFormat::kPng ? 0u : 1u);
     StringSink sink;
     const auto encoder = CreateImageEncoder({.format = to}, image.spec(), {}, sink);

@@ -48,7 +48,7 @@ TEST(OrientationTest, EveryFormatIsTurnedUpright) {
           std::vector<std::string> warnings;
           ImageMetadata metadata =
               MetadataForResult((*decoder)->metadata(), MetadataPolicy::kKeep, format,
-                                (*decoder)->spec(), /*late=*/false, warnings);
+                                (*decoder)->spec(), /*too_late=*/false, warnings);
           const auto again =
               test::Decode(*test::Encode(rows->view(), {.format = format}, metadata));
           ASSERT_TRUE(again.ok()) << again.status();
@@ -86,7 +86,7 @@ TEST(OrientationTest, WebpBeyondTheLimitKeepsItsTag) {
   std::vector<std::string> warnings;
   const ImageMetadata kept =
       MetadataForResult(decoded->metadata, MetadataPolicy::kKeep, ImageFormat::kWebp, image.spec(),
-                        /*late=*/false, warnings);
+                        /*too_late=*/false, warnings);
   const auto again = test::Decode(
       *test::Encode(image.view(), {.format = ImageFormat::kWebp, .quality = 100}, kept));
   EXPECT_EQ(again->header.orientation, Orientation::kRotate90);

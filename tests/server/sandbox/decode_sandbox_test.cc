@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <random>
 #include <string>
@@ -140,6 +141,22 @@ TEST_F(DecodeSandboxTest, GivesWhatTheDecodersGive) {
     EXPECT_EQ(actual->metadata, expected->metadata);
     EXPECT_EQ(actual->late_metadata, expected->late_metadata);
     EXPECT_EQ(actual->warnings, expected->warnings);
+  }
+  EXPECT_EQ(sandbox_->crashes(), 0);
+}
+
+// Formats that are read nowhere else.
+TEST_F(DecodeSandboxTest, ReadsHeic) {
+  if (!CanDecode(ImageFormat::kHeic)) GTEST_SKIP() << "this build reads no HEIC";
+  const DecodeLimits limits{.is_caged = true};
+  for (const char* const seed : {"heic-10.heic", "heic-422.heic", "heic-alpha.heic"}) {
+    std::ifstream stream(absl::StrCat(UPSCALED_CODEC_SEEDS, "/", seed), std::ios::binary);
+    const std::string file(std::istreambuf_iterator<char>(stream), {});
+    const absl::StatusOr<test::Decoded> expected = test::Decode(file, limits);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    const absl::StatusOr<test::Decoded> actual = DecodeInside(*sandbox_, file, random_, limits);
+    ASSERT_TRUE(actual.ok()) << actual.status();
+    EXPECT_TRUE(test::SameImages(actual->image.view(), expected->image.view()));
   }
   EXPECT_EQ(sandbox_->crashes(), 0);
 }

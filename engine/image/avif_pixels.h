@@ -1,0 +1,25 @@
+// Samples of libavif's images, and of others that are put into them. Private to engine/image.
+#pragma once
+
+#include <optional>
+
+#include <avif/avif.h>
+
+#include "absl/status/status.h"
+#include "engine/base/geometry.h"
+#include "engine/image/image.h"
+#include "engine/image/metadata.h"
+
+namespace upscaled {
+
+// Turns `frame` into RGB or gray, with alpha if `image` has it, which is of its size, or of that of
+// `crop`, a part of it. `name` is the format's, for messages. Takes memory for all of the frame, if
+// it is gray or cropped.
+absl::Status ConvertAvifImage(const char* name, const avifImage& frame,
+                              const std::optional<Rect>& crop, MutableImageView image);
+
+// Adds cICP (ISO/IEC 23091-2) for samples that ConvertAvifImage gave, unless `metadata` has a
+// profile already, or the colours are those of sRGB or not stated.
+void AddCicp(const avifImage& frame, ImageMetadata& metadata);
+
+}  // namespace upscaled
