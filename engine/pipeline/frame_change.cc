@@ -10,82 +10,70 @@
 namespace upscaled {
 namespace {
 
-// Small enough to follow an outline.
-constexpr int kMinCellPx = 8;
+// Small enough to tell changes apart that lie next to each other.
+constexpr int kCellPx = 8;
 // A part's plan and the small tiles of its sides cost as much as these pixels.
 constexpr double kPartCostPx = 4096;
 // Parts must cost no more than this of the frame.
 constexpr double kMaxPartsShare = 0.9;
 
-int CellPx(const Locality& locality) {
-  return RoundUp(kMinCellPx, std::max(locality.repeat_px, 1));
-}
-
-// [0, length) cut at the multiples of `cell_px`.
-std::vector<int> CutIntoCells(int length, int cell_px) {
+// [0, length) cut at the multiples of kCellPx.
+std::vector<int> CutIntoCells(int length) {
   std::vector<int> cuts;
-  for (int at = 0; at < length; at += cell_px) cuts.push_back(at);
+  for (int at = 0; at < length; at += kCellPx) cuts.push_back(at);
   cuts.push_back(length);
   return cuts;
 }
 
-// Marks all entries up to `distance` before and after a marked one. Entries lie `step` apart.
-void Widen(uint8_t* marks, int count, int step, int distance) {
-  const auto sweep = [&](int begin, int direction) {
-    int left = 0;  // entries that are still to be marked
-    for (int i = 0; i < count; ++i) {
-      uint8_t& mark = marks[static_cast<ptrdiff_t>(begin + direction * i) * step];
-      left = mark == 1 ? distance : left - 1;
-      if (left >= 0 && mark == 0) mark = 2;
-    }
-  };
-  // A mark that was made by the first sweep, 2, is not widened by the second one.
-  sweep(0, 1);
-  sweep(count - 1, -1);
-  for (int i = 0; i < count; ++i) {
-    uint8_t& mark = marks[static_cast<ptrdiff_t>(i) * step];
-    mark = mark != 0;
-  }
+// The cost, in source pixels, of a rectangle of changed pixels: all that depends on them is
+// computed, and as many pixels around that.
+RectCost CostOfChanges(int reach_px) {
+  const double margin = 4.0 * reach_px;
+  return {.per_px = 1, .per_side_px = margin, .fixed = margin * margin + kPartCostPx};
 }
 
-// The cost of computing a rectangle by its cut-out, in source pixels.
-RectCost CostOfParts(int reach_px) {
-  const double reach = reach_px;
-  return {.per_px = 1, .per_side_px = 2 * reach, .fixed = 4 * reach * reach + kPartCostPx};
+// Whether two frames have the same pixels under a rectangle.
+bool AreEqual(ImageView before, ImageView frame, const Rect& rect) {
+  const size_t pixel_bytes = frame.spec.pixel_bytes();
+  const size_t at = static_cast<size_t>(rect.x) * pixel_bytes;
+  const size_t bytes = static_cast<size_t>(rect.width) * pixel_bytes;
+  for (int y = rect.y; y < rect.bottom(); ++y)
+    if (std::memcmp(before.row(y) + at, frame.row(y) + at, bytes) != 0) return false;
+  return true;
+}
+
+// The smallest rectangle that holds all of the changed pixels of `r`, of which there are some.
+Rect Trim(ImageView before, ImageView frame, Rect r) {
+  while (AreEqual(before, frame, {r.x, r.y, r.width, 1})) ++r.y, --r.height;
+  while (AreEqual(before, frame, {r.x, r.bottom() - 1, r.width, 1})) --r.height;
+  while (AreEqual(before, frame, {r.x, r.y, 1, r.height})) ++r.x, --r.width;
+  while (AreEqual(before, frame, {r.right() - 1, r.y, 1, r.height})) --r.width;
+  return r;
 }
 
 }  // namespace
 
 FrameChange::FrameChange(Size frame, const Locality& locality)
-    : frame_(frame),
-      locality_(locality),
-      cell_px_(CellPx(locality)),
-      columns_px_(CutIntoCells(frame.width, cell_px_)),
-      rows_px_(CutIntoCells(frame.height, cell_px_)) {}
+    : frame_(frame), locality_(locality) {}
 
 size_t FrameChange::Bytes(Size frame) {
-  const auto columns = static_cast<size_t>(CeilDiv(frame.width, kMinCellPx)) + 1;
-  const auto rows = static_cast<size_t>(CeilDiv(frame.height, kMinCellPx)) + 1;
-  // Marks, and what CoverNeededCells takes; lines, twice; vectors double.
+  const auto columns = static_cast<size_t>(CeilDiv(frame.width, kCellPx)) + 1;
+  const auto rows = static_cast<size_t>(CeilDiv(frame.height, kCellPx)) + 1;
+  // Marks, and what CoverNeededCells takes; where cells begin; vectors double.
   return kCellCoverBytes + columns * rows * 12 + 4 * (columns + rows) * sizeof(int);
 }
 
-std::vector<uint8_t> FrameChange::ChangedCells(ImageView before, ImageView frame) const {
-  const size_t columns = columns_px_.size() - 1, rows = rows_px_.size() - 1;
-  const size_t row_bytes = frame.spec.row_bytes(), pixel_bytes = frame.spec.pixel_bytes();
-  std::vector<uint8_t> changed(columns * rows);
-  for (int y = 0; y < frame_.height; ++y) {
-    const uint8_t *old_row = before.row(y), *new_row = frame.row(y);
-    if (std::memcmp(old_row, new_row, row_bytes) == 0) continue;
-    uint8_t* const cells = &changed[static_cast<size_t>(y / cell_px_) * columns];
-    for (size_t x = 0; x < columns; ++x) {
-      const size_t begin = static_cast<size_t>(columns_px_[x]) * pixel_bytes;
-      const size_t end = static_cast<size_t>(columns_px_[x + 1]) * pixel_bytes;
-      if (cells[x] == 0 && std::memcmp(old_row + begin, new_row + begin, end - begin) != 0)
-        cells[x] = 1;
+TileCells FrameChange::ChangedCells(ImageView before, ImageView frame) const {
+  TileCells cells{CutIntoCells(frame_.width), CutIntoCells(frame_.height), {}};
+  for (int y = 0; y < cells.rows(); ++y) {
+    const int top = cells.rows_px[y], height = cells.rows_px[y + 1] - top;
+    const bool has_changes = !AreEqual(before, frame, {0, top, frame_.width, height});
+    for (int x = 0; x < cells.columns(); ++x) {
+      const int left = cells.columns_px[x], width = cells.columns_px[x + 1] - left;
+      cells.needed.push_back(has_changes && !AreEqual(before, frame, {left, top, width, height}));
     }
   }
-  return changed;
+  return cells;
 }
 
 Rect FrameChange::CutOutFor(const Rect& area) const {
@@ -100,24 +88,18 @@ Rect FrameChange::CutOutFor(const Rect& area) const {
 }
 
 std::vector<ChangedPart> FrameChange::PartsOf(ImageView before, ImageView frame) const {
-  const int columns = static_cast<int>(columns_px_.size()) - 1;
-  const int rows = static_cast<int>(rows_px_.size()) - 1;
   const Rect all{0, 0, frame_.width, frame_.height};
-  std::vector<uint8_t> marks = ChangedCells(before, frame);
-  if (std::ranges::count(marks, 1) == 0) return {};
+  if (AreEqual(before, frame, all)) return {};
   if (!locality_.local()) return {{all, all}};
 
-  const int distance = CeilDiv(locality_.reach_px, cell_px_);
-  for (int y = 0; y < rows; ++y)
-    Widen(&marks[static_cast<size_t>(y) * columns], columns, 1, distance);
-  for (int x = 0; x < columns; ++x) Widen(&marks[x], rows, columns, distance);
-
-  const RectCost cost = CostOfParts(locality_.reach_px);
+  const RectCost cost = CostOfChanges(locality_.reach_px);
   std::vector<ChangedPart> parts;
   double cost_of_parts = 0;
-  for (const Rect& area : CoverNeededCells({columns_px_, rows_px_, std::move(marks)}, cost)) {
+  for (const Rect& cells : CoverNeededCells(ChangedCells(before, frame), cost)) {
+    const Rect changed = Trim(before, frame, cells);
+    const Rect area = Intersect(Expand(changed, locality_.reach_px), all);
     parts.push_back({area, CutOutFor(area)});
-    cost_of_parts += cost.Of(area.size());
+    cost_of_parts += static_cast<double>(parts.back().cut_out.Area()) + kPartCostPx;
   }
   if (cost_of_parts > kMaxPartsShare * static_cast<double>(frame_.Area())) return {{all, all}};
   return parts;

@@ -7,6 +7,7 @@
 
 #include "engine/base/geometry.h"
 #include "engine/image/image.h"
+#include "engine/pipeline/cell_cover.h"
 
 namespace upscaled {
 
@@ -22,6 +23,7 @@ struct Locality {
 
 // A part of a frame whose result is another one, and the cut-out of the frame that is computed for
 // it: wide enough, and so placed in the grids, that the part's bytes are those of the whole frame.
+// Parts may overlap.
 struct ChangedPart {
   Rect area;
   Rect cut_out;
@@ -39,14 +41,12 @@ class FrameChange {
   static size_t Bytes(Size frame);
 
  private:
-  // Cell by cell, row by row: whether any pixel differs.
-  std::vector<uint8_t> ChangedCells(ImageView before, ImageView frame) const;
+  // Needed are cells of which a pixel differs.
+  TileCells ChangedCells(ImageView before, ImageView frame) const;
   Rect CutOutFor(const Rect& area) const;
 
   const Size frame_;
   const Locality locality_;
-  const int cell_px_;
-  std::vector<int> columns_px_, rows_px_;  // where cells begin, and the end
 };
 
 }  // namespace upscaled

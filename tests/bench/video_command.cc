@@ -46,7 +46,7 @@ void CopyInto(const Image& from, const Rect& place, Image& frame) {
     std::memcpy(to.row(y), source.row(y), source.spec.row_bytes());
 }
 
-// A tenth of the area changes, and wanders over the frame; another picture every 50 frames; other
+// A tenth of the area changes, and wanders over the frame; another picture every 100 frames; other
 // grain everywhere.
 std::vector<Film> Films(Size size) {
   const Size part{size.width * 316 / 1000, size.height * 316 / 1000};
@@ -59,7 +59,7 @@ std::vector<Film> Films(Size size) {
            }},
           {"slide show",
            [=](int number, Image& frame) {
-             if (number % 50 == 0)
+             if (number % 100 == 0)
                CopyInto(ShadedImage(size, static_cast<unsigned>(number)), all, frame);
            }},
           {"noise", [=](int number, Image& frame) {

@@ -63,7 +63,7 @@ void ExpectResultsOfWholeFrames(const UpscalePlan& plan, const std::vector<Image
 TEST(FrameUpscaler, GivesTheBytesOfWholeFrames) {
   std::mt19937 random = FreshRandom();
   int64_t unchanged_px = 0;
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < 24; ++round) {
     Networks networks;
     int scale = 1;
     for (int passes = RandomInt(random, 1, 2); passes > 0; --passes) {
