@@ -32,6 +32,11 @@ inline InnerTile AnywhereTile(Size size) {
 // All of an image.
 inline InnerTile WholeImage(Size image) { return {{0, 0, image.width, image.height}, image}; }
 
+// The same for a network: tiles of one that may read its layers anywhere are images of their own,
+// the cells of engine/pipeline/cells.h.
+InnerTile InnerTileOf(const Network& network, Size size);
+InnerTile AnywhereTileOf(const Network& network, Size size);
+
 // Covers what the tiles of this size of an image need.
 inline InnerTile AnywhereTile(Size tile, Size image) {
   return tile == image ? WholeImage(image) : AnywhereTile(tile);

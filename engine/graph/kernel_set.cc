@@ -15,9 +15,8 @@ bool Takes(const KernelSet& kernels, const KernelInfo& kernel, const FusedLayers
   const bool reads_image = (kernel.fuses & kFuseImage) != 0;
   // Halves are too coarse for the squares' means, from which those of the values' are taken, and
   // for scores, which the softmax magnifies.
-  const bool too_coarse =
-      kernels.precision() == Precision::kFast &&
-      (layers.main->op == Op::kGroupNorm || OperationOf(layers.main->op).attends);
+  const bool too_coarse = kernels.precision() == Precision::kFast &&
+                          (layers.main->op == Op::kGroupNorm || IsExactOnly(*layers.main));
   return !too_coarse && shuffles && reads_image == layers.reads_image &&
          kernels.Supports(kernel, layers);
 }

@@ -12,11 +12,13 @@ int ClampToSide(int v, int side) { return std::clamp(v, 0, side - 1); }
 }  // namespace
 
 PixelRange InputRange(const Layer& layer, Axis axis, PixelRange out, int in_side, size_t input) {
+  const Operation& operation = OperationOf(layer.op);
   if (input > 0) {
-    const auto read = [&](int at) { return FloorDiv(at, layer.residual_factor) + layer.crop_px; };
+    const int factor = operation.second_as_first ? layer.factor : layer.residual_factor;
+    const auto read = [&](int at) { return FloorDiv(at, factor) + layer.crop_px; };
     return {read(out.first), read(out.last)};
   }
-  return OperationOf(layer.op).input_range(layer, axis, out, in_side);
+  return operation.input_range(layer, axis, out, in_side);
 }
 
 bool ReadsPerImage(const Layer& layer, size_t input, Size in_size) {
@@ -28,6 +30,7 @@ bool ReadsPerImage(const Layer& layer, size_t input, Size in_size) {
 int PadSource(const Layer& layer, int at, int in_side) {
   const int position = at - layer.padding_px, period = 2 * (in_side - 1);
   if (layer.pad_mode == PadMode::kConstant) return position;
+  if (layer.pad_mode == PadMode::kWrap) return position - FloorDiv(position, in_side) * in_side;
   if (layer.pad_mode == PadMode::kReplicate || period == 0) return ClampToSide(position, in_side);
   const int phase = position - FloorDiv(position, period) * period;
   return std::min(phase, period - phase);

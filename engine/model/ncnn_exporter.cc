@@ -165,6 +165,7 @@ class NcnnWriter {
       case Op::kSlice:
       case Op::kPixelNorm:
       case Op::kGroupNorm:
+      case Op::kSample:
       case Op::kWindowAttention:
       case Op::kChannelProducts:
       case Op::kChannelAttention:
@@ -223,7 +224,7 @@ absl::StatusOr<NcnnFilePair> ExportNcnn(const Network& network) {
   for (const Layer& layer : network.layers) {
     const bool aligns = layer.op == Op::kPad && layer.factor > 1;
     const bool refused = layer.op == Op::kSlice || layer.op == Op::kPixelNorm ||
-                         layer.op == Op::kGroupNorm || OperationOf(layer.op).attends;
+                         layer.op == Op::kGroupNorm || IsExactOnly(layer);
     if (!refused && !aligns) continue;
     return absl::UnimplementedError(
         absl::StrCat("layer ", Quote(layer.name), " is a ", ToAbsl(OpName(layer.op)),

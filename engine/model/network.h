@@ -29,8 +29,8 @@ enum class Op : uint8_t {
   kPad,             // Layer::padding_px on every side, filled as pad_mode says; before that, up to
                     // multiples of Layer::factor on the right and at the bottom
   kAffine,          // weights [channels] times the input plus bias [channels]
-  // Each pixel over its channels, to a mean square of 1, around its mean if Layer::centred
-  // (LayerNorm of channels, else RMSNorm); then as kAffine.
+  // Each pixel over its channels, each of Layer::groups shares of them by itself, to a mean square
+  // of 1, around its mean if Layer::centred (LayerNorm of channels, else RMSNorm); then as kAffine.
   kPixelNorm,
   // Each of Layer::groups shares of the channels, in order, over the whole image, to a mean of 0
   // and a mean square of 1; then as kAffine. The second input has the means over the image, of each
@@ -54,6 +54,11 @@ enum class Op : uint8_t {
   // query channel and their key channels. The second input has the means over the image of
   // kChannelProducts' results: as many of 1x1.
   kChannelAttention,
+  // Enlarges by samples between pixels (Liu et al., "Learning to Upsample by Learning to Sample",
+  // 2023): DySample. Result pixel (x * factor + i, y * factor + j) of each of Layer::groups shares
+  // of the channels is the first input at (x + dx, y + dy), bilinear, the edge repeated. The second
+  // input has all dx at (x, y), [group][j][i], and then all dy.
+  kSample,
   kGlobalAveragePool,
   kFullyConnected,  // on [channels] of 1x1; weights [out][in]
   kActivation,      // Layer::activation alone, where it could not be fused
@@ -77,6 +82,7 @@ enum class PadMode : uint8_t {
   kConstant,   // Layer::pad_value
   kReplicate,  // the edge pixel
   kReflect,    // mirrored at the edge pixel, which is not repeated; again and again when too narrow
+  kWrap,       // the opposite side's pixel
 };
 
 enum class Axis : uint8_t { kX, kY };
@@ -97,7 +103,7 @@ struct Layer {
 
   int kernel_px = 1;
   int stride_px = 1;
-  int groups = 1;  // kGroupedConv, kGroupNorm; heads of attention
+  int groups = 1;  // kGroupedConv, kPixelNorm, kGroupNorm, kSample; heads of attention
   WindowAxis window_x, window_y;
   int overlap_px = 0;  // kWindowAttention
   // kConv, kGroupedConv: zero border added on every side. kConvTranspose: cut off every side of the
@@ -138,8 +144,8 @@ struct Network {
   int scale = 1;              // output pixels per input pixel
   int pad_px = 0;             // border replicated around the image before the first layer
   int align_px = 1;           // the padded size is a multiple of this (right and bottom border)
-  // Side of the cells that a large image is computed in, if the network takes sums over the image:
-  // see engine/pipeline/cells.h.
+  // Side of the cells that a large image is computed in, if the network takes sums over the image
+  // or reads it anywhere: see engine/pipeline/cells.h.
   int cell_px = kDefaultCellPx;
 
   // Checks that layers, shapes and weights fit each other, that all weights are finite, and that

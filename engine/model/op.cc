@@ -86,7 +86,8 @@ absl::Status CheckEpsilon(const Layer& layer) {
       absl::StrCat("epsilon is ", layer.epsilon, ", must be above 0"));
 }
 
-absl::Status CheckGroupNorm(const Layer& layer) {
+// Checks a kPixelNorm or a kGroupNorm.
+absl::Status CheckNorm(const Layer& layer) {
   RETURN_IF_ERROR(CheckRange("groups", layer.groups, 1, kMaxChannels));
   return CheckEpsilon(layer);
 }
@@ -101,6 +102,11 @@ absl::Status CheckPad(const Layer& layer) {
   RETURN_IF_ERROR(CheckRange("factor", layer.factor, 1, kMaxPeriodPx));
   if (std::isfinite(layer.pad_value)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("is filled with ", layer.pad_value));
+}
+
+absl::Status CheckSamples(const Layer& layer) {
+  RETURN_IF_ERROR(CheckRange("groups", layer.groups, 1, kMaxChannels));
+  return CheckFactor(layer);
 }
 
 absl::Status CheckHeads(const Layer& layer) {
@@ -170,6 +176,7 @@ PixelRange BilinearRange(const Layer& layer, Axis, PixelRange out, int) {
 // inside as they lay outside.
 PixelRange PaddedRange(const Layer& layer, Axis, PixelRange out, int in_side) {
   const int last = in_side - 1;
+  if (layer.pad_mode == PadMode::kWrap) return {0, last};
   PixelRange in{out.first - layer.padding_px, out.last - layer.padding_px};
   if (layer.pad_mode == PadMode::kReflect) {
     in = {std::min(in.first, 2 * last - in.last), std::max(in.last, -in.first)};
@@ -279,17 +286,20 @@ constexpr Operation kCrop{
         [](const Layer& layer, Axis, PixelRange out, int) {
           return PixelRange{out.first + layer.crop_px, out.last + layer.crop_px};
         }};
-constexpr Operation kPad{.name = "pad",
-                         .check = CheckPad,
-                         .output_side = [](const Layer& layer, int side) -> int64_t {
-                           return int64_t{RoundUp(side, layer.factor)} + 2 * layer.padding_px;
-                         },
-                         .input_range = PaddedRange};
+constexpr Operation kPad{
+    .name = "pad",
+    .check = CheckPad,
+    .output_side = [](const Layer& layer, int side) -> int64_t {
+      return int64_t{RoundUp(side, layer.factor)} + 2 * layer.padding_px;
+    },
+    .input_range = PaddedRange,
+    .reads_anywhere = [](const Layer& layer) { return layer.pad_mode == PadMode::kWrap; }};
 constexpr Operation kAffine{
     .name = "affine", .pointwise = true, .weights = OnePerOutput, .biases = OnePerOutput};
 constexpr Operation kPixelNorm{.name = "pixel norm",
                                .pointwise = true,
-                               .check = CheckEpsilon,
+                               .check = CheckNorm,
+                               .check_channels = CheckGroupedChannels,
                                .weights = OnePerOutput,
                                .biases = OnePerOutput};
 constexpr Operation kGroupNorm{
@@ -298,14 +308,14 @@ constexpr Operation kGroupNorm{
     .max_inputs = 2,
     .takes_moments = true,
     .pointwise = true,
-    .check = CheckGroupNorm,
+    .check = CheckNorm,
     .check_channels = CheckGroupedChannels,
     .moments = [](const Layer& layer) { return int64_t{2} * layer.in_channels; },
     .weights = OnePerOutput,
     .biases = OnePerOutput};
 constexpr Operation kWindowAttention{
     .name = "window attention",
-    .attends = true,
+    .exact_only = true,
     .check = CheckWindows,
     .check_channels = CheckAttendedChannels,
     .channels = ThirdOfChannels,
@@ -317,7 +327,7 @@ constexpr Operation kWindowAttention{
     }};
 constexpr Operation kChannelProducts{
     .name = "channel products",
-    .attends = true,
+    .exact_only = true,
     .pointwise = true,
     .check = CheckHeads,
     .check_channels = CheckAttendedChannels,
@@ -330,7 +340,7 @@ constexpr Operation kChannelAttention{
     .min_inputs = 2,
     .max_inputs = 2,
     .takes_moments = true,
-    .attends = true,
+    .exact_only = true,
     .pointwise = true,
     .check = CheckHeads,
     .check_channels = CheckAttendedChannels,
@@ -341,6 +351,26 @@ constexpr Operation kChannelAttention{
         [](const Layer& layer, double pixels) {
           return double{1} * layer.out_channels * (layer.out_channels / layer.groups) * pixels;
         }};
+constexpr Operation kSample{
+    .name = "samples",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .exact_only = true,
+    .second_as_first = true,
+    .check = CheckSamples,
+    .check_channels = CheckGroupedChannels,
+    .second_channels = [](const Layer& layer) -> int64_t {
+      return 2 * layer.groups * layer.factor * layer.factor;
+    },
+    .output_side = ScaledSide,
+    .density = ScaledDensity,
+    .input_range =
+        [](const Layer&, Axis, PixelRange, int in_side) {
+          return PixelRange{0, in_side - 1};
+        },
+    .reads_anywhere = [](const Layer&) { return true; },
+    .multiply_adds = [](const Layer& layer,
+                        double pixels) { return 4.0 * layer.out_channels * pixels; }};
 constexpr Operation kGlobalAveragePool{.name = "global average pool",
                                        .output_side = OnePixel,
                                        .density = [](const Layer&) { return 0.0; }};
@@ -398,6 +428,8 @@ const Operation& OperationOf(Op op) {
       return kChannelProducts;
     case Op::kChannelAttention:
       return kChannelAttention;
+    case Op::kSample:
+      return kSample;
     case Op::kGlobalAveragePool:
       return kGlobalAveragePool;
     case Op::kFullyConnected:
@@ -406,6 +438,17 @@ const Operation& OperationOf(Op op) {
       return kActivation;
   }
   return kInput;
+}
+
+bool IsExactOnly(const Layer& layer) {
+  return OperationOf(layer.op).exact_only || (layer.op == Op::kPixelNorm && layer.groups > 1) ||
+         (layer.op == Op::kPad && layer.pad_mode == PadMode::kWrap);
+}
+
+bool ReadsAnywhere(const Network& network) {
+  return std::ranges::any_of(network.layers, [](const Layer& layer) {
+    return OperationOf(layer.op).reads_anywhere(layer);
+  });
 }
 
 }  // namespace upscaled

@@ -26,8 +26,10 @@ struct Operation {
   bool only_per_image = false;    // takes values that hold for the whole image (see IsPerImage)
   bool scales_per_image = false;  // its second input may be such values, one for each channel
   bool takes_moments = false;     // its second input is such values: see `moments`
-  bool attends = false;           // of attention: neither exported, nor computed by GPUs or halves
-  bool pointwise = false;         // each pixel follows from the one at its place in the first input
+  bool exact_only = false;        // see IsExactOnly
+  bool second_as_first =
+      false;               // the second input's pixels lie as the first's, not as the result's
+  bool pointwise = false;  // each pixel follows from the one at its place in the first input
 
   // INVALID_ARGUMENT: a parameter is out of range.
   absl::Status (*check)(const Layer&) = [](const Layer&) { return absl::OkStatus(); };
@@ -38,6 +40,8 @@ struct Operation {
   int (*channels)(const Layer&, int given) = [](const Layer& layer, int) {
     return layer.in_channels;
   };
+  // The channels that the second input must have; 0: any.
+  int64_t (*second_channels)(const Layer&) = [](const Layer&) { return int64_t{0}; };
   // The values for the whole image that the second input must have.
   int64_t (*moments)(const Layer&) = [](const Layer&) { return int64_t{0}; };
   int64_t (*weights)(const Layer&) = [](const Layer&) { return int64_t{0}; };
@@ -53,10 +57,19 @@ struct Operation {
   // See InputRange of engine/graph/tile_geometry.h; of the first input.
   PixelRange (*input_range)(const Layer&, Axis, PixelRange out, int in_side) =
       [](const Layer&, Axis, PixelRange out, int) { return out; };
+  // Whether any pixel of the first input may be read, so that tiles need all of it.
+  bool (*reads_anywhere)(const Layer&) = [](const Layer&) { return false; };
   // Multiply-adds of the direct algorithm for so many output pixels.
   double (*multiply_adds)(const Layer&, double pixels) = [](const Layer&, double) { return 0.0; };
 };
 
 const Operation& OperationOf(Op op);
+
+// Whether the layer is neither exported, nor computed by GPUs or in halves.
+bool IsExactOnly(const Layer& layer);
+
+// Whether a layer may read any pixel of its input: then tiles of an image would each need all of
+// it.
+bool ReadsAnywhere(const Network& network);
 
 }  // namespace upscaled

@@ -43,6 +43,12 @@ absl::Status CheckChannels(const Network& network, size_t index) {
   int given = 0;
   for (const int input : layer.inputs) given += network.layers[input].out_channels;
   const Operation& operation = OperationOf(layer.op);
+  if (const int64_t second = operation.second_channels(layer);
+      second != 0 && network.layers[layer.inputs[1]].out_channels != second) {
+    return LayerError(network, index, "has a second input of ",
+                      network.layers[layer.inputs[1]].out_channels, " channels, must have ",
+                      second);
+  }
   const int implied = operation.channels(layer, given);
   if (implied != 0 && layer.out_channels != implied) {
     return LayerError(network, index, "gives ", layer.out_channels, " channels, must give ",

@@ -1,5 +1,6 @@
 // Network::ValidateSizes: that every image gives a result of the right size.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <numeric>
 #include <vector>
@@ -57,14 +58,41 @@ absl::Status CheckSizes(const Network& network, const std::vector<bool>& per_ima
   return absl::OkStatus();
 }
 
+// How a layer's side follows an image's: `period_px` more of the image are `step_px` more of it.
+struct Growth {
+  int64_t period_px = 1, step_px = 1;
+};
+
+// The least growth in steps that are multiples of `divisor`.
+Growth InMultiplesOf(Growth growth, int64_t divisor) {
+  const int64_t times = divisor / std::gcd(growth.step_px, divisor);
+  return {growth.period_px * times, growth.step_px * times};
+}
+
+Growth GrowthOf(const Layer& layer, const std::vector<Growth>& earlier) {
+  Growth growth = earlier[layer.inputs[0]];
+  int64_t period_px = growth.period_px;
+  for (const int input : layer.inputs) period_px = std::lcm(period_px, earlier[input].period_px);
+  growth = {period_px, growth.step_px * (period_px / growth.period_px)};
+  const double density = OperationOf(layer.op).density(layer);
+  if (density == 0) return {1, 0};
+  if (layer.op == Op::kPad) return InMultiplesOf(growth, layer.factor);
+  if (density < 1) {
+    growth = InMultiplesOf(growth, layer.stride_px);
+    growth.step_px /= layer.stride_px;
+  }
+  if (density > 1) growth.step_px *= std::lround(std::sqrt(density));
+  return growth;
+}
+
 // Sizes along an axis follow a pattern. Its period is a multiple of all that divides them; checking
 // two periods is checking all.
 absl::Status CheckAllSizes(const Network& network) {
-  int64_t period_px = network.align_px, stride_px = 1;
-  for (size_t i = 0; i < network.layers.size(); ++i) {
-    const Layer& layer = network.layers[i];
-    if (OperationOf(layer.op).density(layer) < 1) stride_px *= layer.stride_px;
-    period_px = std::lcm(period_px, stride_px * (layer.op == Op::kPad ? layer.factor : 1));
+  std::vector<Growth> growths = {{network.align_px, network.align_px}};
+  int64_t period_px = network.align_px;
+  for (size_t i = 1; i < network.layers.size(); ++i) {
+    growths.push_back(GrowthOf(network.layers[i], growths));
+    period_px = std::lcm(period_px, growths[i].period_px);
     if (period_px > kMaxPeriodPx) {
       return LayerError(network, i, "raises the common multiple of align_px and all strides to ",
                         period_px, ", the limit is ", kMaxPeriodPx);

@@ -5,6 +5,7 @@
 
 #include "engine/base/int_math.h"
 #include "engine/graph/pooling.h"
+#include "engine/model/op.h"
 #include "engine/model/shapes.h"
 
 namespace upscaled {
@@ -51,7 +52,9 @@ double WholeImageBytes(const Network& network, Size image) {
 
 std::optional<CellLattice> CellsOf(const Network& network, Size image, size_t max_whole_bytes) {
   const CellLattice cells(image, network.cell_px);
-  if (cells.count() == 1 || ListPoolings(network).empty() ||
+  if (cells.count() == 1) return std::nullopt;
+  if (ReadsAnywhere(network)) return cells;
+  if (ListPoolings(network).empty() ||
       WholeImageBytes(network, image) <= static_cast<double>(max_whole_bytes)) {
     return std::nullopt;
   }

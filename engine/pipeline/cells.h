@@ -1,8 +1,9 @@
-// Large images for networks that take sums over the image (global poolings, group norms): the image
-// is cut into cells that overlap, the network sees each cell as an image of its own, and the
-// results are blended. Sums stay inside a cell, so time grows with the image's area and memory
-// with its width. The cells are a property of the model and part of its result: where they lie
-// depends on nothing but the image's size and Network::cell_px.
+// Large images for networks that take sums over the image (global poolings, group norms), or that
+// may read any pixel of a layer (ReadsAnywhere): the image is cut into cells that overlap, the
+// network sees each cell as an image of its own, and the results are blended. Sums stay inside a
+// cell, so time grows with the image's area and memory with its width. The cells are a property of
+// the model and part of its result: where they lie depends on nothing but the image's size and
+// Network::cell_px.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +15,9 @@
 
 namespace upscaled {
 
-// Networks with sums see an image whole if its layers' values that are needed at one time take no
-// more than this. It is part of the result, hence the same for all servers and devices. It holds
-// 1024 x 1024 pixels of RealPLKSR, and 1.9 megapixels of cunet.
+// Networks with sums, which read no layer anywhere, see an image whole if its layers' values that
+// are needed at one time take no more than this. It is part of the result, hence the same for all
+// servers and devices. It holds 1024 x 1024 pixels of RealPLKSR, and 1.9 megapixels of cunet.
 inline constexpr size_t kMaxWholeBytes = size_t{1} << 30;
 
 // Cells along one axis of an image. All have one length. The first begins at 0, the next ones every

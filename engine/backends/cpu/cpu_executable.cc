@@ -34,7 +34,7 @@ struct TiledProgram {
 // kernels without blocks. Found out before any weights are packed.
 bool HasRoomForBlocks(const Program& planned) {
   constexpr size_t kMaxBytes = CpuExecutable::kMaxWorkspaceBytes / 2;  // some 150 layers
-  return WorkspaceOf(planned, InnerTile(kSmallestTile)) <= kMaxBytes;
+  return WorkspaceOf(planned, InnerTileOf(planned.network, kSmallestTile)) <= kMaxBytes;
 }
 
 // A network's building as it is asked for.
@@ -210,7 +210,7 @@ size_t CpuExecutable::WorkspaceBytes(Size tile) const {
   // A larger tile than the preferred one is of an image that has room in one.
   if (MayComputeWhole() && tile.Area() > preferred_tile_.Area()) return kMaxWorkspaceBytes;
   if (rows_only_) return kMaxWorkspaceBytes;
-  return TileWorkspaceBytes(AnywhereTile(tile));
+  return TileWorkspaceBytes(AnywhereTileOf(program_.network, tile));
 }
 
 std::unique_ptr<ActivationCache> CpuExecutable::CreateActivationCache() const {

@@ -28,7 +28,7 @@ constexpr double kMacsPerByte = 15;
 constexpr double kFastMacsPerByte = 30;
 
 std::vector<Rect> InnerRegions(const Program& program, Size size) {
-  const InnerTile tile(size);
+  const InnerTile tile = InnerTileOf(program.network, size);
   return PlanTile(program, tile.image, tile.rect).regions;
 }
 
@@ -108,7 +108,7 @@ absl::StatusOr<std::vector<Size>> RankTiles(const Program& program, size_t cache
     return TileMacs(program.network, InnerRegions(program, tile));
   };
   const auto bytes = [&](Size tile) -> absl::StatusOr<size_t> {
-    return WorkspaceOf(program, InnerTile(tile));
+    return WorkspaceOf(program, InnerTileOf(program.network, tile));
   };
   const TileCosts costs{macs, bytes};
   ASSIGN_OR_RETURN(const Size largest, ChooseLargestTile(limits, costs));

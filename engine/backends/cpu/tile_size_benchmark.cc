@@ -46,7 +46,8 @@ double TileSizeBenchmark::MacsPerPixel() const {
 }
 
 double TileSizeBenchmark::Run(Size tile) {
-  const InnerTile part({tile.width, std::min(tile.height, kBenchmarkRows)});
+  const InnerTile part =
+      InnerTileOf(program_.network, {tile.width, std::min(tile.height, kBenchmarkRows)});
   auto plan = std::make_shared<const TilePlan>(PlanTile(program_, part.image, part.rect));
   const Rect input = plan->input;
   Image source({input.width, input.height, 3, SampleType::kU8});
@@ -61,7 +62,7 @@ double TileSizeBenchmark::Run(Size tile) {
   const TileTask task{std::move(plan), source.view(), input, result.mutable_view(), &pass};
   Team alone;
   RunTile(program_, task, workspace_, alone, [](const RowSchedule::Step&) {});
-  return WorthOf(program_, part, InnerTile(tile));
+  return WorthOf(program_, part, InnerTileOf(program_.network, tile));
 }
 
 }  // namespace upscaled::cpu

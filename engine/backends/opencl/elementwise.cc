@@ -6,6 +6,7 @@
 
 #include "engine/backends/opencl/layer_constants.h"
 #include "engine/backends/opencl/sources.h"
+#include "engine/model/op.h"
 
 namespace upscaled::opencl {
 namespace {
@@ -19,6 +20,8 @@ cl_int PadModeNumber(PadMode mode) {
       return 1;
     case PadMode::kReflect:
       return 2;
+    case PadMode::kWrap:  // not supported
+      break;
   }
   return 0;
 }
@@ -149,7 +152,9 @@ class ElementwiseKernel final : public LayerKernel {
 
 }  // namespace
 
-bool ElementwiseSupports(const Layer& layer) { return FindRow(layer.op) != nullptr; }
+bool ElementwiseSupports(const Layer& layer) {
+  return FindRow(layer.op) != nullptr && !IsExactOnly(layer);
+}
 
 absl::StatusOr<std::unique_ptr<LayerKernel>> MakeElementwise(Context& context, const Layer& layer,
                                                              Precision precision,

@@ -109,16 +109,20 @@ void Slice(const Layer& layer, Inputs inputs, Tensor& dst) {
 
 void NormalisePixels(const Layer& layer, Inputs inputs, Tensor& dst) {
   const Tensor& src = *inputs[0];
+  const int share = src.channels / layer.groups;
   for (int y = dst.region.y; y < dst.region.bottom(); ++y) {
     for (int x = dst.region.x; x < dst.region.right(); ++x) {
-      double mean = 0, square = 0;
-      for (int c = 0; layer.centred && c < src.channels; ++c) mean += src.at(c, x, y);
-      mean /= src.channels;
-      for (int c = 0; c < src.channels; ++c) square += std::pow(src.at(c, x, y) - mean, 2);
-      const double deviation = std::sqrt(square / src.channels + layer.epsilon);
-      for (int c = 0; c < src.channels; ++c) {
-        dst.row(c, y)[x - dst.region.x] = static_cast<float>(
-            (src.at(c, x, y) - mean) / deviation * layer.weights[c] + layer.bias[c]);
+      for (int first = 0; first < src.channels; first += share) {
+        const int end = first + share;
+        double mean = 0, square = 0;
+        for (int c = first; layer.centred && c < end; ++c) mean += src.at(c, x, y);
+        mean /= share;
+        for (int c = first; c < end; ++c) square += std::pow(src.at(c, x, y) - mean, 2);
+        const double deviation = std::sqrt(square / share + layer.epsilon);
+        for (int c = first; c < end; ++c) {
+          dst.row(c, y)[x - dst.region.x] = static_cast<float>(
+              (src.at(c, x, y) - mean) / deviation * layer.weights[c] + layer.bias[c]);
+        }
       }
     }
   }
@@ -162,6 +166,33 @@ void Pad(const Layer& layer, Inputs inputs, Tensor& dst) {
 void Affine(const Layer& layer, Inputs inputs, Tensor& dst) {
   Fill(dst, [&](int c, int x, int y) {
     return inputs[0]->at(c, x, y) * layer.weights[c] + layer.bias[c];
+  });
+}
+
+// A position between two pixels of an axis of `side`. NaN is the first one.
+struct Between {
+  Between(double at, int side)
+      : low(static_cast<int>(at > 0 ? std::min<double>(at, side - 1) : 0)),
+        high(std::min(low + 1, side - 1)),
+        weight(at > 0 ? std::min<double>(at, side - 1) - low : 0) {}
+
+  int low, high;
+  double weight;  // of `high`
+};
+
+void Sample(const Layer& layer, Inputs inputs, Tensor& dst) {
+  const Tensor &src = *inputs[0], &offsets = *inputs[1];
+  const int f = layer.factor, share = layer.in_channels / layer.groups;
+  Fill(dst, [&](int c, int x, int y) {
+    const int place = (c / share * f + y % f) * f + x % f;
+    const Between h(x / f + double{offsets.at(place, x / f, y / f)}, src.layer.width);
+    const Between v(y / f + double{offsets.at(layer.groups * f * f + place, x / f, y / f)},
+                    src.layer.height);
+    const double top =
+        std::lerp(double{src.at(c, h.low, v.low)}, src.at(c, h.high, v.low), h.weight);
+    const double bottom =
+        std::lerp(double{src.at(c, h.low, v.high)}, src.at(c, h.high, v.high), h.weight);
+    return static_cast<float>(std::lerp(top, bottom, v.weight));
   });
 }
 
@@ -249,6 +280,9 @@ void ComputeLayer(const Layer& layer, Inputs inputs, Tensor& dst) {
       break;
     case Op::kChannelAttention:
       AttendChannels(layer, *inputs[0], *inputs[1], dst);
+      break;
+    case Op::kSample:
+      Sample(layer, inputs, dst);
       break;
     case Op::kCrop:
       Crop(layer, inputs, dst);

@@ -20,9 +20,12 @@
 #include "engine/model/architectures/mosr.h"
 #include "engine/model/architectures/nunif.h"
 #include "engine/model/architectures/plksr.h"
+#include "engine/model/architectures/scunet.h"
 #include "engine/model/architectures/span.h"
+#include "engine/model/architectures/srformer.h"
 #include "engine/model/architectures/srresnet.h"
 #include "engine/model/architectures/swift_srgan.h"
+#include "engine/model/architectures/swin2sr.h"
 #include "engine/model/architectures/swin_unet.h"
 #include "engine/model/architectures/swinir.h"
 #include "engine/model/quote.h"
@@ -55,30 +58,27 @@ constexpr Architecture kArchitectures[] = {
     {"drct", RecogniseDrct, DrctScale, BuildDrct},
     {"hat", RecogniseHat, HatScale, BuildHat},
     {"dat", RecogniseDat, DatScale, BuildDat},
+    {"srformer", RecogniseSrFormer, SrFormerScale, BuildSrFormer},
+    {"swin2sr", RecogniseSwin2Sr, Swin2SrScale, BuildSwin2Sr},
+    {"scunet", RecogniseScunet, ScunetScale, BuildScunet},
     {"swin_unet", RecogniseSwinUnet, SwinUnetScale, BuildSwinUnet},
     {"vgg_7", RecogniseVgg7, Vgg7Scale, BuildVgg7},
     {"upconv_7", RecogniseUpconv7, Upconv7Scale, BuildUpconv7},
 };
 
-// One that we do not have, by a tensor, or two, that none of those below it has.
+// One that we do not have, by a tensor that none of those below it has.
 struct Missing {
   std::string_view name;
   std::string_view tensor;
   std::string_view needs;
-  std::string_view other_tensor = tensor;
 };
 
 constexpr char kAttention[] = "attention (products of matrices of pixels, softmax)";
-constexpr char kDySample[] =
-    "DySample: where it looks follows from the image, so that nothing bounds what a tile needs";
 
 constexpr Missing kMissing[] = {
     {"compact without PReLU", "body.2.weight",
      "to be told whether it has ReLU or LeakyReLU: name 'compact-relu' or 'compact-leakyrelu' as "
      "the architecture in a model.json"},
-    {"RealPLKSR with DySample", "feats.1.lk.conv.weight", kDySample, "to_img.init_pos"},
-    {"MoSR with DySample", "gblocks.1.norm.weight", kDySample, "upsampler.init_pos"},
-    {"SPANPlus with DySample", "feats.1.block_1.c1_r.sk.weight", kDySample, "upsampler.init_pos"},
     {"RTMoSR", "body.0.conv.0.poll.1.alpha", "max pooling"},
     {"RTMoSR", "body.0.conv.dwconv_hw.weight", "kernels that are not square"},
     {"SPSR", "f_HR_conv1.0.weight", "the lengths of gradients (square roots)"},
@@ -86,14 +86,11 @@ constexpr Missing kMissing[] = {
     {"OmniSR", "residual_layer.0.residual_layer.0.layer.0.fn.0.weight", kAttention},
     {"ATD", "layers.0.residual_group.td", kAttention},
     {"CRAFT", "layers.0.residual_group.hf_blocks.0.attn.temperature", kAttention},
-    {"SRFormer", "layers.0.residual_group.blocks.0.attn.kv.weight", kAttention},
-    {"Swin2SR", "layers.0.residual_group.blocks.0.attn.logit_scale", kAttention},
     {"RGT", "layers.0.blocks.0.gamma", kAttention},
     {"GRL", "layers.0.blocks.0.attn.window_attn.attn_transform.logit_scale", kAttention},
     {"FDAT", "groups.0.blocks.0.inter.cg.1.weight", kAttention},
     {"DCTLSA", "B1.body.0.transformer_body.0.blocks.0.attn.qkv.weight", kAttention},
     {"DITN", "UFONE.0.ITLs.0.attn.temperature", kAttention},
-    {"SCUNet", "m_body.0.trans_block.ln1.weight", kAttention},
     {"SAFMN", "feats.0.safm.aggr.weight", "max pooling to several sizes"},
     {"SeemoRe", "body.0.local_block.block.moe_layer.experts.0.conv_1.weight",
      "a choice of convolutions by the image"},
@@ -122,7 +119,7 @@ absl::StatusOr<const Architecture*> FindArchitecture(const TensorFile& file,
     if (name.empty() ? known.recognises(file) : known.name == name) return &known;
   }
   for (const Missing& missing : kMissing) {
-    if (!file.Has(missing.tensor) || !file.Has(missing.other_tensor)) continue;
+    if (!file.Has(missing.tensor)) continue;
     return absl::UnimplementedError(absl::StrCat("is of the architecture ", ToAbsl(missing.name),
                                                  ", which needs ", ToAbsl(missing.needs),
                                                  "; supported are ", Names()));

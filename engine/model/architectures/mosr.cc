@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/model/architectures/dysample.h"
 #include "engine/model/architectures/shuffle_scale.h"
 
 namespace upscaled {
@@ -12,7 +13,8 @@ namespace {
 
 constexpr NetworkBuilder::ConvOptions kMish = {.activation = Activation::kMish};
 constexpr float kEpsilon = 1e-6f;
-constexpr char kPlainEnd[] = "upsampler.0", kMeanEnd[] = "upsampler.in_to_k";
+constexpr char kPlainEnd[] = "upsampler.0", kMeanEnd[] = "upsampler.in_to_k",
+               kMosrSampleEnd[] = "upsampler";
 constexpr int kResults = 8;  // that the other end takes the mean of
 
 std::string GatedBlock(int index) { return absl::StrCat("gblocks.", index); }
@@ -76,10 +78,11 @@ int AddMeanEnd(NetworkBuilder& builder, int x, int results) {
 bool RecogniseMosr(const TensorFile& file) {
   return file.Has("gblocks.0.weight") && IsGatedBlock(file, 1) &&
          file.Has("gblocks.1.fc1.weight") && file.Has("shortcut.conv11.weight") &&
-         ResultsAtTheEnd(file) > 0;
+         (ResultsAtTheEnd(file) > 0 || HasDySample(file, kMosrSampleEnd));
 }
 
 absl::StatusOr<int> MosrScale(const TensorFile& file) {
+  if (HasDySample(file, kMosrSampleEnd)) return DySampleScale(file, kMosrSampleEnd);
   return ScaleOfShuffle(ResultsAtTheEnd(file));
 }
 
@@ -101,6 +104,10 @@ void BuildMosr(NetworkBuilder& builder) {
   const int shortcut = builder.Add(deep, builder.Conv(image, "shortcut.conv11", {}));
   x = builder.Add(x, Centre(builder, shortcut));
   if (!builder.ok()) return;
+  if (HasDySample(file, kMosrSampleEnd)) {
+    AddDySample(builder, x, kMosrSampleEnd);
+    return;
+  }
   const auto results = static_cast<int>(ResultsAtTheEnd(file));
   x = HasPlainEnd(file) ? builder.Conv(x, kPlainEnd, {}) : AddMeanEnd(builder, x, results);
   builder.PixelShuffle(x, *scale);

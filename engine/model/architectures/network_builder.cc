@@ -129,6 +129,10 @@ int NetworkBuilder::Conv(int input, Layer conv) {
   return AppendOwn(input, std::move(conv), Op::kConv);
 }
 
+int NetworkBuilder::GroupedConv(int input, Layer conv) {
+  return AppendOwn(input, std::move(conv), Op::kGroupedConv);
+}
+
 int NetworkBuilder::ConvTranspose(int input, Layer conv) {
   return AppendOwn(input, std::move(conv), Op::kConvTranspose);
 }
@@ -260,6 +264,17 @@ int NetworkBuilder::GroupNorm(int input, std::string_view name, int groups, floa
   return Append(std::move(layer));
 }
 
+int NetworkBuilder::PixelNorm(int input, Layer norm) {
+  norm.op = Op::kPixelNorm;
+  norm.inputs = {input};
+  return Append(std::move(norm));
+}
+
+int NetworkBuilder::Sample(int input, int offsets, int groups, int factor) {
+  return Append(
+      {.op = Op::kSample, .inputs = {input, offsets}, .groups = groups, .factor = factor});
+}
+
 int NetworkBuilder::GlobalAveragePool(int input) {
   return Append({.op = Op::kGlobalAveragePool, .inputs = {input}});
 }
@@ -293,12 +308,13 @@ int NetworkBuilder::Bilinear(int input, int factor) {
   return Append({.op = Op::kResizeBilinear, .inputs = {input}, .factor = factor});
 }
 
-int NetworkBuilder::Pad(int input, int padding_px, PadMode mode, int align_px) {
+int NetworkBuilder::Pad(int input, int padding_px, PadMode mode, int align_px, float value) {
   return Append({.op = Op::kPad,
                  .inputs = {input},
                  .padding_px = padding_px,
                  .factor = align_px,
-                 .pad_mode = mode});
+                 .pad_mode = mode,
+                 .pad_value = value});
 }
 
 int NetworkBuilder::Crop(int input, int crop_px) {

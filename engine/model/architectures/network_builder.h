@@ -42,6 +42,7 @@ class NetworkBuilder {
   int ConvTranspose(int input, std::string_view name, const ConvOptions& options);
   // Convolutions whose weights are no tensor of the file as they are. Set channels and inputs.
   int Conv(int input, Layer conv);
+  int GroupedConv(int input, Layer conv);
   int ConvTranspose(int input, Layer conv);
   // On each pixel's channels: NAME.weight [out][in] and, if it is there, NAME.bias.
   int Linear(int input, std::string_view name, Activation activation = Activation::kNone);
@@ -69,7 +70,11 @@ class NetworkBuilder {
   int LayerNorm(int input, std::string_view name, float epsilon);
   // Over `groups` shares of the channels and the whole image; NAME.weight and NAME.bias.
   int GroupNorm(int input, std::string_view name, int groups, float epsilon);
+  // With its parameters and weights.
+  int PixelNorm(int input, Layer norm);
   int GlobalAveragePool(int input);
+  // `factor` x `factor` samples of `input` for each pixel of `offsets`: see kSample.
+  int Sample(int input, int offsets, int groups, int factor);
   // These four give `input` itself for a factor of 1.
   int PixelShuffle(int input, int factor);
   int PixelUnshuffle(int input, int factor);
@@ -77,7 +82,7 @@ class NetworkBuilder {
   int Bilinear(int input, int factor);
   int Crop(int input, int crop_px);
   // `align_px`: the sides are rounded up to multiples of it first.
-  int Pad(int input, int padding_px, PadMode mode, int align_px = 1);
+  int Pad(int input, int padding_px, PadMode mode, int align_px = 1, float value = 0);
 
   // The network looks at so many channels of the image, which has three.
   void SetInputChannels(int channels) { network_.input_channels = channels; }

@@ -1,8 +1,10 @@
 #include "engine/model/architectures/plksr.h"
 
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/model/architectures/dysample.h"
 #include "engine/model/architectures/shuffle_scale.h"
 
 namespace upscaled {
@@ -11,6 +13,7 @@ namespace {
 // RealPLKSR's, which no tensor tells.
 constexpr int kNormGroups = 4;
 constexpr float kNormEpsilon = 1e-5f;
+constexpr char kPlkSampleEnd[] = "to_img";
 
 std::string PlkBlock(int index) { return absl::StrCat("feats.", index, "."); }
 
@@ -33,6 +36,17 @@ int AddPartialConv(NetworkBuilder& builder, int x, const std::string& name) {
   if (!builder.ok() || first >= channels) return builder.Conv(x, name, {});
   return builder.Concat({builder.Conv(builder.Slice(x, 0, first), name, {}),
                          builder.Slice(x, first, channels - first)});
+}
+
+// Appends each channel `times` times.
+int AddRepeated(NetworkBuilder& builder, int x, int times) {
+  if (!builder.ok()) return 0;
+  const size_t channels = builder.Channels(x), results = channels * times;
+  Layer repeat{.name = "repeated"};
+  repeat.weights.assign(results * channels, 0.0f);
+  for (size_t i = 0; i < results; ++i) repeat.weights[i * channels + i / times] = 1.0f;
+  repeat.bias.assign(results, 0.0f);
+  return builder.Conv(x, std::move(repeat));
 }
 
 int AddPlkBlock(NetworkBuilder& builder, int x, int index) {
@@ -58,8 +72,7 @@ int AddPlkBlock(NetworkBuilder& builder, int x, int index) {
 }  // namespace
 
 bool RecognisePlksr(const TensorFile& file) {
-  return file.Has("feats.0.weight") && IsPlkBlock(file, 1) && file.Has("feats.1.refine.weight") &&
-         !file.Has("to_img.init_pos");
+  return file.Has("feats.0.weight") && IsPlkBlock(file, 1) && file.Has("feats.1.refine.weight");
 }
 
 absl::StatusOr<int> PlksrScale(const TensorFile& file) {
@@ -74,7 +87,13 @@ void BuildPlksr(NetworkBuilder& builder) {
   const int image = builder.Input();
   int x = builder.Conv(image, "feats.0", {});
   for (int i = 1; IsPlkBlock(file, i) && builder.ok(); ++i) x = AddPlkBlock(builder, x, i);
-  x = builder.PixelShuffle(builder.Conv(x, LastPlkConv(file), {}), *scale);
+  x = builder.Conv(x, LastPlkConv(file), {});
+  if (HasDySample(file, kPlkSampleEnd)) {
+    AddDySample(builder, builder.Add(x, AddRepeated(builder, image, *scale * *scale)),
+                kPlkSampleEnd);
+    return;
+  }
+  x = builder.PixelShuffle(x, *scale);
   builder.Add(x, builder.Nearest(image, *scale));
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/model/architectures/dysample.h"
 #include "engine/model/architectures/shuffle_scale.h"
 #include "engine/model/quote.h"
 
@@ -173,6 +174,8 @@ void BuildSpan(NetworkBuilder& builder) {
 
 namespace {
 
+constexpr char kSpanSampleEnd[] = "upsampler";
+
 // One stage of SPANPlus: a SPAN without its ends.
 int AddStage(NetworkBuilder& builder, int x, const std::string& stage) {
   const auto add = [&](int input, const std::string& block) {
@@ -192,11 +195,13 @@ int AddStage(NetworkBuilder& builder, int x, const std::string& stage) {
 
 bool RecogniseSpanPlus(const TensorFile& file) {
   return file.Has("feats.0.sk.weight") && file.Has("feats.1.block_1.c1_r.sk.weight") &&
-         (file.Has("upsampler.0.weight") || file.Has("upsampler.weight"));
+         (file.Has("upsampler.0.weight") || file.Has("upsampler.weight") ||
+          HasDySample(file, kSpanSampleEnd));
 }
 
 absl::StatusOr<int> SpanPlusScale(const TensorFile& file) {
   if (file.Has("upsampler.weight")) return 1;
+  if (HasDySample(file, kSpanSampleEnd)) return DySampleScale(file, kSpanSampleEnd);
   return SpanScale(file);
 }
 
@@ -208,6 +213,10 @@ void BuildSpanPlus(NetworkBuilder& builder) {
   const auto stage = [](int index) { return absl::StrCat("feats.", index, "."); };
   for (int i = 1; builder.ok() && file.Has(stage(i) + "block_1.c1_r.sk.weight"); ++i) {
     x = AddStage(builder, x, stage(i));
+  }
+  if (HasDySample(file, kSpanSampleEnd)) {
+    AddDySample(builder, x, kSpanSampleEnd);
+    return;
   }
   x = builder.Conv(x, file.Has("upsampler.weight") ? "upsampler" : "upsampler.0", {});
   builder.PixelShuffle(x, *scale);

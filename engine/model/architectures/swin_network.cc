@@ -66,7 +66,9 @@ absl::StatusOr<std::vector<int>> FactorsOf(const TensorFile& file) {
 }
 
 int AddBody(NetworkBuilder& builder, int features, const SwinFrame& frame) {
-  int x = AddNormIfThere(builder, features, frame.first_norm);
+  int x = features;
+  if (!frame.first_projection.empty()) x = builder.Conv(x, frame.first_projection, {});
+  x = AddNormIfThere(builder, x, frame.first_norm);
   for (int i = 0; builder.ok() && builder.file().Has(frame.group_mark(i)); ++i) {
     x = frame.add_group(builder, x, i);
   }

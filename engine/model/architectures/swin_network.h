@@ -16,6 +16,7 @@ bool HasSwinFrame(const TensorFile& file);
 absl::StatusOr<int> SwinFrameScale(const TensorFile& file);
 
 struct SwinFrame {
+  std::string first_projection;                 // a convolution of the first features; empty: none
   std::string first_norm = "patch_embed.norm";  // of the first features, if the file has it
   int align_px = 1;  // the image's sides are mirrored up to multiples of it
   float range = 1;   // of the values that the network sees

@@ -131,6 +131,14 @@ absl::Status Builder::AddJoin(const Node& node, Op op, Value first, Value second
   const bool alike =
       first.view == second.view && first.cut == second.cut && Channels(first) == Channels(second);
   if (scales || alike) return AppendLike(node, NewLayer(node, op, {&first, &second}), first);
+  const bool last = AreChannelsLast(first) || AreChannelsLast(second);
+  if (last && first.view.size() == 4 && !of_image && !HasCut(first) && !HasCut(second)) {
+    // The sides may differ for images that have to be padded to multiples.
+    for (Value* value : {&first, &second}) {
+      RETURN_IF_ERROR(RearrangeChannelsLast(node.proto.output(0), *value));
+    }
+    return AppendLike(node, NewLayer(node, op, {&first, &second}), first);
+  }
   for (Value* value : {&first, &second}) {
     const View& other = value == &first ? second.view : first.view;
     if (HasCut(*value)) {

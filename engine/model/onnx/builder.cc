@@ -9,6 +9,7 @@
 #include "engine/model/border.h"
 #include "engine/model/fuse.h"
 #include "engine/model/limits.h"
+#include "engine/model/onnx/attention.h"
 #include "engine/model/onnx/evaluate.h"
 #include "engine/model/onnx/patterns.h"
 #include "engine/model/onnx/tensor.h"
@@ -116,6 +117,7 @@ std::span<const Builder::Operator> Builder::Operators() {
       {"GroupNormalization", 3, 3, &Builder::AddGroupNormalization},
       {"BatchNormalization", 5, 5, &Builder::AddBatchNormalization},
       {kNormalize, 1, 1, &Builder::AddNormalize},
+      {kWindowAttention, 2, 2, &Builder::AddWindowAttention},
       {"Resize", 1, 4, &Builder::AddResize},
       {"Upsample", 1, 2, &Builder::AddUpsample},
       {"Pad", 1, 4, &Builder::AddPad},
@@ -197,8 +199,8 @@ absl::Status Builder::Add(const NodeProto& proto) {
   const auto op = std::find_if(Operators().begin(), Operators().end(),
                                [&](const Operator& o) { return proto.op_type() == o.name; });
   const bool known = op != Operators().end() || CanEvaluate(proto.op_type());
-  const bool ours =
-      proto.domain().empty() || proto.domain() == "ai.onnx" || proto.op_type() == kNormalize;
+  const bool ours = proto.domain().empty() || proto.domain() == "ai.onnx" ||
+                    proto.op_type() == kNormalize || proto.op_type() == kWindowAttention;
   if (!known || !ours) return Unsupported(proto);
   Node node(proto);
   bool numbers = proto.input_size() > 0;
@@ -249,7 +251,7 @@ absl::StatusOr<Network> Builder::Finish() {
   }
   RemoveUnread(result.layer);
   RETURN_IF_ERROR(InferBorder(network_));
-  if (aligned_) RETURN_IF_ERROR(CheckAlignment(result));
+  RETURN_IF_ERROR(aligned_ ? CheckAlignment(result) : PadToWindows());
   return std::move(network_);
 }
 

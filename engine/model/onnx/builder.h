@@ -1,6 +1,6 @@
 // Builds a network from ONNX's nodes: which value comes from where (builder.cc, values.cc) and what
 // each operator means (convolutions.cc, arithmetic.cc, normalising.cc, resizing.cc, cutting.cc,
-// rearranging.cc).
+// rearranging.cc, attending.cc).
 #pragma once
 
 #include <array>
@@ -145,6 +145,11 @@ class Builder {
   absl::Status AppendNorm(const Node& node, const Value& value, const std::vector<int64_t>& axes,
                           Layer norm);
 
+  // attending.cc
+  absl::Status AddWindowAttention(Node& node);
+  // Has images padded to whole windows, where their size is free.
+  absl::Status PadToWindows();
+
   // resizing.cc
   absl::Status AddResize(Node& node);
   absl::Status AddUpsample(Node& node);
@@ -190,6 +195,8 @@ class Builder {
   // values.cc
   // Makes planes, with layers of this name, of what the value is a view of.
   absl::Status Rearrange(const std::string& name, Value& value);
+  // The same, to planes whose channels are last.
+  absl::Status RearrangeChannelsLast(const std::string& name, Value& value);
   absl::Status FinishCut(const std::string& name, Value& value);
   bool IsWholeCut(const Cut& cut) const;
   // Pads `value` to as large planes as `other` has, of which padding is still to be cut off.
@@ -197,6 +204,11 @@ class Builder {
   // Whether pixels are still to be cut off: of one axis so far, or what padding to multiples adds.
   static bool HasCut(const Value& value);
   bool ArePlanes(const Value& value) const;
+  // Whether these are planes transposed to [1, height, width, channels].
+  bool AreChannelsLast(const Value& value) const;
+  static View ChannelsLast(const View& planes) {
+    return {planes[0], planes[2], planes[3], planes[1]};
+  }
   Value PlanesOf(int layer) const;
 
   // A layer that reads `inputs` and, unless changed, gives as many channels as the first.

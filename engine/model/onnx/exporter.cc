@@ -19,7 +19,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "raw_data is copied as it is");
 
 constexpr int64_t kIrVersion = 7;
-constexpr char kImage[] = "image", kSides[] = "sides", kResult[] = "result";
+constexpr char kImage[] = "image", kResult[] = "result";
 
 // The first operator set that has all that the network needs.
 int64_t OperatorSetFor(const Network& network) {
@@ -35,6 +35,8 @@ int64_t OperatorSetFor(const Network& network) {
   return set;
 }
 
+bool PadsToMultiple(const Layer& layer) { return layer.op == Op::kPad && layer.factor > 1; }
+
 // Writes one node for each layer, its border and its activation.
 class Writer {
  public:
@@ -48,16 +50,18 @@ class Writer {
 
   std::string Write() {
     const bool aligned = network_.align_px > 1;
+    const bool cuts = aligned || std::ranges::any_of(network_.layers, PadsToMultiple);
     values_.push_back(kImage);
     if (aligned) {
-      values_[0] = PadToMultiple();
+      values_[0] = PadToMultiple(kImage, PadMode::kReplicate, network_.pad_px, network_.align_px, 0,
+                                 "padded_image");
     } else if (network_.pad_px > 0) {
       values_[0] = Pad(kImage, PadMode::kReplicate, network_.pad_px, 0, "padded_image");
     }
     for (size_t i = 1; i < network_.layers.size(); ++i) {
       const Layer& layer = network_.layers[i];
       const bool last = i + 1 == network_.layers.size();
-      const std::string name = last && !aligned ? kResult : absl::StrCat("layer", i);
+      const std::string name = last && !cuts ? kResult : absl::StrCat("layer", i);
       if (layer.activation == Activation::kNone) {
         values_.push_back(Compute(layer, name));
         continue;
@@ -66,7 +70,7 @@ class Writer {
           layer.op == Op::kActivation ? Input(layer, 0) : Compute(layer, name + "_before");
       values_.push_back(Activate(layer, plain, name));
     }
-    if (aligned) CutToSize(values_.back());
+    if (cuts) CutToSize(values_.back());
     return model_.SerializeAsString();
   }
 
@@ -132,8 +136,30 @@ class Writer {
 
   std::string Pad(const std::string& input, PadMode mode, int64_t pad_px, float value,
                   const std::string& name) {
-    std::vector<std::string> inputs = {
-        input, Ints({0, 0, pad_px, pad_px, 0, 0, pad_px, pad_px}, name + "_pads")};
+    return PadBy(input, Ints({0, 0, pad_px, pad_px, 0, 0, pad_px, pad_px}, name + "_pads"), mode,
+                 value, name);
+  }
+
+  // Adds pad_px on every side, and on the right and at the bottom as many pixels as the whole sides
+  // lack to multiples. Mod's result has the sign of the divisor.
+  std::string PadToMultiple(const std::string& input, PadMode mode, int64_t pad_px,
+                            int64_t multiple, float value, const std::string& name) {
+    const std::string sides = SidesOf(input, name + "_sides");
+    Node("Sub", {Ints({-2 * pad_px, -2 * pad_px}, name + "_minus_border"), sides},
+         name + "_minus_padded_sides");
+    Node("Mod", {name + "_minus_padded_sides", Ints({multiple, multiple}, name + "_multiple")},
+         name + "_missing");
+    Node("Add", {name + "_missing", Ints({pad_px, pad_px}, name + "_border")}, name + "_end_pads");
+    SetInt(Node("Concat",
+                {Ints({0, 0, pad_px, pad_px, 0, 0}, name + "_begin_pads"), name + "_end_pads"},
+                name + "_pads"),
+           "axis", 0);
+    return PadBy(input, name + "_pads", mode, value, name);
+  }
+
+  std::string PadBy(const std::string& input, const std::string& pads, PadMode mode, float value,
+                    const std::string& name) {
+    std::vector<std::string> inputs = {input, pads};
     if (mode == PadMode::kConstant) inputs.push_back(Floats({}, {value}, name + "_value"));
     SetString(Node("Pad", inputs, name), "mode",
               mode == PadMode::kConstant    ? "constant"
@@ -142,22 +168,16 @@ class Writer {
     return name;
   }
 
-  // Mod's result has the sign of the divisor.
-  std::string PadToMultiple() {
-    const int64_t pad_px = network_.pad_px, align_px = network_.align_px;
-    Node("Shape", {kImage}, "shape");
-    Node("Slice", {"shape", Ints({2}, "sides_first"), Ints({4}, "sides_end")}, kSides);
-    Node("Sub", {Ints({-2 * pad_px, -2 * pad_px}, "minus_border"), kSides}, "minus_padded_sides");
-    Node("Mod", {"minus_padded_sides", Ints({align_px, align_px}, "multiple")}, "missing");
-    Node("Add", {"missing", Ints({pad_px, pad_px}, "border")}, "end_pads");
-    SetInt(Node("Concat", {Ints({0, 0, pad_px, pad_px, 0, 0}, "begin_pads"), "end_pads"}, "pads"),
-           "axis", 0);
-    SetString(Node("Pad", {kImage, "pads"}, "padded_image"), "mode", "edge");
-    return "padded_image";
+  // Height and width of planes.
+  std::string SidesOf(const std::string& planes, const std::string& name) {
+    Node("Shape", {planes}, name + "_shape");
+    Node("Slice", {name + "_shape", Ints({2}, name + "_first"), Ints({4}, name + "_end")}, name);
+    return name;
   }
+
   void CutToSize(const std::string& whole) {
     const int64_t scale = network_.scale;
-    Node("Mul", {kSides, Ints({scale, scale}, "scale")}, "result_sides");
+    Node("Mul", {SidesOf(kImage, "sides"), Ints({scale, scale}, "scale")}, "result_sides");
     Node("Slice",
          {whole, Ints({0, 0}, "result_first"), "result_sides", Ints({2, 3}, "result_axes")},
          kResult);
@@ -277,6 +297,7 @@ class Writer {
       case Op::kWindowAttention:  // refused before
       case Op::kChannelProducts:
       case Op::kChannelAttention:
+      case Op::kSample:
         return name;
       case Op::kConv:
       case Op::kGroupedConv:
@@ -301,6 +322,10 @@ class Writer {
       case Op::kCrop:
         return Crop(layer, name);
       case Op::kPad:
+        if (PadsToMultiple(layer)) {
+          return PadToMultiple(Input(layer, 0), layer.pad_mode, layer.padding_px, layer.factor,
+                               layer.pad_value, name);
+        }
         return Pad(Input(layer, 0), layer.pad_mode, layer.padding_px, layer.pad_value, name);
       case Op::kAffine:
         return Scale(layer, name);
@@ -357,12 +382,14 @@ class Writer {
 
 absl::StatusOr<std::string> ExportOnnx(const Network& network) {
   for (const Layer& layer : network.layers) {
-    const bool aligns = layer.op == Op::kPad && layer.factor > 1;
-    const bool refused = layer.op == Op::kGroupNorm || OperationOf(layer.op).attends;
-    if (!refused && !aligns) continue;
-    return absl::UnimplementedError(
-        absl::StrCat("layer ", Quote(layer.name), " is a ", ToAbsl(OpName(layer.op)),
-                     aligns ? " to multiples" : "", ", which is not exported to ONNX"));
+    // The sides are made multiples first, then the border is added: for others it is not the same.
+    const bool pads = PadsToMultiple(layer) && 2 * layer.padding_px % layer.factor != 0;
+    if (layer.op != Op::kGroupNorm && !IsExactOnly(layer) && !pads) continue;
+    return absl::UnimplementedError(absl::StrCat(
+        "layer ", Quote(layer.name), " is a ", ToAbsl(OpName(layer.op)),
+        pads ? absl::StrCat(" of ", layer.padding_px, " pixels to multiples of ", layer.factor)
+             : "",
+        ", which is not exported to ONNX"));
   }
   return Writer(network).Write();
 }

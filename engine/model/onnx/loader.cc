@@ -7,6 +7,7 @@
 #include "engine/base/geometry.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/limits.h"
+#include "engine/model/onnx/attention.h"
 #include "engine/model/onnx/builder.h"
 #include "engine/model/onnx/check_size.h"
 #include "engine/model/onnx/patterns.h"
@@ -79,6 +80,7 @@ absl::StatusOr<Network> ParseOnnx(std::string_view bytes) {
         absl::StrCat("has ", graph.node_size(), " nodes, the limit is ", kMaxOnnxNodes));
   }
   onnx::RecognisePatterns(graph);
+  onnx::RecogniseAttention(graph);
   std::optional<Size> named, none;
   absl::StatusOr<Network> network = Build(graph, std::nullopt, named);
   if (network.ok() || !named) return network;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/model/onnx/node_index.h"
 #include "engine/model/onnx/tensor.h"
 
 namespace upscaled::onnx {
@@ -26,21 +27,14 @@ bool IsNear(double value, double expected) {
 
 class Patterns {
  public:
-  explicit Patterns(GraphProto& graph) : graph_(graph) {
-    for (const TensorProto& tensor : graph.initializer()) constants_[tensor.name()] = &tensor;
-    for (const NodeProto& node : graph.node()) {
-      for (const std::string& output : node.output()) producers_.emplace(output, &node);
-      for (const std::string& input : node.input()) ++readers_[input];
-    }
-    for (const ValueInfoProto& output : graph.output()) ++readers_[output.name()];
-  }
+  explicit Patterns(GraphProto& graph) : graph_(graph), nodes_(graph) {}
 
   void Replace() {
-    const std::map<std::string, int> before = readers_;
+    const std::map<std::string, int> before = CountReaders(graph_);
     for (NodeProto& node : *graph_.mutable_node()) {
       if (std::optional<NodeProto> simple = Recognise(node)) ReplaceBy(*simple, node);
     }
-    RemoveUnread(before);
+    RemoveUnread(before, graph_);
   }
 
  private:
@@ -50,62 +44,17 @@ class Patterns {
     std::vector<std::string> terms;
   };
 
-  // The name of the same value before nodes that only copy it or change its type of float.
-  std::string Origin(std::string name) const {
-    for (int i = 0; i < kMaxDepth; ++i) {
-      const NodeProto* node = Find(name);
-      const bool copies =
-          node != nullptr && node->input_size() == 1 &&
-          (node->op_type() == "Identity" || (node->op_type() == "Cast" && CastsToFloat(*node)));
-      if (!copies) break;
-      name = node->input(0);
-    }
-    return name;
-  }
-  static bool CastsToFloat(const NodeProto& node) {
-    const AttributeProto* to = Attribute(node, "to");
-    return to != nullptr && IsFloatType(static_cast<int>(to->i()));
-  }
-  const NodeProto* Find(const std::string& name) const {
-    const auto found = producers_.find(name);
-    return found == producers_.end() ? nullptr : found->second;
-  }
-  // The node that computes a value, if it is of this operator and has as many inputs.
-  const NodeProto* Find(const std::string& name, std::string_view op, int inputs) const {
-    const NodeProto* node = Find(Origin(name));
-    return node != nullptr && node->op_type() == op && node->input_size() == inputs ? node
-                                                                                    : nullptr;
-  }
-  static const AttributeProto* Attribute(const NodeProto& node, std::string_view name) {
-    for (const AttributeProto& attribute : node.attribute()) {
-      if (attribute.name() == name) return &attribute;
-    }
-    return nullptr;
-  }
-  const TensorProto* Constant(const std::string& name) const {
-    const std::string origin = Origin(name);
-    if (const auto found = constants_.find(origin); found != constants_.end()) return found->second;
-    const NodeProto* node = Find(origin, "Constant", 0);
-    const AttributeProto* value = node == nullptr ? nullptr : Attribute(*node, "value");
-    return value == nullptr ? nullptr : &value->t();
-  }
-  std::optional<double> Number(const std::string& name) const {
-    if (const TensorProto* constant = Constant(name)) return ReadScalar(*constant);
-    const NodeProto* node = Find(name, "Constant", 0);
-    const AttributeProto* value = node == nullptr ? nullptr : Attribute(*node, "value_float");
-    return value == nullptr ? std::nullopt : std::optional<double>(value->f());
-  }
   bool IsNumber(const std::string& name, double expected) const {
-    const std::optional<double> number = Number(name);
+    const std::optional<double> number = nodes_.Number(name);
     return number && IsNear(*number, expected);
   }
 
   // Whether both are computed in the same way, even if by nodes of their own.
   bool AreSame(const std::string& a, const std::string& b, int depth = 0) const {
-    const std::string first = Origin(a), second = Origin(b);
+    const std::string first = nodes_.Origin(a), second = nodes_.Origin(b);
     if (first == second) return true;
-    const NodeProto* x = Find(first);
-    const NodeProto* y = Find(second);
+    const NodeProto* x = nodes_.Find(first);
+    const NodeProto* y = nodes_.Find(second);
     if (x == nullptr || y == nullptr || depth > 2 || x->op_type() != y->op_type() ||
         x->input_size() != y->input_size() || x->input_size() == 0 || x->input_size() > 2 ||
         x->attribute_size() != y->attribute_size() || x->output_size() != 1 ||
@@ -123,23 +72,25 @@ class Patterns {
 
   void Multiply(const std::string& name, int depth, Product& product) const {
     if (product.terms.size() > kMaxFactors) return;
-    if (const std::optional<double> number = Number(name)) {
+    if (const std::optional<double> number = nodes_.Number(name)) {
       product.factor *= *number;
       return;
     }
     if (depth > 0) {
-      if (const NodeProto* mul = Find(name, "Mul", 2)) {
+      if (const NodeProto* mul = nodes_.Find(name, "Mul", 2)) {
         Multiply(mul->input(0), depth - 1, product);
         return Multiply(mul->input(1), depth - 1, product);
       }
-      const NodeProto* div = Find(name, "Div", 2);
-      const std::optional<double> divisor = div == nullptr ? std::nullopt : Number(div->input(1));
+      const NodeProto* div = nodes_.Find(name, "Div", 2);
+      const std::optional<double> divisor =
+          div == nullptr ? std::nullopt : nodes_.Number(div->input(1));
       if (divisor && *divisor != 0) {
         product.factor /= *divisor;
         return Multiply(div->input(0), depth - 1, product);
       }
-      const NodeProto* pow = Find(name, "Pow", 2);
-      const std::optional<double> power = pow == nullptr ? std::nullopt : Number(pow->input(1));
+      const NodeProto* pow = nodes_.Find(name, "Pow", 2);
+      const std::optional<double> power =
+          pow == nullptr ? std::nullopt : nodes_.Number(pow->input(1));
       if (power == 2 || power == 3) {
         for (int i = 0; i < static_cast<int>(*power); ++i) {
           Multiply(pow->input(0), depth - 1, product);
@@ -147,7 +98,7 @@ class Patterns {
         return;
       }
     }
-    product.terms.push_back(Origin(name));
+    product.terms.push_back(nodes_.Origin(name));
   }
   Product Multiply(const std::string& name) const {
     Product product;
@@ -162,7 +113,7 @@ class Patterns {
 
   // The other operand of an Add of a number near `number`.
   std::optional<std::string> AddedTo(const std::string& name, double number) const {
-    const NodeProto* add = Find(name, "Add", 2);
+    const NodeProto* add = nodes_.Find(name, "Add", 2);
     for (int i = 0; add != nullptr && i < 2; ++i) {
       if (IsNumber(add->input(i), number)) return add->input(1 - i);
     }
@@ -170,11 +121,12 @@ class Patterns {
   }
 
   bool IsSoftplus(const std::string& name, const std::string& of) const {
-    if (const NodeProto* plus = Find(name, "Softplus", 1)) return AreSame(plus->input(0), of);
-    const NodeProto* log = Find(name, "Log", 1);
+    if (const NodeProto* plus = nodes_.Find(name, "Softplus", 1))
+      return AreSame(plus->input(0), of);
+    const NodeProto* log = nodes_.Find(name, "Log", 1);
     const std::optional<std::string> exp =
         log == nullptr ? std::nullopt : AddedTo(log->input(0), 1);
-    const NodeProto* node = exp ? Find(*exp, "Exp", 1) : nullptr;
+    const NodeProto* node = exp ? nodes_.Find(*exp, "Exp", 1) : nullptr;
     return node != nullptr && AreSame(node->input(0), of);
   }
 
@@ -187,7 +139,7 @@ class Patterns {
     const bool factored = product.terms.size() == 2;
     if (factored) std::stable_partition(product.terms.begin(), product.terms.end(), is_x);
     if (product.terms.empty() || (factored && !is_x(product.terms[0]))) return false;
-    const NodeProto* add = Find(product.terms.back(), "Add", 2);
+    const NodeProto* add = nodes_.Find(product.terms.back(), "Add", 2);
     for (int i = 0; add != nullptr && i < 2; ++i) {
       const bool first = factored ? IsNumber(add->input(i), 1) : is_x(add->input(i));
       const Product higher = Multiply(add->input(1 - i));
@@ -210,9 +162,9 @@ class Patterns {
     if (node.op_type() != "Mul" || node.input_size() != 2) return std::nullopt;
     for (int i = 0; i < 2; ++i) {
       const std::string& x = node.input(i);
-      const NodeProto* sigmoid = Find(node.input(1 - i), "Sigmoid", 1);
+      const NodeProto* sigmoid = nodes_.Find(node.input(1 - i), "Sigmoid", 1);
       if (sigmoid != nullptr && AreSame(sigmoid->input(0), x)) return Simple("Swish", x);
-      const NodeProto* tanh = Find(node.input(1 - i), "Tanh", 1);
+      const NodeProto* tanh = nodes_.Find(node.input(1 - i), "Tanh", 1);
       if (tanh != nullptr && IsSoftplus(tanh->input(0), x)) return Simple("Mish", x);
     }
     return std::nullopt;
@@ -229,11 +181,11 @@ class Patterns {
       const std::string& x = product.terms[i];
       const std::optional<std::string> curve = AddedTo(product.terms[1 - i], 1);
       if (!curve) continue;
-      if (const NodeProto* erf = Find(*curve, "Erf", 1)) {
+      if (const NodeProto* erf = nodes_.Find(*curve, "Erf", 1)) {
         const Product inside = Multiply(erf->input(0));
         if (IsPower(inside, x, 1) && IsNear(inside.factor, M_SQRT1_2)) return Simple("Gelu", x);
       }
-      const NodeProto* tanh = Find(*curve, "Tanh", 1);
+      const NodeProto* tanh = nodes_.Find(*curve, "Tanh", 1);
       if (tanh == nullptr || !IsTanhOfGelu(tanh->input(0), x)) continue;
       NodeProto gelu = Simple("Gelu", x);
       AttributeProto& form = *gelu.add_attribute();
@@ -247,37 +199,37 @@ class Patterns {
 
   // The axes that a ReduceMean takes the mean along; none: it is something else.
   std::vector<int64_t> MeanAxes(const NodeProto& mean) const {
-    const AttributeProto* keep = Attribute(mean, "keepdims");
+    const AttributeProto* keep = NodeIndex::Attribute(mean, "keepdims");
     if (keep != nullptr && keep->i() == 0) return {};
     if (mean.input_size() == 2) {
-      const TensorProto* axes = Constant(mean.input(1));
+      const TensorProto* axes = nodes_.Constant(mean.input(1));
       return axes == nullptr ? std::vector<int64_t>()
                              : ReadInts(*axes).value_or(std::vector<int64_t>());
     }
-    const AttributeProto* axes = Attribute(mean, "axes");
+    const AttributeProto* axes = NodeIndex::Attribute(mean, "axes");
     if (axes == nullptr) return {};
     return {axes->ints().begin(), axes->ints().end()};
   }
   const NodeProto* FindMean(const std::string& name) const {
-    const NodeProto* mean = Find(Origin(name));
+    const NodeProto* mean = nodes_.Find(nodes_.Origin(name));
     return mean != nullptr && mean->op_type() == "ReduceMean" && mean->input_size() >= 1 ? mean
                                                                                          : nullptr;
   }
 
   // v of sqrt(v), or of 1 / sqrt(v) if `inverse`.
   std::optional<std::string> UnderRoot(const std::string& name, bool inverse) const {
-    if (const NodeProto* pow = Find(name, "Pow", 2)) {
+    if (const NodeProto* pow = nodes_.Find(name, "Pow", 2)) {
       if (IsNumber(pow->input(1), inverse ? -0.5 : 0.5)) return pow->input(0);
       return std::nullopt;
     }
     if (!inverse) {
-      const NodeProto* root = Find(name, "Sqrt", 1);
+      const NodeProto* root = nodes_.Find(name, "Sqrt", 1);
       return root == nullptr ? std::nullopt : std::optional<std::string>(root->input(0));
     }
-    if (const NodeProto* reciprocal = Find(name, "Reciprocal", 1)) {
+    if (const NodeProto* reciprocal = nodes_.Find(name, "Reciprocal", 1)) {
       return UnderRoot(reciprocal->input(0), false);
     }
-    const NodeProto* div = Find(name, "Div", 2);
+    const NodeProto* div = nodes_.Find(name, "Div", 2);
     if (div == nullptr || !IsNumber(div->input(0), 1)) return std::nullopt;
     return UnderRoot(div->input(1), false);
   }
@@ -288,9 +240,9 @@ class Patterns {
     if ((!product && node.op_type() != "Div") || node.input_size() != 2) return std::nullopt;
     for (int i = 0; i < (product ? 2 : 1); ++i) {
       const std::optional<std::string> sum = UnderRoot(node.input(1 - i), product);
-      const NodeProto* add = sum ? Find(*sum, "Add", 2) : nullptr;
+      const NodeProto* add = sum ? nodes_.Find(*sum, "Add", 2) : nullptr;
       for (int side = 0; add != nullptr && side < 2; ++side) {
-        const std::optional<double> epsilon = Number(add->input(1 - side));
+        const std::optional<double> epsilon = nodes_.Number(add->input(1 - side));
         const NodeProto* mean = FindMean(add->input(side));
         if (!epsilon || mean == nullptr) continue;
         const std::string& deviation = node.input(i);
@@ -304,7 +256,7 @@ class Patterns {
   }
   NodeProto Normalize(const std::string& deviation, const std::vector<int64_t>& axes,
                       double epsilon) const {
-    const NodeProto* sub = Find(deviation, "Sub", 2);
+    const NodeProto* sub = nodes_.Find(deviation, "Sub", 2);
     const NodeProto* mean = sub == nullptr ? nullptr : FindMean(sub->input(1));
     const bool centred =
         mean != nullptr && AreSame(mean->input(0), sub->input(0)) && MeanAxes(*mean) == axes;
@@ -331,38 +283,14 @@ class Patterns {
   }
 
   // Keeps name and output.
-  void ReplaceBy(const NodeProto& simple, NodeProto& node) {
-    for (const std::string& input : node.input()) --readers_[input];
-    for (const std::string& input : simple.input()) ++readers_[input];
+  static void ReplaceBy(const NodeProto& simple, NodeProto& node) {
     node.set_op_type(simple.op_type());
     *node.mutable_input() = simple.input();
     *node.mutable_attribute() = simple.attribute();
   }
 
-  void RemoveUnread(const std::map<std::string, int>& before) {
-    std::vector<bool> removed(graph_.node_size(), false);
-    for (int i = graph_.node_size() - 1; i >= 0; --i) {
-      const NodeProto& node = graph_.node(i);
-      removed[i] =
-          node.output_size() > 0 &&
-          std::all_of(node.output().begin(), node.output().end(), [&](const std::string& output) {
-            return before.contains(output) && readers_[output] == 0;
-          });
-      if (!removed[i]) continue;
-      for (const std::string& input : node.input()) --readers_[input];
-    }
-    auto& nodes = *graph_.mutable_node();
-    int kept = 0;
-    for (int i = 0; i < nodes.size(); ++i) {
-      if (!removed[i]) nodes.SwapElements(kept++, i);
-    }
-    nodes.DeleteSubrange(kept, nodes.size() - kept);
-  }
-
   GraphProto& graph_;
-  std::map<std::string, const NodeProto*> producers_;
-  std::map<std::string, const TensorProto*> constants_;
-  std::map<std::string, int> readers_;
+  const NodeIndex nodes_;
 };
 
 }  // namespace

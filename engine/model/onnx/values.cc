@@ -68,6 +68,10 @@ bool Builder::ArePlanes(const Value& value) const {
   return value.view == PlanesOf(value.layer).view;
 }
 
+bool Builder::AreChannelsLast(const Value& value) const {
+  return value.view == ChannelsLast(PlanesOf(value.layer).view);
+}
+
 absl::Status Builder::Rearrange(const std::string& name, Value& value) {
   const std::optional<Rearrangement> planes = ToPlanes(value.view);
   if (!planes) {
@@ -105,6 +109,16 @@ absl::Status Builder::Rearrange(const std::string& name, Value& value) {
   const bool shared = value.shared;
   value = PlanesOf(value.layer);
   value.shared = shared;
+  return absl::OkStatus();
+}
+
+absl::Status Builder::RearrangeChannelsLast(const std::string& name, Value& value) {
+  if (AreChannelsLast(value)) return absl::OkStatus();
+  Value planes = value;
+  planes.view = {value.view[0], value.view[3], value.view[1], value.view[2]};
+  RETURN_IF_ERROR(Rearrange(name, planes));
+  planes.view = ChannelsLast(planes.view);
+  value = std::move(planes);
   return absl::OkStatus();
 }
 

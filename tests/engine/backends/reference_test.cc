@@ -203,6 +203,7 @@ TEST(ReferenceLayersTest, PadFillsEverySide) {
   EXPECT_THAT(middle_row(PadMode::kConstant), ElementsAre(9, 9, 1, 2, 3, 9, 9));
   EXPECT_THAT(middle_row(PadMode::kReplicate), ElementsAre(1, 1, 1, 2, 3, 3, 3));
   EXPECT_THAT(middle_row(PadMode::kReflect), ElementsAre(3, 2, 1, 2, 3, 2, 1));
+  EXPECT_THAT(middle_row(PadMode::kWrap), ElementsAre(2, 3, 1, 2, 3, 1, 2));
   layer.pad_mode = PadMode::kConstant;
   EXPECT_THAT(Compute(layer, {src}, {2, 1, 3, 2}), ElementsAre(9, 9, 9, 1, 2, 3));
 }
@@ -244,6 +245,43 @@ TEST(ReferenceLayersTest, PixelNormIsOfEachPixelsChannels) {
   layer.epsilon = 11;  // mean squares are 5 and 25
   const auto rms = Compute(layer, {src}, {0, 0, 2, 1});
   EXPECT_THAT(rms, Pointwise(FloatEq(), {1 / 4.0f + 0.5f, 5 / 6.0f + 0.5f, 30 / 4.0f, 50 / 6.0f}));
+}
+
+TEST(ReferenceLayersTest, PixelNormIsOfEachShareOfAPixelsChannels) {
+  Layer layer = MakeLayer(Op::kPixelNorm, 4, 4);
+  layer.groups = 2;
+  layer.weights = {1, 10, 1, 2};
+  layer.bias = {0.5f, 0, 0, 0};
+  layer.epsilon = 3;
+  layer.centred = false;
+  // Mean squares are 13 and 1.
+  const Tensor src = MakeTensor({0, 0, 1, 1}, {1, 5, -1, 1});
+  EXPECT_THAT(Compute(layer, {src}, {0, 0, 1, 1}),
+              Pointwise(FloatEq(), {1 / 4.0f + 0.5f, 50 / 4.0f, -1 / 2.0f, 2 / 2.0f}));
+}
+
+TEST(ReferenceLayersTest, SamplesLieBetweenPixelsAndAtTheEdge) {
+  Layer layer = MakeLayer(Op::kSample, 2, 2);
+  layer.groups = 2;
+  const Tensor src = MakeTensor({0, 0, 2, 2}, {1, 2, 3, 4, 10, 20, 30, 40});
+  // dx of the first share and of the second, then dy of both.
+  const Tensor offsets = MakeTensor({0, 0, 2, 2}, {0.5f, 0, 0, 9,    //
+                                                   0, -1, 0.25f, 0,  //
+                                                   0.5f, 0, -9, 0,   //
+                                                   1, 1, 0, -0.75f});
+  EXPECT_THAT(Compute(layer, {src, offsets}, {0, 0, 2, 2}),
+              Pointwise(FloatEq(), {2.5f, 2.0f, 1.0f, 4.0f, 30.0f, 30.0f, 32.5f, 25.0f}));
+}
+
+TEST(ReferenceLayersTest, SamplesEnlargeByPlacesOfTheirOwn) {
+  Layer layer = MakeLayer(Op::kSample, 1, 1);
+  layer.factor = 2;
+  const Tensor src = MakeTensor({0, 0, 2, 1}, {4, 8});
+  // dx of the pixel's four places, row by row, then dy.
+  const Tensor offsets = MakeTensor({0, 0, 2, 1}, {0, 0, 0.25f, 0, 0.5f, 0, 1, -0.5f,  //
+                                                   0, 0, 0, 0, 0, 0, 0, 0});
+  EXPECT_THAT(Compute(layer, {src, offsets}, {0, 0, 4, 2}),
+              Pointwise(FloatEq(), {4.0f, 5.0f, 8.0f, 8.0f, 6.0f, 8.0f, 8.0f, 6.0f}));
 }
 
 TEST(ReferenceLayersTest, GroupNormTakesTheMomentsOfItsChannels) {

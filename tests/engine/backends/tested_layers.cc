@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -182,7 +183,8 @@ std::vector<Layer> TestedLayers(std::mt19937& random) {
     layers.push_back(MakePlain(Op::kResizeBilinear, channels, channels, 2, 0, {0}));
     layers.push_back(MakePlain(Op::kCrop, channels, channels, 1, 2, {0}));
     layers.push_back(MakePlain(Op::kActivation, channels, channels, 1, 0, {0}));
-    for (const PadMode mode : {PadMode::kConstant, PadMode::kReplicate, PadMode::kReflect}) {
+    for (const PadMode mode :
+         {PadMode::kConstant, PadMode::kReplicate, PadMode::kReflect, PadMode::kWrap}) {
       layers.push_back(MakePad(channels, RandomInt(random, 0, 7), mode));
     }
     layers.push_back(MakeScaling(Op::kAffine, channels, random));
@@ -190,6 +192,8 @@ std::vector<Layer> TestedLayers(std::mt19937& random) {
       layers.push_back(MakeScaling(Op::kPixelNorm, channels, random));
       layers.back().centred = centred;
       layers.back().epsilon = 0.1f;
+      layers.push_back(layers.back());
+      layers.back().groups = channels % 4 == 0 ? 4 : channels;
     }
     for (const int groups : {1, channels % 4 == 0 ? 4 : channels}) {
       layers.push_back(MakeScaling(Op::kGroupNorm, channels, random));
@@ -222,6 +226,11 @@ std::vector<Layer> TestedLayers(std::mt19937& random) {
        {std::pair{6, 30}, {3, 16}, {1, 5}, {8, 2}, {2, 33}, {1, 48}, {7, 3}}) {
     layers.push_back(MakeChannelLayer(Op::kChannelProducts, heads, depth, {0}, random));
     layers.push_back(MakeChannelLayer(Op::kChannelAttention, heads, depth, {0, 1}, random));
+  }
+  for (const auto& [groups, channels, factor] :
+       {std::array{4, 64, 2}, {1, 32, 4}, {3, 15, 3}, {2, 4, 2}, {1, 3, 1}, {5, 40, 2}}) {
+    layers.push_back(MakePlain(Op::kSample, channels, channels, factor, 0, {0, 1}));
+    layers.back().groups = groups;
   }
   for (const auto& [in, first, out] : {std::array{64, 0, 16},
                                        {64, 16, 48},
@@ -272,6 +281,14 @@ reference::Tensor RandomTensor(int channels, Size size, std::mt19937& random) {
 
 reference::Tensor RandomInput(const Layer& layer, size_t i, Size in, std::mt19937& random) {
   const int channels = layer.in_channels;
+  const int64_t second = i == 0 ? 0 : OperationOf(layer.op).second_channels(layer);
+  if (second != 0) {
+    reference::Tensor offsets = RandomTensor(static_cast<int>(second), in, random);
+    for (float& offset : offsets.values) offset *= 3;
+    offsets.values[0] = std::numeric_limits<float>::quiet_NaN();
+    offsets.values.back() = std::numeric_limits<float>::infinity();
+    return offsets;
+  }
   if (i == 0 || !OperationOf(layer.op).takes_moments) return RandomTensor(channels, in, random);
   const int count = static_cast<int>(OperationOf(layer.op).moments(layer));
   reference::Tensor moments = RandomTensor(count, {1, 1}, random);

@@ -116,6 +116,37 @@ TEST_F(ExportTest, OnnxReadsBackAsTheSame) {
   EXPECT_GT(aligned, 0);
 }
 
+TEST_F(ExportTest, OnnxReadsBackPaddingToMultiplesInTheLayers) {
+  for (const PadMode mode : {PadMode::kReflect, PadMode::kReplicate, PadMode::kConstant}) {
+    for (const bool of_image : {true, false}) {
+      for (const auto& [padding_px, factor] : {std::pair{2, 4}, {3, 2}, {6, 3}}) {
+        Network network = test::InputAlone();
+        if (!of_image) test::AppendConv(network, 3, 3);
+        network.layers.push_back({.op = Op::kPad,
+                                  .name = "pad",
+                                  .inputs = {static_cast<int>(network.layers.size()) - 1},
+                                  .out_channels = 3,
+                                  .in_channels = 3,
+                                  .padding_px = padding_px,
+                                  .factor = factor,
+                                  .pad_mode = mode,
+                                  .pad_value = 0.25f});
+        test::AppendConv(network, 3, 2 * padding_px + 1);
+        network.layers.back().padding_px = 0;
+        std::uniform_real_distribution<float> weight(-0.1f, 0.1f);
+        for (Layer& layer : network.layers) {
+          for (float& value : layer.weights) value = weight(random_);
+        }
+        ASSERT_TRUE(network.Validate().ok()) << network.Validate();
+        const absl::StatusOr<std::string> file = ExportOnnx(network);
+        ASSERT_TRUE(file.ok()) << file.status();
+        SCOPED_TRACE(test::Describe(network));
+        ExpectSame(network, ParseOnnx(*file));
+      }
+    }
+  }
+}
+
 TEST_F(ExportTest, AnAlignmentThatTheLayersDoNotNeedIsNoneOfOurs) {
   Network network = test::RandomNetwork(random_);
   while (network.align_px == 1 || !ExportOnnx(network).ok()) network = test::RandomNetwork(random_);

@@ -259,6 +259,68 @@ class Cugan(published_weights.Cunet):
         return (x - 0.15) / 0.7 if hasattr(self, "pro") else x
 
 
+def attend_in_windows(x, attn, window, shift):
+    """As torchvision computes it, of sizes that tracing takes for values."""
+    _, height, width, channels = x.shape
+    right, bottom = (window - width % window) % window, (window - height % window) % window
+    x = F.pad(x, (0, 0, 0, right, 0, bottom))
+    _, padded_height, padded_width, _ = x.shape
+    if shift:
+        x = torch.roll(x, shifts=(-shift, -shift), dims=(1, 2))
+    rows, columns, tokens = padded_height // window, padded_width // window, window * window
+    x = x.view(1, rows, window, columns, window, channels)
+    x = x.permute(0, 1, 3, 2, 4, 5).reshape(rows * columns, tokens, channels)
+    qkv = attn.qkv(x).reshape(x.size(0), x.size(1), 3, attn.heads, channels // attn.heads).permute(2, 0, 3, 1, 4)
+    q, k, v = qkv[0], qkv[1], qkv[2]
+    scores = (q * (channels // attn.heads) ** -0.5).matmul(k.transpose(-2, -1))
+    bias = attn.relative_position_bias_table[attn.relative_position_index.view(-1)].view(tokens, tokens, -1)
+    scores = scores + bias.permute(2, 0, 1).contiguous().unsqueeze(0)
+    if shift:
+        mask = x.new_zeros((padded_height, padded_width))
+        count = 0
+        for down in ((0, -window), (-window, -shift), (-shift, None)):
+            for across in ((0, -window), (-window, -shift), (-shift, None)):
+                mask[down[0]:down[1], across[0]:across[1]] = count
+                count += 1
+        mask = mask.view(rows, window, columns, window).permute(0, 2, 1, 3).reshape(rows * columns, tokens)
+        mask = mask.unsqueeze(1) - mask.unsqueeze(2)
+        mask = mask.masked_fill(mask != 0, float(-100.0)).masked_fill(mask == 0, float(0.0))
+        scores = scores.view(x.size(0) // (rows * columns), rows * columns, attn.heads, x.size(1), x.size(1))
+        scores = scores + mask.unsqueeze(1).unsqueeze(0)
+        scores = scores.view(-1, attn.heads, x.size(1), x.size(1))
+    x = F.softmax(scores, dim=-1).matmul(v).transpose(1, 2).reshape(x.size(0), x.size(1), channels)
+    x = attn.proj(x).view(1, rows, columns, window, window, channels)
+    x = x.permute(0, 1, 3, 2, 4, 5).reshape(1, padded_height, padded_width, channels)
+    if shift:
+        x = torch.roll(x, shifts=(shift, shift), dims=(1, 2))
+    return x[:, :height, :width, :].contiguous()
+
+
+class SwinUnet(published_weights.SwinUnet):
+    """nunif's swin_unet: whoever runs it pads the image."""
+
+    def forward(self, x):
+        unet = self.unet
+        def stage(name, y):
+            for block in unet[name]["block"]:
+                y = y + attend_in_windows(block.norm1(y), block.attn, block.window, block.shift)
+                y = y + block.mlp(block.norm2(y))
+            return y
+        def down(name, y):
+            return unet[name]["conv"](y.permute(0, 3, 1, 2).contiguous()).permute(0, 2, 3, 1).contiguous()
+        def up(name, y):
+            return F.pixel_shuffle(unet[name]["proj"](y).permute(0, 3, 1, 2), 2).permute(0, 2, 3, 1).contiguous()
+        first = stage("swin1", F.pad(unet["patch"](x), (-6, -6, -6, -6)).permute(0, 2, 3, 1).contiguous())
+        middle = stage("swin2", down("down1", first))
+        y = up("up2", stage("swin3", down("down2", middle)))
+        y = up("up1", stage("swin4", y + middle))
+        y = stage("swin5", y + (unet["proj2"](first) if "proj2" in unet else first))
+        y = unet["to_image"]["proj"](y).permute(0, 3, 1, 2).contiguous()
+        if self.scale > 1:
+            y = F.pixel_shuffle(y, self.scale)
+        return torch.clamp(y, 0, 1)
+
+
 class Tail(nn.Module):
     """Curves and rearrangements that the networks above do not have."""
 
@@ -303,6 +365,9 @@ NETWORKS = {
     "upconv_7": (Upconv7, (24, 29), 7),
     "cunet": (lambda: Waifu(1), (24, 28), 28),
     "upcunet": (lambda: Waifu(2), (22, 28), 18),
+    "swin-unet-x1": (lambda: SwinUnet(1, 48), (48, 96), 8),
+    "swin-unet-x2": (lambda: SwinUnet(2, 48), (96, 48), 8),
+    "swin-unet-x4-norm": (lambda: SwinUnet(4, 48, norm=True), (48, 48), 8),
     "tail": (Tail, (12, 14)),
 }
 

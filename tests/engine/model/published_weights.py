@@ -577,6 +577,217 @@ class SwinIr(nn.Module):
         return (y / self.range + self.mean)[:, :, :height * self.scale, :width * self.scale]
 
 
+class CosineAttention(nn.Module):
+    """Swin2SR's: cosines, and biases by a perceptron on distances."""
+
+    def __init__(self, width, window, heads):
+        super().__init__()
+        self.heads = heads
+        self.logit_scale = nn.Parameter(torch.randn(heads, 1, 1) + 3)  # some above the limit
+        self.cpb_mlp = nn.Sequential(nn.Linear(2, 64), nn.ReLU(), nn.Linear(64, heads, bias=False))
+        self.qkv, self.proj = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width)
+        self.q_bias, self.v_bias = nn.Parameter(torch.randn(width)), nn.Parameter(torch.randn(width))
+        distances = torch.arange(1 - window, window).float() / (window - 1) * 8
+        table = torch.stack(torch.meshgrid(distances, distances, indexing="ij"), -1)[None]
+        table = torch.sign(table) * torch.log2(table.abs() + 1) / torch.log2(torch.tensor(8.0))
+        self.register_buffer("relative_coords_table", table)
+        places = torch.stack(torch.meshgrid(torch.arange(window), torch.arange(window), indexing="ij")).flatten(1)
+        distance = places[:, :, None] - places[:, None, :] + window - 1
+        self.register_buffer("relative_position_index", distance[0] * (2 * window - 1) + distance[1])
+
+    def forward(self, x, mask):
+        n, tokens, channels = x.shape
+        bias = torch.cat((self.q_bias, torch.zeros(channels), self.v_bias))
+        qkv = F.linear(x, self.qkv.weight, bias)
+        q, k, v = qkv.reshape(n, tokens, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        scores = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1)
+        scores = scores * torch.clamp(self.logit_scale, max=torch.log(torch.tensor(100.0))).exp()
+        table = self.cpb_mlp(self.relative_coords_table).view(-1, self.heads)
+        biases = table[self.relative_position_index.flatten()].view(tokens, tokens, -1).permute(2, 0, 1)
+        scores = scores + 16 * torch.sigmoid(biases)
+        if mask is not None:
+            scores = (scores.view(-1, len(mask), self.heads, tokens, tokens) + mask[:, None]).view(scores.shape)
+        return self.proj((scores.softmax(-1) @ v).transpose(1, 2).reshape(x.shape))
+
+
+class CosineBlock(SwinBlock):
+    def __init__(self, width, window, shift, heads):
+        super().__init__(width, window, shift, heads, 2)
+        self.attn = CosineAttention(width, window, heads)
+
+    def forward(self, x):
+        height, width = x.shape[1:3]
+        y = torch.roll(x, (-self.shift, -self.shift), (1, 2))
+        mask = seam_mask(height, width, self.window, self.shift) if self.shift else None
+        y = image_of(self.attn(windows_of(y, self.window), mask), self.window, height, width)
+        x = x + self.norm1(torch.roll(y, (self.shift, self.shift), (1, 2)))
+        return x + self.norm2(self.mlp["fc2"](F.gelu(self.mlp["fc1"](x))))
+
+
+class Swin2Sr(SwinIr):
+    def __init__(self, scale, width, groups, blocks, heads, window=8, ending="pixelshuffle"):
+        super().__init__(scale, width, 0, 0, heads, window, ending)
+        self.patch_embed["proj"] = nn.Conv2d(width, width, 1)
+        def group():
+            body = nn.ModuleList([CosineBlock(width, window, i % 2 * (window // 2), heads) for i in range(blocks)])
+            return nn.ModuleDict({"residual_group": nn.ModuleDict({"blocks": body}),
+                                  "conv": nn.Conv2d(width, width, 3, padding=1),
+                                  "patch_embed": nn.ModuleDict({"proj": nn.Conv2d(width, width, 1)})})
+        self.layers.extend([group() for _ in range(groups)])
+
+    def features(self, x):
+        x = self.patch_embed["norm"](self.patch_embed["proj"](x).permute(0, 2, 3, 1))
+        for layer in self.layers:
+            y = x
+            for block in layer["residual_group"]["blocks"]:
+                y = block(y)
+            y = layer["patch_embed"]["proj"](layer["conv"](y.permute(0, 3, 1, 2)))
+            x = x + y.permute(0, 2, 3, 1)
+        return self.norm(x).permute(0, 3, 1, 2)
+
+
+class PermutedAttention(nn.Module):
+    """SRFormer's: keys and values of a quarter of the channels, blocks of 2x2 pixels side by side."""
+
+    def __init__(self, width, window, heads):
+        super().__init__()
+        self.heads, self.side = heads, window // 2
+        side = self.side
+        self.relative_position_bias_table = nn.Parameter(torch.randn((2 * side - 1) ** 2, heads))
+        self.q, self.kv, self.proj = nn.Linear(width, width), nn.Linear(width, width // 2), nn.Linear(width, width)
+        places = torch.stack(torch.meshgrid(torch.arange(side), torch.arange(side), indexing="ij")).flatten(1)
+        distance = places[:, :, None] - places[:, None, :] + side - 1
+        index = distance[0] * (2 * side - 1) + distance[1]
+        index = index.reshape(side, side, 1, 1, side * side).repeat(1, 1, 2, 2, 1).permute(0, 2, 1, 3, 4)
+        self.register_buffer("aligned_relative_position_index", index.reshape(4 * side * side, side * side))
+
+    def forward(self, x, mask):
+        n, tokens, channels = x.shape
+        side = self.side
+        kv = self.kv(x).reshape(n, side, 2, side, 2, 2, channels // 4).permute(0, 1, 3, 5, 2, 4, 6)
+        k, v = kv.reshape(n, tokens // 4, 2, self.heads, channels // self.heads).permute(2, 0, 3, 1, 4)
+        q = self.q(x).reshape(n, tokens, self.heads, channels // self.heads).permute(0, 2, 1, 3)
+        scores = q * (channels // self.heads) ** -0.5 @ k.transpose(-2, -1)
+        scores = scores + self.relative_position_bias_table[self.aligned_relative_position_index].permute(2, 0, 1)
+        if mask is not None:
+            scores = (scores.view(-1, len(mask), *scores.shape[1:]) + mask[:, None]).view(scores.shape)
+        return self.proj((scores.softmax(-1) @ v).transpose(1, 2).reshape(x.shape))
+
+
+class PermutedBlock(SwinBlock):
+    def __init__(self, width, window, shift, heads):
+        super().__init__(width, window, 0, heads, 2)
+        self.shift, self.attn = shift, PermutedAttention(width, window, heads)
+        wide = 2 * width
+        depthwise = nn.Conv2d(wide, wide, 5, padding=2, groups=wide)
+        self.mlp["dwconv"] = nn.ModuleDict({"depthwise_conv": nn.Sequential(depthwise, nn.GELU())})
+
+    def mask(self, height, width):
+        """Pixels against blocks, whose borders are rounded as Python rounds -shift // 2."""
+        def parts(height, width, window, last):
+            numbers = torch.zeros(1, height, width, 1)
+            slices = (slice(0, -window), slice(-window, last), slice(last, None))
+            for i, rows in enumerate(slices):
+                for j, columns in enumerate(slices):
+                    numbers[:, rows, columns] = 3 * i + j
+            return windows_of(numbers, window).squeeze(-1)
+        pixels = parts(height, width, self.window, -self.shift)
+        blocks = parts(height // 2, width // 2, self.window // 2, -self.shift // 2)
+        return (pixels[:, :, None] != blocks[:, None, :]) * -100.0
+
+    def forward(self, x):
+        height, width = x.shape[1:3]
+        y = torch.roll(self.norm1(x), (-self.shift, -self.shift), (1, 2))
+        mask = self.mask(height, width) if self.shift else None
+        y = image_of(self.attn(windows_of(y, self.window), mask), self.window, height, width)
+        x = x + torch.roll(y, (self.shift, self.shift), (1, 2))
+        y = F.gelu(self.mlp["fc1"](self.norm2(x)))
+        near = self.mlp["dwconv"]["depthwise_conv"](y.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
+        return x + self.mlp["fc2"](y + near)
+
+
+class SrFormer(SwinIr):
+    def __init__(self, scale, width, groups, blocks, heads, window=16, ending="pixelshuffle"):
+        super().__init__(scale, width, 0, 0, heads, window, ending)
+        for _ in range(groups):
+            body = nn.ModuleList([PermutedBlock(width, window, i % 2 * (window // 2), heads) for i in range(blocks)])
+            self.layers.append(nn.ModuleDict({"residual_group": nn.ModuleDict({"blocks": body}),
+                                              "conv": nn.Conv2d(width, width, 3, padding=1)}))
+
+
+class Scunet(nn.Module):
+    """SCUNet; `blocks` of each level."""
+
+    def __init__(self, width=64, blocks=(2, 1, 1, 3, 2, 1, 2), window=8):
+        super().__init__()
+        self.window = window
+        def attention(channels):
+            heads = channels // 32
+            module = nn.Module()
+            module.relative_position_params = nn.Parameter(torch.randn(heads, 2 * window - 1, 2 * window - 1))
+            module.embedding_layer, module.linear = nn.Linear(channels, 3 * channels), nn.Linear(channels, channels)
+            return module
+        def block(channels):
+            half = channels // 2
+            module = nn.Module()
+            module.conv1_1, module.conv1_2 = nn.Conv2d(channels, channels, 1), nn.Conv2d(channels, channels, 1)
+            module.conv_block = nn.Sequential(nn.Conv2d(half, half, 3, padding=1, bias=False), nn.ReLU(),
+                                              nn.Conv2d(half, half, 3, padding=1, bias=False))
+            trans = module.trans_block = nn.Module()
+            trans.ln1, trans.msa, trans.ln2 = nn.LayerNorm(half), attention(half), nn.LayerNorm(half)
+            trans.mlp = nn.Sequential(nn.Linear(half, 4 * half), nn.GELU(), nn.Linear(4 * half, half))
+            return module
+        self.m_head = nn.Sequential(nn.Conv2d(3, width, 3, padding=1, bias=False))
+        for i in range(3):
+            own = width * 2 ** i
+            down = [block(own) for _ in range(blocks[i])] + [nn.Conv2d(own, 2 * own, 2, 2, bias=False)]
+            up = [nn.ConvTranspose2d(2 * own, own, 2, 2, bias=False)] + [block(own) for _ in range(blocks[6 - i])]
+            setattr(self, f"m_down{i + 1}", nn.ModuleList(down))
+            setattr(self, f"m_up{i + 1}", nn.ModuleList(up))
+        self.m_body = nn.ModuleList([block(8 * width) for _ in range(blocks[3])])
+        self.m_tail = nn.Sequential(nn.Conv2d(width, 3, 3, padding=1, bias=False))
+
+    def attend(self, msa, x, shift):
+        """Over [1][H][W][C]; the parts that meet in the last windows do not see each other."""
+        (height, width, channels), window, tokens = x.shape[1:], self.window, self.window ** 2
+        heads = channels // 32
+        qkv = msa.embedding_layer(windows_of(torch.roll(x, (-shift, -shift), (1, 2)), window))
+        q, k, v = qkv.reshape(-1, tokens, 3, heads, 32).permute(2, 0, 3, 1, 4)
+        at = torch.tensor([[i, j] for i in range(window) for j in range(window)])
+        distance = at[:, None] - at[None] + window - 1
+        scores = q @ k.transpose(-2, -1) * 32 ** -0.5 + msa.relative_position_params[:, distance[..., 0], distance[..., 1]]
+        if shift:
+            rows, columns = height // window, width // window
+            mask = torch.zeros(rows, columns, window, window, window, window, dtype=torch.bool)
+            kept = window - shift
+            mask[-1, :, :kept, :, kept:, :] = mask[-1, :, kept:, :, :kept, :] = True
+            mask[:, -1, :, :kept, :, kept:] = mask[:, -1, :, kept:, :, :kept] = True
+            scores = scores.masked_fill(mask.view(-1, 1, tokens, tokens), float("-inf"))
+        y = (scores.softmax(-1) @ v).transpose(1, 2).reshape(-1, tokens, channels)
+        return torch.roll(image_of(msa.linear(y), window, height, width), (shift, shift), (1, 2))
+
+    def blocks(self, x, modules):
+        for i, module in enumerate(modules):
+            half = x.shape[1] // 2
+            near, far = module.conv1_1(x).split(half, 1)
+            near = module.conv_block(near) + near
+            trans, far = module.trans_block, far.permute(0, 2, 3, 1)
+            far = far + self.attend(trans.msa, trans.ln1(far), i % 2 * (self.window // 2))
+            far = far + trans.mlp(trans.ln2(far))
+            x = x + module.conv1_2(torch.cat((near, far.permute(0, 3, 1, 2)), 1))
+        return x
+
+    def forward(self, x):
+        height, width = x.shape[2:]
+        levels = [self.m_head(F.pad(x, (0, -width % 64, 0, -height % 64), mode="replicate"))]
+        for down in (self.m_down1, self.m_down2, self.m_down3):
+            levels.append(down[-1](self.blocks(levels[-1], down[:-1])))
+        y = self.blocks(levels[3], self.m_body)
+        for up, level in ((self.m_up3, 3), (self.m_up2, 2), (self.m_up1, 1)):
+            y = self.blocks(up[0](y + levels[level]), up[1:])
+        return self.m_tail(y + levels[0])[:, :, :height, :width]
+
+
 class Drct(SwinIr):
     """DRCT; `growth`: the channels that each block of a group adds."""
 
@@ -1074,10 +1285,40 @@ class ResidualEspcn(nn.Module):
         return self.residual(x) + F.interpolate(x, scale_factor=self.residual.scale, mode="nearest")
 
 
+class DySample(nn.Module):
+    """Enlarges by samples between pixels; `reach`: how far they move."""
+
+    def __init__(self, channels, scale, groups=4, end=True, reach=4):
+        super().__init__()
+        self.scale, self.groups = scale, groups
+        self.offset = nn.Conv2d(channels, 2 * groups * scale ** 2, 1)
+        nn.init.normal_(self.offset.weight, std=reach / channels ** 0.5)
+        self.scope = nn.Conv2d(channels, 2 * groups * scale ** 2, 1, bias=False)
+        if end:
+            self.end_conv = nn.Conv2d(channels, 3, 1)
+        places = torch.arange((1 - scale) / 2, (scale - 1) / 2 + 1) / scale
+        places = torch.stack(torch.meshgrid(places, places, indexing="ij")).transpose(1, 2)
+        self.register_buffer("init_pos", places.repeat(1, groups, 1).reshape(1, -1, 1, 1))
+
+    def forward(self, x):
+        offset = self.offset(x) * self.scope(x).sigmoid() * 0.5 + self.init_pos
+        height, width = x.shape[2:]
+        offset = offset.view(1, 2, -1, height, width)
+        at = torch.stack(torch.meshgrid(torch.arange(width) + 0.5, torch.arange(height) + 0.5, indexing="ij"))
+        at = at.transpose(1, 2)[None, :, None]
+        at = 2 * (at + offset) / torch.tensor([width, height]).view(1, 2, 1, 1, 1) - 1
+        at = F.pixel_shuffle(at.view(1, -1, height, width), self.scale)
+        at = at.view(2, self.groups, *at.shape[2:]).permute(1, 2, 3, 0)
+        y = F.grid_sample(x.reshape(self.groups, -1, height, width), at, mode="bilinear", align_corners=False,
+                          padding_mode="border")
+        y = y.view(1, x.shape[1], *y.shape[2:])
+        return self.end_conv(y) if hasattr(self, "end_conv") else y
+
+
 class Plksr(nn.Module):
     """PLKSR (GELU) and RealPLKSR (Mish, and a dropout before the end), with its group normalisations or without."""
 
-    def __init__(self, scale, blocks=2, width=32, kernel=17, real=False, gate=True, norm=False):
+    def __init__(self, scale, blocks=2, width=32, kernel=17, real=False, gate=True, norm=False, samples=False):
         super().__init__()
         self.scale = scale
         def conv(inputs=width, outputs=width, side=3):
@@ -1107,10 +1348,12 @@ class Plksr(nn.Module):
             return module
         self.feats = nn.Sequential(conv(3), *[block() for _ in range(blocks)], *[nn.Dropout2d(0)] * real,
                                    conv(width, 3 * scale ** 2))
+        if samples:
+            self.to_img = DySample(3 * scale ** 2, scale, 3 if scale % 2 else 4)
 
     def forward(self, x):
         y = self.feats(x) + torch.repeat_interleave(x, self.scale ** 2, dim=1)
-        return F.pixel_shuffle(y, self.scale)
+        return self.to_img(y) if hasattr(self, "to_img") else F.pixel_shuffle(y, self.scale)
 
 
 class LayerNorm(nn.Module):
@@ -1127,7 +1370,7 @@ class LayerNorm(nn.Module):
 
 
 class Mosr(nn.Module):
-    def __init__(self, scale, blocks=2, width=24, convolved=24, mean_end=False):
+    def __init__(self, scale, blocks=2, width=24, convolved=24, mean_end=False, samples=False):
         super().__init__()
         self.scale, self.mean_end = scale, mean_end
         hidden = width * 3 // 2
@@ -1148,7 +1391,10 @@ class Mosr(nn.Module):
         self.shortcut = nn.Module()
         self.shortcut.block = nn.Sequential(conv(3), nn.Mish(), conv(), nn.Mish())
         self.shortcut.conv11 = conv(3, side=1)
-        if mean_end:
+        self.samples = samples
+        if samples:
+            self.upsampler = DySample(width, scale)
+        elif mean_end:
             self.upsampler = nn.Module()
             self.upsampler.in_to_k = conv(width, 8 * 3 * scale ** 2)
         else:
@@ -1156,7 +1402,7 @@ class Mosr(nn.Module):
 
     def forward(self, x):
         y = self.gblocks(x) + (self.shortcut.block(x) + self.shortcut.conv11(x) - 0.5)
-        if not self.mean_end:
+        if self.samples or not self.mean_end:
             return self.upsampler(y)
         y = self.upsampler.in_to_k(y)
         return F.pixel_shuffle(y.reshape(1, 8, -1, *y.shape[2:]).mean(dim=1), self.scale)
@@ -1251,6 +1497,9 @@ NETWORKS = {
     "real-plksr-x3-small": (lambda: Plksr(3, width=16, real=True, gate=False), (5, 9), ONE_KIND),
     "real-plksr-x4-norm": (lambda: Plksr(4, 9, real=True, norm=True), (13, 17), ONE_KIND),
     "real-plksr-x2-norm": (lambda: Plksr(2, real=True, norm=True), (22, 15), ONE_KIND),
+    "real-plksr-x4-dysample": (lambda: Plksr(4, 9, real=True, norm=True, samples=True), (13, 17), ONE_KIND),
+    "real-plksr-x3-dysample": (lambda: Plksr(3, width=16, real=True, samples=True), (11, 14), ONE_KIND),
+    "mosr-x2-dysample": (lambda: Mosr(2, width=64, convolved=64, samples=True), (13, 18), ONE_KIND),
     "mosr-x4": (lambda: Mosr(4, width=64, convolved=64), (13, 17), ONE_KIND),
     "mosr-x2-mean": (lambda: Mosr(2, convolved=12, mean_end=True), (14, 19), ONE_KIND),
     "compact-luma-x2": (lambda: Luma(Srvgg(2, convs=5, width=16, planes=1), 2), (13, 18), ONE_KIND),
@@ -1276,6 +1525,13 @@ NETWORKS = {
     "swinir-x4-real": (lambda: SwinIr(4, 36, 1, 2, 6, ending="nearest+conv", convs=3), (17, 12), ONE_KIND),
     "swinir-x1-jpeg": (lambda: SwinIr(1, 30, 1, 2, 3, window=7, ending=""), (20, 15), ONE_KIND),
     "swinir-luma-x1": (lambda: Luma(SwinIr(1, 24, 1, 2, 3, ending="", planes=1), 1), (15, 17), ONE_KIND),
+    "swin2sr-x2": (lambda: Swin2Sr(2, 60, 2, 2, 6), (13, 18), ONE_KIND),
+    "swin2sr-x4-real": (lambda: Swin2Sr(4, 36, 1, 3, 3, ending="nearest+conv"), (17, 12), ONE_KIND),
+    "srformer-x2": (lambda: SrFormer(2, 24, 2, 2, 3), (21, 34), ONE_KIND),
+    "srformer-x4-odd": (lambda: SrFormer(4, 36, 1, 3, 6, window=22), (45, 20), ONE_KIND),
+    "srformer-x3-light": (lambda: SrFormer(3, 24, 1, 2, 2, window=12, ending="pixelshuffledirect"), (9, 23), ONE_KIND),
+    "srformer-x1-odd": (lambda: SrFormer(1, 16, 1, 2, 2, window=6, ending=""), (20, 17), ONE_KIND),
+    "scunet-x1": (lambda: Scunet(), (33, 70), ONE_KIND),
     "drct-x2": (lambda: Drct(2, 36, 2, 6, window=8, growth=12), (13, 18), ONE_KIND),
     "drct-x4": (lambda: Drct(4, 24, 1, 3), (17, 12), ONE_KIND),
     "hat-x2": (lambda: Hat(2, 36, 2, 2, 6, window=8), (13, 18), ONE_KIND),

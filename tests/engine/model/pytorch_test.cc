@@ -206,14 +206,18 @@ INSTANTIATE_TEST_SUITE_P(
         kDevices),
     NameOf);
 
-// GPUs refuse attention.
+// GPUs refuse attention, and samples between pixels.
 INSTANTIATE_TEST_SUITE_P(
     Attention, PublishedTest,
     ::testing::Combine(::testing::Values("swinir-x2", "swinir-x3-direct", "swinir-x4-real",
                                          "swinir-x1-jpeg", "swinir-luma-x1", "drct-x2", "drct-x4",
                                          "swin-unet-x1", "swin-unet-x2", "swin-unet-x4",
                                          "swin-unet-x4-norm", "hat-x2", "hat-x4", "dat-x2",
-                                         "dat-x3-light", "dat-x4-square"),
+                                         "dat-x3-light", "dat-x4-square", "swin2sr-x2",
+                                         "swin2sr-x4-real", "srformer-x2", "srformer-x4-odd",
+                                         "srformer-x3-light", "srformer-x1-odd", "scunet-x1",
+                                         "real-plksr-x4-dysample", "real-plksr-x3-dysample",
+                                         "mosr-x2-dysample"),
                        ::testing::Values("reference", "cpu")),
     NameOf);
 

@@ -374,5 +374,20 @@ TEST(CellsOfTest, AreOfNetworksWithSumsBeyondTheBytes) {
   EXPECT_FALSE(CellsOf(network, {256, 256}, 0).has_value()) << "no larger than a cell";
 }
 
+TEST(CellsOfTest, AreOfNetworksThatReadAnywhere) {
+  Network network = test::InputAlone();
+  network.layers.push_back({.op = Op::kPad,
+                            .name = "wrapped",
+                            .inputs = {0},
+                            .out_channels = 3,
+                            .in_channels = 3,
+                            .padding_px = 1,
+                            .pad_mode = PadMode::kReplicate});
+  EXPECT_FALSE(CellsOf(network, {300, 200}).has_value());
+  network.layers.back().pad_mode = PadMode::kWrap;
+  ASSERT_TRUE(CellsOf(network, {300, 200}).has_value()) << "whatever its layers take";
+  EXPECT_FALSE(CellsOf(network, {256, 256}).has_value()) << "no larger than a cell";
+}
+
 }  // namespace
 }  // namespace upscaled

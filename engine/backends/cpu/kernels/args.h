@@ -162,6 +162,7 @@ struct PixelNormArgs {
   size_t dst_plane_stride;
   int planes;
   int channels;
+  int share;  // channels that are normalised together
   int width_px;
   // One for each channel of the planes, zeros where a layer has none.
   const float* weights;
@@ -169,6 +170,16 @@ struct PixelNormArgs {
   const float* last_plane;  // of the last plane's channels: 1, or 0 where there is none
   float epsilon;
   bool centred;
+  float* scratch;  // of a pixel with several shares: its planes and one more
+};
+
+// One pixel of some channels, between four others.
+struct SampleArgs {
+  const float *top_left, *top_right, *bottom_left, *bottom_right;  // plane 0
+  float weight_x, weight_y;  // of the right ones, of those at the bottom
+  float* dst;                // plane 0
+  size_t src_plane_stride, dst_plane_stride;
+  int first_plane, planes;
 };
 
 // One window of attention, all heads. A token is the key and the value of a pixel that the window's

@@ -10,6 +10,7 @@
 #include "engine/backends/cpu/kernels/image_shuffle.h"
 #include "engine/backends/cpu/kernels/multiply_half.h"
 #include "engine/backends/cpu/kernels/pixel_norm.h"
+#include "engine/backends/cpu/kernels/sample.h"
 #include "engine/backends/cpu/kernels/shift_add.h"
 #include "engine/backends/cpu/kernels/transposed.h"
 #include "engine/backends/cpu/kernels/window_attention.h"
@@ -73,6 +74,7 @@ constexpr KernelEntry kKernels[] = {
     {{"window_attention"}, &WindowAttentionSupports, &MakeWindowAttention},
     {{"attention_products"}, &ChannelProductsSupports, &MakeChannelProducts},
     {{"channel_attention"}, &ChannelAttentionSupports, &MakeChannelAttention},
+    {{"sample"}, &SampleSupports, &MakeSample},
     {{"grouped", kFuseSum}, &GroupedSupports, &MakeGrouped},
 #ifdef UPSCALED_VNNI
     {{"multiply_half"},

@@ -3,6 +3,7 @@
 // need no more than the pixel, so that tiles agree.
 #include "engine/backends/cpu/kernels/pixel_norm.h"
 
+#include <algorithm>
 #include <cmath>
 
 #undef HWY_TARGET_INCLUDE
@@ -66,12 +67,68 @@ void NormalisePixels(const PixelNormArgs& args) {
   }
 }
 
+// Calls function(vector, where it lies, which of its lanes count) for `count` floats.
+template <typename Function>
+HWY_INLINE void ForEachPart(float* HWY_RESTRICT values, int count, Function function) {
+  const Tag d;
+  constexpr int kLanes = static_cast<int>(hn::MaxLanes(Tag()));
+  for (int i = 0; i < count; i += kLanes) {
+    const auto counts = hn::FirstN(d, static_cast<size_t>(std::min(count - i, kLanes)));
+    function(hn::LoadU(d, values + i), values + i, counts);
+  }
+}
+
+// Normalises `count` floats in place.
+HWY_INLINE void NormaliseShare(const PixelNormArgs& args, float* HWY_RESTRICT values, int count) {
+  const Tag d;
+  const Vec number = hn::Set(d, static_cast<float>(count));
+  Vec mean = hn::Zero(d);
+  if (args.centred) {
+    Vec sum = hn::Zero(d);
+    ForEachPart(values, count, [&](Vec v, float*, auto counts) HWY_ATTR {
+      sum = hn::Add(sum, hn::IfThenElseZero(counts, v));
+    });
+    mean = hn::Div(hn::SumOfLanes(d, sum), number);
+  }
+  Vec squares = hn::Zero(d);
+  ForEachPart(values, count, [&](Vec v, float*, auto counts) HWY_ATTR {
+    const Vec difference = hn::IfThenElseZero(counts, hn::Sub(v, mean));
+    squares = hn::MulAdd(difference, difference, squares);
+  });
+  const Vec square = hn::Add(hn::Div(hn::SumOfLanes(d, squares), number), hn::Set(d, args.epsilon));
+  const Vec factor = hn::Div(hn::Set(d, 1.0f), hn::Sqrt(square));
+  ForEachPart(values, count, [&](Vec v, float* at, auto counts) HWY_ATTR {
+    hn::StoreU(hn::IfThenElse(counts, hn::Mul(hn::Sub(v, mean), factor), v), d, at);
+  });
+}
+
+// As NormalisePixels, but shares begin anywhere in a plane: the pixel is laid out in one piece.
+void NormaliseShares(const PixelNormArgs& args) {
+  const Tag d;
+  constexpr int kLanes = static_cast<int>(hn::MaxLanes(Tag()));
+  for (int x = 0; x < args.width_px; ++x) {
+    const float* HWY_RESTRICT src = args.src_row + static_cast<size_t>(x) * kPlaneChannels;
+    float* HWY_RESTRICT dst = args.dst_row + static_cast<size_t>(x) * kPlaneChannels;
+    for (int c = 0; c < args.planes * kPlaneChannels; c += kLanes) {
+      const float* from = src + c / kPlaneChannels * args.src_plane_stride + c % kPlaneChannels;
+      hn::StoreU(hn::LoadU(d, from), d, args.scratch + c);
+    }
+    for (int c = 0; c < args.channels; c += args.share) {
+      NormaliseShare(args, args.scratch + c, args.share);
+    }
+    for (int c = 0; c < args.planes * kPlaneChannels; c += kLanes) {
+      const Vec result = hn::MulAdd(hn::LoadU(d, args.scratch + c), hn::LoadU(d, args.weights + c),
+                                    hn::LoadU(d, args.bias + c));
+      hn::StoreU(result, d, dst + c / kPlaneChannels * args.dst_plane_stride + c % kPlaneChannels);
+    }
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace upscaled::cpu
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include <algorithm>
 #include <vector>
 
 #include "engine/backends/cpu/kernels/activation.h"
@@ -82,23 +139,26 @@ namespace {
 
 using NormaliseFunction = void (*)(const PixelNormArgs& args);
 
-NormaliseFunction NormaliseFunctionFor(Isa isa) {
-  UPSCALED_RETURN_ADDRESS_FOR(isa, NormalisePixels)
+NormaliseFunction NormalisePixelsFor(Isa isa){UPSCALED_RETURN_ADDRESS_FOR(isa, NormalisePixels)}
+
+NormaliseFunction NormaliseSharesFor(Isa isa) {
+  UPSCALED_RETURN_ADDRESS_FOR(isa, NormaliseShares)
 }
 
 // Normalises an image, whose channels lie side by side.
 void NormaliseInterleaved(const PixelNormArgs& args) {
   const float* src = args.src_row;
   float* dst = args.dst_row;
-  const int channels = args.channels;
-  for (int x = 0; x < args.width_px; ++x, src += channels, dst += channels) {
+  const int share = args.share;
+  for (int i = 0; i < args.width_px * args.channels; i += share, src += share, dst += share) {
     float mean = 0, square = 0;
-    for (int c = 0; args.centred && c < channels; ++c) mean += src[c];
-    mean /= static_cast<float>(channels);
-    for (int c = 0; c < channels; ++c) square += (src[c] - mean) * (src[c] - mean);
-    const float factor = 1 / std::sqrt(square / static_cast<float>(channels) + args.epsilon);
-    for (int c = 0; c < channels; ++c) {
-      dst[c] = (src[c] - mean) * factor * args.weights[c] + args.bias[c];
+    for (int c = 0; args.centred && c < share; ++c) mean += src[c];
+    mean /= static_cast<float>(share);
+    for (int c = 0; c < share; ++c) square += (src[c] - mean) * (src[c] - mean);
+    const float factor = 1 / std::sqrt(square / static_cast<float>(share) + args.epsilon);
+    const int first = i % args.channels;
+    for (int c = 0; c < share; ++c) {
+      dst[c] = (src[c] - mean) * factor * args.weights[first + c] + args.bias[first + c];
     }
   }
 }
@@ -107,8 +167,9 @@ class PixelNormKernel final : public LayerKernel {
  public:
   PixelNormKernel(const Layer& layer, Isa isa)
       : layer_(layer),
-        normalise_(layer.out_channels > kMaxInterleavedChannels ? NormaliseFunctionFor(isa)
-                                                                : &NormaliseInterleaved),
+        normalise_(layer.out_channels <= kMaxInterleavedChannels ? &NormaliseInterleaved
+                   : layer.groups == 1                           ? NormalisePixelsFor(isa)
+                                                                 : NormaliseSharesFor(isa)),
         curve_(CurveFunctionFor(isa)),
         weights_(layer.weights),
         bias_(layer.bias),
@@ -120,17 +181,19 @@ class PixelNormKernel final : public LayerKernel {
   }
 
   void Run(std::span<const Tensor> src, const Tensor& dst, const Rect& rows,
-           float* /*scratch*/) const override {
+           float* scratch) const override {
     PixelNormArgs args{.src_plane_stride = src[0].plane_stride,
                        .dst_plane_stride = dst.plane_stride,
                        .planes = dst.planes(),
                        .channels = dst.channels,
+                       .share = dst.channels / layer_.groups,
                        .width_px = rows.width,
                        .weights = weights_.data(),
                        .bias = bias_.data(),
                        .last_plane = last_plane_.data(),
                        .epsilon = layer_.epsilon,
-                       .centred = layer_.centred};
+                       .centred = layer_.centred,
+                       .scratch = scratch};
     for (int y = rows.y; y < rows.bottom(); ++y) {
       args.src_row = src[0].At(y, rows.x);
       args.dst_row = dst.At(y, rows.x);
@@ -139,6 +202,9 @@ class PixelNormKernel final : public LayerKernel {
     }
   }
 
+  size_t ScratchFloats() const override {
+    return layer_.groups == 1 ? 0 : weights_.size() + kPlaneChannels;
+  }
   size_t WeightBytes() const override { return (weights_.size() + bias_.size()) * sizeof(float); }
 
  private:

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "engine/backends/cuda/kernels/layer_constants.h"
+#include "engine/model/op.h"
 
 namespace upscaled::cuda {
 namespace {
@@ -47,13 +48,17 @@ PadKind PadKindOf(PadMode mode) {
       return PadKind::kReplicate;
     case PadMode::kReflect:
       return PadKind::kReflect;
+    case PadMode::kWrap:  // not supported
+      break;
   }
   return PadKind::kConstant;
 }
 
 }  // namespace
 
-bool ElementwiseSupports(const Layer& layer) { return KindOf(layer.op).has_value(); }
+bool ElementwiseSupports(const Layer& layer) {
+  return KindOf(layer.op).has_value() && !IsExactOnly(layer);
+}
 
 ElementwiseParams ElementwiseOf(const Layer& layer, bool one_pixel) {
   ElementwiseParams params;

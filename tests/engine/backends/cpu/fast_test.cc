@@ -184,8 +184,9 @@ std::vector<std::tuple<std::string, std::string>> IsasAndKernels() {
   for (const std::string& name : FastIsas()) {
     pairs.emplace_back(name, "");
     for (const cpu::KernelEntry& kernel : cpu::ListKernels()) {
-      const bool attends = kernel.name.find("attention") != std::string_view::npos;
-      if (!attends && RunsOn(kernel, name)) pairs.emplace_back(name, kernel.name);
+      const bool exact_only =
+          kernel.name.find("attention") != std::string_view::npos || kernel.name == "sample";
+      if (!exact_only && RunsOn(kernel, name)) pairs.emplace_back(name, kernel.name);
     }
   }
   return pairs;

@@ -1,0 +1,425 @@
+#include "engine/model/onnx/attention.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/model/onnx/node_index.h"
+#include "engine/model/onnx/tensor.h"
+
+namespace upscaled::onnx {
+namespace {
+
+constexpr int kMaxSteps = 16;            // of a chain of nodes
+constexpr int kMaxMaskValues = 1 << 18;  // that all masks are made of; PyTorch takes 700 for one
+constexpr double kUnseen = -50;          // masks add this or less to what must not be seen
+constexpr int64_t kToTheEnd = std::numeric_limits<int32_t>::max();
+
+using Perm = std::vector<int64_t>;
+
+// Planes that are cut into windows.
+struct Windows {
+  std::string planes;                             // [n][row][column][channel]
+  std::array<int64_t, 2> window = {}, roll = {};  // rows, columns
+};
+
+// The scores that a softmax takes: queries times keys, a bias, and a mask.
+struct Scores {
+  std::string queries, keys, bias, mask;
+  double scale = 1;
+};
+
+// A third of the projection.
+struct Part {
+  std::string projected;  // [window][pixel][channel]
+  int64_t number = 0, heads = 0;
+};
+
+// Attention that was found, by the names of values.
+struct Found {
+  std::string product;    // of planes' windows and the weights
+  std::string planes;     // instead of the windows
+  std::string attended;   // what the second projection reads
+  NodeProto attention;    // gives it instead
+  std::string result;     // planes again
+  std::string projected;  // gives it instead
+};
+
+class Attentions {
+ public:
+  explicit Attentions(GraphProto& graph) : graph_(graph), nodes_(graph) {}
+
+  void Replace() {
+    std::vector<Found> all;
+    for (const NodeProto& node : graph_.node()) {
+      if (node.op_type() != "Softmax" || node.input_size() != 1) continue;
+      if (std::optional<Found> found = Match(node)) all.push_back(*std::move(found));
+    }
+    if (all.empty()) return;
+    const std::map<std::string, int> before = CountReaders(graph_);
+    std::map<std::string, NodeProto*> givers;
+    for (NodeProto& node : *graph_.mutable_node()) {
+      if (node.output_size() == 1) givers[node.output(0)] = &node;
+    }
+    for (const Found& found : all) {
+      givers.at(found.product)->set_input(0, found.planes);
+      ReplaceBy(found.attention, *givers.at(found.attended));
+      NodeProto identity;
+      identity.set_op_type("Identity");
+      identity.add_input(found.projected);
+      ReplaceBy(identity, *givers.at(found.result));
+    }
+    RemoveUnread(before, graph_);
+  }
+
+ private:
+  static void ReplaceBy(const NodeProto& other, NodeProto& node) {
+    node.set_op_type(other.op_type());
+    *node.mutable_input() = other.input();
+    *node.mutable_attribute() = other.attribute();
+  }
+
+  // A constant of one whole number, or of one number for each axis.
+  std::optional<int64_t> Int(const std::string& name) const {
+    const std::optional<double> number = nodes_.Number(name);
+    if (!number || std::abs(*number) > 1e18) return std::nullopt;
+    const TensorProto* constant = nodes_.Constant(name);
+    const auto ints = constant == nullptr ? std::vector<int64_t>()
+                                          : ReadInts(*constant).value_or(std::vector<int64_t>());
+    return ints.size() == 1 ? std::optional<int64_t>(ints[0]) : std::nullopt;
+  }
+  // Number `i` of a shape, if it is a constant.
+  std::optional<int64_t> Element(const std::string& shape, int i) const {
+    if (const TensorProto* constant = nodes_.Constant(shape)) {
+      const std::vector<int64_t> ints = ReadInts(*constant).value_or(std::vector<int64_t>());
+      return i < std::ssize(ints) ? std::optional<int64_t>(ints[i]) : std::nullopt;
+    }
+    const NodeProto* concat = nodes_.Find(shape);
+    if (concat == nullptr || concat->op_type() != "Concat" || i >= concat->input_size()) {
+      return std::nullopt;
+    }
+    return Int(concat->input(i));
+  }
+  int64_t IntAttribute(const NodeProto& node, std::string_view name, int64_t missing) const {
+    const AttributeProto* attribute = NodeIndex::Attribute(node, name);
+    return attribute == nullptr ? missing : attribute->i();
+  }
+  bool Transposes(const NodeProto* node, const Perm& perm) const {
+    if (node == nullptr || node->op_type() != "Transpose") return false;
+    const AttributeProto* given = NodeIndex::Attribute(*node, "perm");
+    return given != nullptr && Perm(given->ints().begin(), given->ints().end()) == perm;
+  }
+  // The first input of the node, which must be of the operator, that gives the value.
+  std::optional<std::string> Before(const std::string& name, std::string_view op) const {
+    const NodeProto* node = nodes_.Find(nodes_.Origin(name));
+    if (node == nullptr || node->op_type() != op || node->input_size() < 1) return std::nullopt;
+    return node->input(0);
+  }
+  std::optional<std::string> BeforeTranspose(const std::string& name, const Perm& perm) const {
+    const NodeProto* node = nodes_.Find(nodes_.Origin(name));
+    return Transposes(node, perm) ? std::optional(node->input(0)) : std::nullopt;
+  }
+
+  // From `start` on, before `end`, of one axis.
+  struct Slice {
+    std::string of;
+    int64_t axis, start, end;
+  };
+  std::optional<Slice> AsSlice(const NodeProto* node) const {
+    if (node == nullptr || node->op_type() != "Slice" || node->input_size() < 4) {
+      return std::nullopt;
+    }
+    const std::optional<int64_t> start = Int(node->input(1)), end = Int(node->input(2)),
+                                 axis = Int(node->input(3));
+    const bool steps = node->input_size() > 4 && Int(node->input(4)) != 1;
+    if (!start || !axis || steps) return std::nullopt;
+    // Sides of planes are no constants.
+    return Slice{node->input(0), *axis, *start, end.value_or(kToTheEnd)};
+  }
+
+  // Planes rolled along an axis: what lies behind `by`, then what lies before it.
+  struct Roll {
+    std::string of, gives;
+    int64_t axis, by;
+  };
+  std::optional<Roll> AsRoll(const NodeProto* concat) const {
+    if (concat == nullptr || concat->op_type() != "Concat" || concat->input_size() != 2 ||
+        concat->output_size() != 1) {
+      return std::nullopt;
+    }
+    const std::optional<Slice> first = AsSlice(nodes_.Find(concat->input(0)));
+    const std::optional<Slice> second = AsSlice(nodes_.Find(concat->input(1)));
+    const int64_t axis = IntAttribute(*concat, "axis", -1);
+    const bool rolls = first && second && first->of == second->of && first->axis == axis &&
+                       second->axis == axis && first->end >= kToTheEnd && second->start == 0 &&
+                       second->end == first->start && (axis == 1 || axis == 2);
+    return rolls ? std::optional(Roll{first->of, concat->output(0), axis, first->start})
+                 : std::nullopt;
+  }
+
+  // Up from windows of pixels to the planes.
+  std::optional<Windows> WindowsOf(const std::string& pixels) const {
+    const auto cut = Before(pixels, "Reshape");
+    const auto parts = cut ? BeforeTranspose(*cut, {0, 1, 3, 2, 4, 5}) : std::nullopt;
+    const NodeProto* split = parts ? nodes_.Find(*parts, "Reshape", 2) : nullptr;
+    if (split == nullptr) return std::nullopt;
+    const std::optional<int64_t> height = Element(split->input(1), 2),
+                                 width = Element(split->input(1), 4);
+    if (!height || !width) return std::nullopt;
+    Windows windows{.planes = split->input(0), .window = {*height, *width}};
+    for (int i = 0; i < 2; ++i) {
+      const std::optional<Roll> roll = AsRoll(nodes_.Find(nodes_.Origin(windows.planes)));
+      if (!roll) break;
+      windows.roll[roll->axis - 1] = roll->by;
+      windows.planes = roll->of;
+    }
+    // To whole windows.
+    if (const NodeProto* pad = nodes_.Find(nodes_.Origin(windows.planes));
+        pad != nullptr && pad->op_type() == "Pad" && PadsToWindows(*pad)) {
+      windows.planes = pad->input(0);
+    }
+    return windows;
+  }
+  // Whether it pads with zeros by numbers that follow from the size; constants pad otherwise.
+  bool PadsToWindows(const NodeProto& pad) const {
+    const AttributeProto* mode = NodeIndex::Attribute(pad, "mode");
+    const bool zeros =
+        (mode == nullptr || mode->s() == "constant") && pad.input_size() >= 2 &&
+        (pad.input_size() < 3 || pad.input(2).empty() || nodes_.Number(pad.input(2)) == 0.0);
+    return zeros && nodes_.Constant(pad.input(1)) == nullptr;
+  }
+
+  // Whether the value follows only from sizes, and has what is added to scores that must not be
+  // seen.
+  bool IsMask(const std::string& name) {
+    if (nodes_.Constant(name) != nullptr) return false;
+    std::vector<std::string> open = {name};
+    std::set<std::string> seen;
+    bool hides = false;
+    while (!open.empty()) {
+      const std::string value = std::move(open.back());
+      open.pop_back();
+      if (value.empty() || !seen.insert(value).second) continue;
+      if (mask_values_++ == kMaxMaskValues) return false;
+      if (const std::optional<double> number = nodes_.Number(value)) {
+        hides = hides || *number <= kUnseen;
+      }
+      if (nodes_.Constant(value) != nullptr) continue;
+      const NodeProto* node = nodes_.Find(value);
+      if (node == nullptr) return false;  // the image
+      if (node->op_type() == "Shape") continue;
+      open.insert(open.end(), node->input().begin(), node->input().end());
+    }
+    return hides;
+  }
+
+  // Splits factors off a value: constants, and roots of a number of channels.
+  std::string Unscaled(std::string name, double channels, double& scale) const {
+    for (int i = 0; i < kMaxSteps; ++i) {
+      const NodeProto* mul = nodes_.Find(name, "Mul", 2);
+      if (mul == nullptr) break;
+      std::optional<double> factor = nodes_.Number(mul->input(1));
+      const NodeProto* pow = nodes_.Find(mul->input(1), "Pow", 2);
+      if (pow != nullptr && nodes_.Number(pow->input(1)) == -0.5) factor = 1 / std::sqrt(channels);
+      if (!factor) break;
+      scale *= *factor;
+      name = mul->input(0);
+    }
+    return name;
+  }
+
+  std::optional<Scores> ScoresOf(const std::string& softmaxed) const {
+    Scores scores;
+    std::string name = softmaxed;
+    for (int i = 0; i < kMaxSteps; ++i) {
+      const std::string origin = nodes_.Origin(name);
+      const NodeProto* node = nodes_.Find(origin);
+      if (node == nullptr || node->input_size() != 2) return std::nullopt;
+      if (node->op_type() == "Reshape") {
+        name = node->input(0);
+      } else if (node->op_type() == "Add" && scores.bias.empty() &&
+                 nodes_.Constant(node->input(1)) != nullptr) {
+        scores.bias = node->input(1);
+        name = node->input(0);
+      } else if (node->op_type() == "Add" && scores.mask.empty()) {
+        scores.mask = node->input(1);
+        name = node->input(0);
+      } else if (node->op_type() == "MatMul") {
+        scores.queries = node->input(0);
+        const auto keys = BeforeTranspose(node->input(1), {0, 1, 3, 2});
+        if (!keys || scores.bias.empty()) return std::nullopt;
+        scores.keys = *keys;
+        return scores;
+      } else {
+        return std::nullopt;
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Part> PartOf(const std::string& name) const {
+    const NodeProto* gather = nodes_.Find(name, "Gather", 2);
+    if (gather == nullptr || IntAttribute(*gather, "axis", 0) != 0) return std::nullopt;
+    const std::optional<int64_t> number = Int(gather->input(1));
+    const auto heads_first = BeforeTranspose(gather->input(0), {2, 0, 3, 1, 4});
+    const NodeProto* reshape = heads_first ? nodes_.Find(*heads_first, "Reshape", 2) : nullptr;
+    if (reshape == nullptr || !number || Element(reshape->input(1), 2) != 3) return std::nullopt;
+    const std::optional<int64_t> heads = Element(reshape->input(1), 3);
+    return heads ? std::optional(Part{reshape->input(0), *number, *heads}) : std::nullopt;
+  }
+
+  // The product with constant weights that a projection is, up to a constant that is added.
+  const NodeProto* ProductOf(const std::string& projected) const {
+    std::string name = nodes_.Origin(projected);
+    if (const NodeProto* add = nodes_.Find(name, "Add", 2)) {
+      const bool first = nodes_.Constant(add->input(0)) != nullptr;
+      if (!first && nodes_.Constant(add->input(1)) == nullptr) return nullptr;
+      name = nodes_.Origin(add->input(first ? 1 : 0));
+    }
+    const NodeProto* product = nodes_.Find(name, "MatMul", 2);
+    const bool plain = product != nullptr && nodes_.Constant(product->input(1)) != nullptr;
+    return plain ? product : nullptr;
+  }
+
+  // The one node that reads a value and not only its size; null if there are several.
+  const NodeProto* OnlyReader(const std::string& name) const {
+    const NodeProto* only = nullptr;
+    for (const NodeProto* reader : nodes_.ReadersOf(name)) {
+      if (reader->op_type() == "Shape") continue;
+      if (only != nullptr) return nullptr;
+      only = reader;
+    }
+    return only != nullptr && only->output_size() == 1 ? only : nullptr;
+  }
+  const NodeProto* OnlyReader(const std::string& name, std::string_view op) const {
+    const NodeProto* only = OnlyReader(name);
+    return only != nullptr && only->op_type() == op ? only : nullptr;
+  }
+
+  // Down from the projection of attended pixels to planes.
+  std::optional<std::string> PlanesAgain(const std::string& projected,
+                                         const Windows& windows) const {
+    const NodeProto* split = OnlyReader(projected, "Reshape");
+    const NodeProto* transpose = split ? OnlyReader(split->output(0), "Transpose") : nullptr;
+    if (!Transposes(transpose, {0, 1, 3, 2, 4, 5})) return std::nullopt;
+    if (Element(split->input(1), 3) != windows.window[0] ||
+        Element(split->input(1), 4) != windows.window[1]) {
+      return std::nullopt;
+    }
+    const NodeProto* planes = OnlyReader(transpose->output(0), "Reshape");
+    if (planes == nullptr) return std::nullopt;
+    std::string name = planes->output(0);
+    std::array<int64_t, 2> rolled = windows.roll;
+    for (int i = 0; i < 2; ++i) {
+      if (const std::optional<Roll> roll = RollOf(name)) {
+        rolled[roll->axis - 1] += roll->by;
+        name = roll->gives;
+      }
+    }
+    if (rolled != std::array<int64_t, 2>{}) return std::nullopt;
+    // Off what was padded.
+    for (int i = 0; i < 2; ++i) {
+      const NodeProto* cut = OnlyReader(name, "Slice");
+      const std::optional<Slice> slice = AsSlice(cut);
+      const bool sides = slice && slice->start == 0 && (slice->axis == 1 || slice->axis == 2) &&
+                         slice->end >= kToTheEnd;
+      if (!sides) break;
+      name = cut->output(0);
+    }
+    return name;
+  }
+  // How planes are rolled further.
+  std::optional<Roll> RollOf(const std::string& name) const {
+    for (const NodeProto* reader : nodes_.ReadersOf(name)) {
+      if (reader->op_type() != "Slice" || reader->output_size() != 1) continue;
+      std::optional<Roll> roll = AsRoll(OnlyReader(reader->output(0), "Concat"));
+      if (roll && roll->of == name) return roll;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Found> Match(const NodeProto& softmax) {
+    const int64_t axis = IntAttribute(softmax, "axis", -1);
+    const std::optional<Scores> scores = ScoresOf(softmax.input(0));
+    const NodeProto* mixed = OnlyReader(softmax.output(0), "MatMul");
+    if ((axis != -1 && axis != 3) || !scores || mixed == nullptr || mixed->input_size() != 2) {
+      return std::nullopt;
+    }
+    const std::optional<Part> values = PartOf(mixed->input(1));
+    const NodeProto* product = values ? ProductOf(values->projected) : nullptr;
+    const std::optional<Windows> windows = product ? WindowsOf(product->input(0)) : std::nullopt;
+    if (!windows || values->number != 2 || values->heads < 1) return std::nullopt;
+    const TensorProto& weights = *nodes_.Constant(product->input(1));
+    const int64_t channels = weights.dims_size() == 2 ? weights.dims(1) / 3 : 0;
+    double scale = 1;
+    const double depth = static_cast<double>(channels) / static_cast<double>(values->heads);
+    const auto queries = PartOf(Unscaled(scores->queries, depth, scale));
+    const auto keys = PartOf(Unscaled(scores->keys, depth, scale));
+    const bool same = queries && keys && queries->projected == values->projected &&
+                      keys->projected == values->projected && queries->number == 0 &&
+                      keys->number == 1;
+    const bool rolls = windows->roll[0] != 0 || windows->roll[1] != 0;
+    const bool masked = !scores->mask.empty();
+    if (!same || rolls != masked || (masked && !IsMask(scores->mask))) return std::nullopt;
+    const NodeProto* heads_last = OnlyReader(mixed->output(0), "Transpose");
+    const NodeProto* pixels = Transposes(heads_last, {0, 2, 1, 3})
+                                  ? OnlyReader(heads_last->output(0), "Reshape")
+                                  : nullptr;
+    const NodeProto* second = pixels ? OnlyReader(pixels->output(0), "MatMul") : nullptr;
+    const NodeProto* bias = second ? OnlyReader(second->output(0), "Add") : nullptr;
+    const std::string projected = bias ? bias->output(0) : second ? second->output(0) : "";
+    if (second == nullptr || ProductOf(projected) != second) return std::nullopt;
+    const std::optional<std::string> result = PlanesAgain(projected, *windows);
+    if (!result) return std::nullopt;
+    return Found{
+        .product = product->output(0),
+        .planes = windows->planes,
+        .attended = pixels->output(0),
+        .attention = AttentionNode(values->projected, scores->bias, *windows, values->heads, scale),
+        .result = *result,
+        .projected = projected};
+  }
+
+  static NodeProto AttentionNode(const std::string& projected, const std::string& bias,
+                                 const Windows& windows, int64_t heads, double scale) {
+    NodeProto node;
+    node.set_op_type(kWindowAttention);
+    node.add_input(projected);
+    node.add_input(bias);
+    const auto attribute = [&node](const char* name,
+                                   AttributeProto::AttributeType type) -> AttributeProto& {
+      AttributeProto& added = *node.add_attribute();
+      added.set_name(name);
+      added.set_type(type);
+      return added;
+    };
+    attribute("heads", AttributeProto::INT).set_i(heads);
+    attribute("scale", AttributeProto::FLOAT).set_f(static_cast<float>(scale));
+    attribute("window", AttributeProto::INTS)
+        .mutable_ints()
+        ->Assign(windows.window.begin(), windows.window.end());
+    attribute("roll", AttributeProto::INTS)
+        .mutable_ints()
+        ->Assign(windows.roll.begin(), windows.roll.end());
+    return node;
+  }
+
+  GraphProto& graph_;
+  const NodeIndex nodes_;
+  int mask_values_ = 0;  // looked at so far
+};
+
+}  // namespace
+
+void RecogniseAttention(GraphProto& graph) { Attentions(graph).Replace(); }
+
+}  // namespace upscaled::onnx

@@ -1,0 +1,49 @@
+// The nodes of a graph by the values that they give, for what looks for several of them at once.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/model/onnx/schema.pb.h"
+
+namespace upscaled::onnx {
+
+// Borrows the graph, whose nodes may change, but not move.
+class NodeIndex {
+ public:
+  explicit NodeIndex(const GraphProto& graph);
+
+  // Returns the name of the same value before nodes that only copy it or change its type of float.
+  std::string Origin(std::string name) const;
+  // Returns the node that computes a value; null if no node does.
+  const NodeProto* Find(const std::string& name) const;
+  // Returns the node that computes a value, up to copies, if it is of this operator and has as many
+  // inputs; null otherwise.
+  const NodeProto* Find(const std::string& name, std::string_view op, int inputs) const;
+  // Returns the nodes that read a value, as often as they do.
+  const std::vector<const NodeProto*>& ReadersOf(const std::string& name) const;
+
+  // Returns a value's tensor if it is a constant; null otherwise.
+  const TensorProto* Constant(const std::string& name) const;
+  // Returns a constant of one number.
+  std::optional<double> Number(const std::string& name) const;
+
+  // Returns an attribute; null if the node has none of that name.
+  static const AttributeProto* Attribute(const NodeProto& node, std::string_view name);
+
+ private:
+  std::map<std::string, const NodeProto*> producers_;
+  std::map<std::string, std::vector<const NodeProto*>> readers_;
+  std::map<std::string, const TensorProto*> constants_;
+};
+
+// Returns how often each value is read, as a result of the graph as well.
+std::map<std::string, int> CountReaders(const GraphProto& graph);
+
+// Takes out nodes that only those read that were changed since `before`, as CountReaders gave it.
+void RemoveUnread(const std::map<std::string, int>& before, GraphProto& graph);
+
+}  // namespace upscaled::onnx

@@ -1,0 +1,315 @@
+// Attention in windows as torch.onnx spells torchvision's, by hand-written nodes.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/backends/reference/reference_backend.h"
+#include "engine/image/image.h"
+#include "engine/model/onnx/loader.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/model/loader_checks.h"
+#include "tests/engine/model/onnx_files.h"
+#include "tests/support/run_image.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled::onnx_attention {  // whose names other tests of this program have too
+namespace {
+
+using test::OnnxFile;
+using test::OnnxNode;
+
+constexpr int kWindow = 2, kChannels = 6, kHeads = 3, kTokens = kWindow * kWindow;
+
+// Changes of the published nodes.
+struct Spelling {
+  int roll_px = 1;
+  int roll_back_px = 1;
+  bool masks = true;
+  bool mask_of_the_image = false;
+  float hidden = -100;
+  int softmax_axis = -1;
+  int values = 2;           // the third of the projection that is mixed
+  std::string scores_plus;  // a value that is added to the scores
+};
+
+struct Weights {
+  std::vector<float> first, qkv, qkv_bias, projection, last, bias;
+};
+
+Weights RandomWeights(std::mt19937& random) {
+  std::normal_distribution<float> normal;
+  const auto values = [&](int count) {
+    std::vector<float> result(count);
+    for (float& value : result) value = normal(random);
+    return result;
+  };
+  return {values(3 * kChannels), values(3 * kChannels * kChannels),
+          values(3 * kChannels), values(kChannels * kChannels),
+          values(3 * kChannels), values(kHeads * kTokens * kTokens)};
+}
+
+// Planes rolled up and left by `px`, or back if it is negative.
+void AddRoll(OnnxFile& file, const std::string& from, int px, const std::string& to) {
+  file.Ints(to + "_by", {px});
+  std::string of = from;
+  for (const int axis : {1, 2}) {
+    const std::string name = to + std::to_string(axis), result = axis == 2 ? to : name;
+    file.Ints(name + "_axis", {axis});
+    file.Add({"Slice", {of, to + "_by", "end", name + "_axis"}, name + "_behind"});
+    file.Add({"Slice", {of, "zero", to + "_by", name + "_axis"}, name + "_before"});
+    file.Add(OnnxNode("Concat", {name + "_behind", name + "_before"}, result).Int("axis", axis));
+    of = result;
+  }
+}
+
+OnnxFile Attention(const Weights& weights, const Spelling& spelling) {
+  OnnxFile file;
+  file.Ints("zero", {0}).Ints("end", {INT64_MAX}).Ints("one", {1}).Ints("window", {kWindow});
+  file.Ints("three", {3}).Ints("heads", {kHeads}).Ints("channels", {kChannels});
+  file.Ints("depth", {kChannels / kHeads}).Ints("tokens", {kTokens}).Ints("rest", {-1});
+  for (const char* part : {"q", "k", "v"}) {
+    const int number = part[0] == 'q' ? 0 : part[0] == 'k' ? 1 : spelling.values;
+    file.Ints(std::string(part) + "_number", {number});
+  }
+  file.Floats("scale", {}, {1 / std::sqrt(static_cast<float>(kChannels / kHeads))});
+  file.Floats("hidden", {}, {spelling.hidden}).Floats("nothing", {}, {0});
+  file.Floats("first_weights", {kChannels, 3, 1, 1}, weights.first);
+  file.Floats("qkv_weights", {kChannels, 3 * kChannels}, weights.qkv);
+  file.Floats("qkv_bias", {3 * kChannels}, weights.qkv_bias);
+  file.Floats("projection", {kChannels, kChannels}, weights.projection);
+  file.Floats("last_weights", {3, kChannels, 1, 1}, weights.last);
+  file.Floats("bias", {1, kHeads, kTokens, kTokens}, weights.bias);
+  file.Add({"Conv", {"x", "first_weights"}, "features"});
+  file.Add(OnnxNode("Transpose", {"features"}, "planes").Ints("perm", {0, 2, 3, 1}));
+  file.Add({"Shape", {"planes"}, "size"});
+  for (const auto& [name, axis] : {std::pair{"rows", "one"}, {"columns", "window"}}) {
+    const std::string side = name;
+    file.Add(OnnxNode("Gather", {"size", axis}, side + "_px").Int("axis", 0));
+    file.Add({"Div", {side + "_px", "window"}, side});
+  }
+  const auto shape = [&file](const std::string& name, const std::vector<std::string>& parts) {
+    file.Add(OnnxNode("Concat", parts, name).Int("axis", 0));
+  };
+  shape("split", {"one", "rows", "window", "columns", "window", "channels"});
+  shape("pixels", {"rest", "tokens", "channels"});
+  shape("by_head", {"rest", "tokens", "three", "heads", "depth"});
+  shape("joined", {"one", "rows", "columns", "window", "window", "channels"});
+  shape("whole", {"one", "rows_px", "columns_px", "channels"});
+  std::string planes = "planes";
+  if (spelling.roll_px != 0) AddRoll(file, "planes", spelling.roll_px, planes = "rolled");
+  file.Add({"Reshape", {planes, "split"}, "parts"});
+  file.Add(OnnxNode("Transpose", {"parts"}, "windows").Ints("perm", {0, 1, 3, 2, 4, 5}));
+  file.Add({"Reshape", {"windows", "pixels"}, "tokens_of_windows"});
+  file.Add({"MatMul", {"tokens_of_windows", "qkv_weights"}, "qkv_products"});
+  file.Add({"Add", {"qkv_bias", "qkv_products"}, "qkv"});
+  file.Add({"Reshape", {"qkv", "by_head"}, "thirds"});
+  file.Add(OnnxNode("Transpose", {"thirds"}, "heads_first").Ints("perm", {2, 0, 3, 1, 4}));
+  for (const std::string part : {"q", "k", "v"}) {
+    file.Add(OnnxNode("Gather", {"heads_first", part + "_number"}, part).Int("axis", 0));
+  }
+  file.Add({"Mul", {"q", "scale"}, "scaled"});
+  file.Add(OnnxNode("Transpose", {"k"}, "turned").Ints("perm", {0, 1, 3, 2}));
+  file.Add({"MatMul", {"scaled", "turned"}, "products"});
+  file.Add({"Add", {"products", "bias"}, "biased"});
+  std::string scores = "biased";
+  if (spelling.masks) {
+    shape("grid", {"one", "rows", "columns"});
+    file.Add({"Equal", {spelling.mask_of_the_image ? "features" : "grid", "one"}, "same"});
+    file.Add({"Where", {"same", "nothing", "hidden"}, "mask"});
+    file.Add({"Reshape", {"biased", "pixels"}, "grouped"});
+    file.Add({"Add", {"grouped", "mask"}, "masked"});
+    file.Add({"Reshape", {"masked", "pixels"}, scores = "scores"});
+  }
+  if (!spelling.scores_plus.empty()) {
+    file.Add({"Add", {scores, spelling.scores_plus}, "more"});
+    scores = "more";
+  }
+  file.Add(OnnxNode("Softmax", {scores}, "shares").Int("axis", spelling.softmax_axis));
+  file.Add({"MatMul", {"shares", "v"}, "mixed"});
+  file.Add(OnnxNode("Transpose", {"mixed"}, "heads_last").Ints("perm", {0, 2, 1, 3}));
+  file.Add({"Reshape", {"heads_last", "pixels"}, "attended"});
+  file.Add({"MatMul", {"attended", "projection"}, "projected"});
+  file.Add({"Reshape", {"projected", "joined"}, "joined_windows"});
+  file.Add(OnnxNode("Transpose", {"joined_windows"}, "put_back").Ints("perm", {0, 1, 3, 2, 4, 5}));
+  file.Add({"Reshape", {"put_back", "whole"}, "back"});
+  std::string result = "back";
+  if (spelling.roll_back_px != 0)
+    AddRoll(file, "back", -spelling.roll_back_px, result = "unrolled");
+  file.Add(OnnxNode("Transpose", {result}, "result").Ints("perm", {0, 3, 1, 2}));
+  file.Add({"Conv", {"result", "last_weights"}, "out"});
+  return file;
+}
+
+// In double, window by window, of an image whose edge is repeated up to two windows each way.
+std::vector<double> Expected(const Weights& weights, const Spelling& spelling, const Image& image) {
+  const int multiple = 2 * kWindow;
+  const auto whole = [&](int side) { return (side + multiple - 1) / multiple * multiple; };
+  const int width = image.spec().width_px, height = image.spec().height_px;
+  const int columns = whole(width), rows = whole(height);
+  const auto qkv_at = [&](int x, int y) {
+    const float* pixel =
+        &image.view().row_as<float>(std::min(y, height - 1))[3 * std::min(x, width - 1)];
+    std::vector<double> features(kChannels), qkv(3 * kChannels);
+    for (int c = 0; c < kChannels; ++c) {
+      for (int i = 0; i < 3; ++i) features[c] += double{pixel[i]} * weights.first[3 * c + i];
+    }
+    for (int c = 0; c < 3 * kChannels; ++c) {
+      qkv[c] = weights.qkv_bias[c];
+      for (int i = 0; i < kChannels; ++i) {
+        qkv[c] += features[i] * weights.qkv[i * 3 * kChannels + c];
+      }
+    }
+    return qkv;
+  };
+  const auto window = [&](int at) { return (at + kWindow - spelling.roll_px) / kWindow; };
+  const auto place = [&](int x, int y) {
+    const auto in = [&](int at) { return (at + kWindow - spelling.roll_px) % kWindow; };
+    return in(y)*kWindow + in(x);
+  };
+  constexpr int kDepth = kChannels / kHeads;
+  std::vector<double> result;
+  for (int y = 0; y < height; ++y) {
+    for (int x = 0; x < width; ++x) {
+      const std::vector<double> own = qkv_at(x, y);
+      std::vector<double> attended(kChannels);
+      for (int head = 0; head < kHeads; ++head) {
+        double sum = 0;
+        std::vector<double> mixed(kDepth);
+        for (int v = 0; v < rows; ++v) {
+          for (int u = 0; u < columns; ++u) {
+            if (window(u) != window(x) || window(v) != window(y)) continue;
+            const std::vector<double> other = qkv_at(u, v);
+            double score = weights.bias[(head * kTokens + place(x, y)) * kTokens + place(u, v)];
+            for (int i = 0; i < kDepth; ++i) {
+              score += own[head * kDepth + i] * other[kChannels + head * kDepth + i] /
+                       std::sqrt(double{kDepth});
+            }
+            sum += std::exp(score);
+            for (int i = 0; i < kDepth; ++i) {
+              mixed[i] += std::exp(score) * other[2 * kChannels + head * kDepth + i];
+            }
+          }
+        }
+        for (int i = 0; i < kDepth; ++i) attended[head * kDepth + i] = mixed[i] / sum;
+      }
+      for (int c = 0; c < 3; ++c) {
+        double value = 0;
+        for (int i = 0; i < kChannels; ++i) {
+          for (int j = 0; j < kChannels; ++j) {
+            value += attended[j] * weights.projection[j * kChannels + i] *
+                     weights.last[c * kChannels + i];
+          }
+        }
+        result.push_back(value);
+      }
+    }
+  }
+  return result;
+}
+
+class OnnxAttentionTest : public ::testing::Test {
+ protected:
+  void ExpectSame(const Spelling& spelling, Size size) {
+    const Weights weights = RandomWeights(random_);
+    const absl::StatusOr<Network> network = ParseOnnx(Attention(weights, spelling).bytes());
+    ASSERT_TRUE(network.ok()) << network.status();
+    const Image image = test::RandomImage({size.width, size.height, 3, SampleType::kF32}, random_);
+    const auto backend = CreateReferenceBackend({});
+    const auto executable = (*backend)->Compile(*network, Precision::kExact);
+    ASSERT_TRUE(executable.ok()) << executable.status();
+    Image result(image.spec());
+    const absl::Status run =
+        test::RunImage(*(*backend)->CreateStream(), **executable,
+                       {test::WholeTask(**executable, image.view(), result.mutable_view())});
+    ASSERT_TRUE(run.ok()) << run;
+    const std::vector<double> expected = Expected(weights, spelling, image);
+    size_t i = 0;
+    for (int y = 0; y < size.height; ++y) {
+      for (int x = 0; x < 3 * size.width; ++x, ++i) {
+        ASSERT_NEAR(result.view().row_as<float>(y)[x], expected[i],
+                    1e-3 * (1 + std::abs(expected[i])))
+            << x / 3 << ", " << y << " of " << size.width << "x" << size.height;
+      }
+    }
+  }
+
+  // As it would be without the pattern.
+  void ExpectRefused(const Spelling& spelling) {
+    EXPECT_FALSE(ParseOnnx(Attention(RandomWeights(random_), spelling).bytes()).ok());
+  }
+
+  std::mt19937 random_ = test::FreshRandom();
+};
+
+TEST_F(OnnxAttentionTest, IsOneLayer) {
+  for (const Size size : {Size{8, 4}, {7, 5}, {1, 1}}) {
+    ExpectSame({.roll_px = 0, .roll_back_px = 0, .masks = false}, size);
+    ExpectSame({}, size);
+  }
+}
+
+TEST_F(OnnxAttentionTest, ImagesArePaddedToTwoWindows) {
+  const auto network = ParseOnnx(Attention(RandomWeights(random_), {}).bytes());
+  ASSERT_TRUE(network.ok()) << network.status();
+  EXPECT_EQ(network->layers[1].op, Op::kPad);
+  EXPECT_EQ(network->layers[1].factor, 2 * kWindow);
+  EXPECT_EQ(network->layers[1].pad_mode, PadMode::kReplicate);
+}
+
+TEST_F(OnnxAttentionTest, OtherMasksAndRollsAreRefused) {
+  ExpectRefused({.masks = false});
+  ExpectRefused({.roll_px = 0, .roll_back_px = 0});
+  ExpectRefused({.mask_of_the_image = true});
+  ExpectRefused({.hidden = -1});
+  ExpectRefused({.roll_back_px = 0});
+  ExpectRefused({.roll_px = 0, .masks = false});
+}
+
+TEST_F(OnnxAttentionTest, OtherProductsAreRefused) {
+  ExpectRefused({.softmax_axis = 1});
+  ExpectRefused({.values = 1});
+  ExpectRefused({.scores_plus = "bias"});
+  ExpectRefused({.scores_plus = "mask"});
+}
+
+// An operator of our own in a file has no other meaning than the one that we would give it.
+TEST_F(OnnxAttentionTest, ItsOwnOperatorIsChecked) {
+  const auto file = [&](auto change) {
+    OnnxFile written;
+    written.Floats("weights", {6, 3, 1, 1}, std::vector<float>(18, 0.5f));
+    written.Floats("last", {3, 2, 1, 1}, std::vector<float>(6, 0.5f));
+    written.Floats("bias", {1, 4, 4}, std::vector<float>(16, 0.5f));
+    written.Add({"Conv", {"x", "weights"}, "qkv"});
+    written.Add(OnnxNode("Transpose", {"qkv"}, "planes").Ints("perm", {0, 2, 3, 1}));
+    OnnxNode attention("upscaled.WindowAttention", {"planes", "bias"}, "attended");
+    change(attention);
+    written.Add(attention);
+    written.Add(OnnxNode("Transpose", {"attended"}, "back").Ints("perm", {0, 3, 1, 2}));
+    written.Add({"Conv", {"back", "last"}, "out"});
+    return ParseOnnx(written.bytes());
+  };
+  const auto attention = [&](int64_t heads, int64_t rows, int64_t columns, int64_t roll) {
+    return file([=](OnnxNode& node) {
+      node.Int("heads", heads).Ints("window", {rows, columns}).Ints("roll", {roll, 0});
+    });
+  };
+  EXPECT_TRUE(attention(1, 2, 2, 1).ok()) << attention(1, 2, 2, 1).status();
+  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+  ExpectError(attention(0, 2, 2, 0), kInvalid, "of 0 heads");
+  ExpectError(attention(4, 2, 2, 0), kInvalid, "of 4 heads");
+  ExpectError(attention(int64_t{1} << 62, 2, 2, 0), kInvalid, "heads");
+  ExpectError(attention(1, 0, 2, 0), kInvalid, "window must be two numbers");
+  ExpectError(attention(1, 2, 1 << 20, 0), kInvalid, "window must be two numbers");
+  ExpectError(attention(1, 2, 2, 2), kInvalid, "roll must be two numbers");
+  ExpectError(attention(1, 2, 2, -1), kInvalid, "roll must be two numbers");
+  ExpectError(attention(1, 2, 3, 0), kInvalid, "has a bias of 1x4x4");
+  ExpectError(file([](OnnxNode& node) { node.Int("heads", 1); }), kInvalid, "window");
+}
+
+}  // namespace
+}  // namespace upscaled::onnx_attention
