@@ -12,9 +12,9 @@
 #include "client/cli/api_key.h"
 #include "client/cli/errors.h"
 #include "client/cli/ncnn_habits.h"
-#include "client/enum_names.h"
 #include "client/http/http_client.h"
 #include "engine/base/status_macros.h"
+#include "proto/json/enum_names.h"
 
 namespace upscaled::client {
 

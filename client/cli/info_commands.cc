@@ -12,7 +12,7 @@
 #include "client/cli/interrupt.h"
 #include "client/cli/model_commands.h"
 #include "google/protobuf/message.h"
-#include "google/protobuf/util/json_util.h"
+#include "proto/json/message_json.h"
 
 namespace upscaled::client {
 namespace {
@@ -26,19 +26,6 @@ struct InfoFlags {
   std::string service;        // For `health`.
   v1::GetUsageRequest usage;  // For `usage`.
 };
-
-// The proto3 JSON mapping with the field names of the .proto file; 64-bit numbers are strings in
-// it.
-std::string ProtoJson(const google::protobuf::Message& message) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = true;
-  options.always_print_primitive_fields = true;
-  options.preserve_proto_field_names = true;
-  std::string json;
-  // Fails for malformed Any messages only; there are none in ours.
-  (void)google::protobuf::util::MessageToJsonString(message, &json, options);
-  return json;
-}
 
 std::string FormatNames(const google::protobuf::RepeatedField<int>& formats) {
   return absl::StrJoin(formats, ", ", [](std::string* out, int format) {
@@ -160,7 +147,7 @@ template <typename Response>
 int Show(const absl::StatusOr<Response>& response, bool json, void (*print)(const Response&)) {
   if (!response.ok()) return Fail(response.status());
   if (json) {
-    absl::PrintF("%s", ProtoJson(*response));
+    absl::PrintF("%s\n", MessageToJson(*response, /*indented=*/true));
   } else {
     print(*response);
   }

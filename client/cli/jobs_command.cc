@@ -16,9 +16,9 @@
 #include "client/cli/interrupt.h"
 #include "client/cli/queue_flags.h"
 #include "client/jobs/cancel_job.h"
-#include "client/jobs/shallow_json.h"
 #include "engine/base/status_macros.h"
 #include "nlohmann/json.hpp"
+#include "proto/json/shallow_json.h"
 
 namespace upscaled::client {
 namespace {

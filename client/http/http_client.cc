@@ -5,6 +5,7 @@
 #include "client/error_details.h"
 #include "client/http/http_image_call.h"
 #include "engine/base/status_macros.h"
+#include "proto/json/message_json.h"
 
 namespace upscaled::client {
 namespace {
@@ -101,7 +102,7 @@ absl::StatusOr<Response> HttpClient::GetMessage(const char* operation, const std
   const absl::Status status = RunWithRetries(retry_, clock_, deadline, stop, attempt, IgnoreWait);
   RETURN_IF_ERROR(span.End(status, attempts));
   Response response;
-  if (ReadJson(json, response)) return response;
+  if (ReadMessageJson(json, response)) return response;
   return WithOrigin(
       absl::UnimplementedError(absl::StrCat("what ", target_.server(), path,
                                             " answers is not what an upscaled server does")),

@@ -7,13 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "client/enum_names.h"
 #include "client/error_details.h"
 #include "client/http/event_stream.h"
 #include "client/http/http_problem.h"
 #include "client/random_uuid.h"
 #include "engine/base/status_macros.h"
-#include "google/protobuf/util/json_util.h"
+#include "proto/json/enum_names.h"
+#include "proto/json/message_json.h"
 
 namespace upscaled::client {
 namespace {
@@ -32,12 +32,6 @@ absl::Status LacksHeader() {
 }
 
 }  // namespace
-
-bool ReadJson(absl::string_view json, google::protobuf::Message& message) {
-  google::protobuf::util::JsonParseOptions options;
-  options.ignore_unknown_fields = true;
-  return google::protobuf::util::JsonStringToMessage(std::string(json), &message, options).ok();
-}
 
 HttpParameters ToParameters(const v1::UpscaleOptions& options) {
   HttpParameters parameters;
@@ -158,12 +152,12 @@ HttpListener HttpImageCall::ImageListener(ImageResult& result) {
 }
 
 void HttpImageCall::OnField(absl::string_view name, absl::string_view value, ImageResult& result) {
-  if (name == "upscale-header" && ReadJson(value, result.header)) {
+  if (name == "upscale-header" && ReadMessageJson(value, result.header)) {
     has_header_ = true;
     observer_.OnHeader(result.header);
   }
   if (name == "content-length" || name == "transfer-encoding") is_delimited_ = true;
-  if (name == "upscale-summary") has_summary_ = ReadJson(value, result.summary);
+  if (name == "upscale-summary") has_summary_ = ReadMessageJson(value, result.summary);
 }
 
 void HttpImageCall::OnEvent(absl::string_view name, absl::string_view data) {
@@ -171,7 +165,7 @@ void HttpImageCall::OnEvent(absl::string_view name, absl::string_view data) {
     failure_ = FromProblem(/*http_status=*/0, data, /*retry_after=*/"");
   } else if (name == "started" || name == "tiles") {
     v1::UpscaleProgress progress;
-    if (ReadJson(data, progress)) observer_.OnProgress(progress);
+    if (ReadMessageJson(data, progress)) observer_.OnProgress(progress);
   }
 }
 

@@ -11,15 +11,11 @@
 #include "client/http/http_target.h"
 #include "client/http/http_transfer.h"
 #include "client/service.h"
-#include "google/protobuf/message.h"
 
 namespace upscaled::client {
 
 // The query of POST /v1/upscale for these options; what has its default is left out.
 HttpParameters ToParameters(const v1::UpscaleOptions& options);
-
-// Whether `json` is such a message; a newer server may say more than is known here.
-bool ReadJson(absl::string_view json, google::protobuf::Message& message);
 
 // The image goes up and its result comes down on one connection; on a second one come the events
 // of its progress, of which the last says why a result broke off. Losing those is no error. Used

@@ -1,6 +1,6 @@
 #include "client/jobs/job_failure.h"
 
-#include "client/jobs/shallow_json.h"
+#include "proto/json/shallow_json.h"
 
 namespace upscaled::client {
 namespace {

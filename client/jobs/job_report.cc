@@ -3,9 +3,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/error_details.h"
-#include "client/jobs/shallow_json.h"
 #include "client/jobs/url_file.h"
 #include "nlohmann/json.hpp"
+#include "proto/json/shallow_json.h"
 
 namespace upscaled::client {
 namespace {

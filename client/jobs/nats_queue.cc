@@ -9,9 +9,9 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "client/jobs/broker_url.h"
-#include "client/jobs/shallow_json.h"
 #include "engine/base/status_macros.h"
 #include "nlohmann/json.hpp"
+#include "proto/json/shallow_json.h"
 
 namespace upscaled::client {
 namespace {

@@ -5,11 +5,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/http/http_target.h"
-#include "client/jobs/shallow_json.h"
 #include "client/jobs/url_file.h"
 #include "engine/base/status_macros.h"
 #include "google/protobuf/util/json_util.h"
 #include "nlohmann/json.hpp"
+#include "proto/json/shallow_json.h"
 
 namespace upscaled::client {
 namespace {

@@ -10,9 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "client/jobs/job_failure.h"
-#include "client/jobs/shallow_json.h"
 #include "client/jobs/url_file.h"
 #include "nlohmann/json.hpp"
+#include "proto/json/shallow_json.h"
 
 namespace upscaled::client {
 namespace {

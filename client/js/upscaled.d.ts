@@ -250,6 +250,7 @@ export interface Model {
   scales: number[];
   /** -1 (none) included. */
   noise_levels: number[];
+  /** "exact", "fast". */
   precisions: string[];
   halo_px: number;
   is_default: boolean;
@@ -257,16 +258,15 @@ export interface Model {
   /** Other names of it. */
   aliases: string[];
   multiply_adds_per_pixel: number;
-  /** A 64-bit number, as text. */
-  weight_bytes: string;
+  weight_bytes: number;
   /** As measured on this server; 0: not yet. */
   seconds_per_megapixel: number;
   /** Empty: its file holds the layers themselves. */
   architecture: string;
   /** 1: of luma. */
   input_channels: number;
-  /** Once it is loaded; a 64-bit number, as text. */
-  memory_bytes: string;
+  /** Once it is loaded. */
+  memory_bytes: number;
 }
 
 export interface Info {
@@ -275,12 +275,12 @@ export interface Info {
     name: string;
     description: string;
     streams: number;
+    /** "up", "failed". */
     state: string;
-    failures: string;
+    failures: number;
     error: string;
   }[];
-  /** 64-bit numbers are strings, as JSON of protobuf has them. */
-  limits: Record<string, string | number>;
+  limits: Record<string, number>;
   input_formats: string[];
   output_formats: string[];
 }

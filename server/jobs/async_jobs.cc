@@ -8,13 +8,13 @@
 #include "absl/time/clock.h"
 #include "client/jobs/cancel_job.h"
 #include "client/jobs/open_queue.h"
-#include "client/jobs/shallow_json.h"
 #include "client/jobs/task.h"
 #include "client/random_uuid.h"
 #include "client/retry.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/memory_io.h"
 #include "nlohmann/json.hpp"
+#include "proto/json/shallow_json.h"
 #include "server/base/error.h"
 
 namespace upscaled::server {
@@ -79,7 +79,7 @@ AsyncJob ToJob(const JobInfo& info, bool has_result) {
                .tiles = info.progress.tiles};
   if (info.state == JobState::kFailed) job.failure = client::ReadFailure(info.report);
   if (info.state != JobState::kDone) return job;
-  nlohmann::json report = client::ParseShallow(info.report);
+  nlohmann::json report = ParseShallow(info.report);
   if (!report.is_object()) report = nlohmann::json::object();
   if (has_result) job.result_name = std::filesystem::path(Text(report, "result")).stem().string();
   job.width_px = Number(report, "width_px");

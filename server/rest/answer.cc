@@ -10,10 +10,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/string_view.h"
+#include "proto/json/message_json.h"
 #include "server/base/error.h"
 #include "server/handlers/convert.h"
 #include "server/rest/entity_tags.h"
-#include "server/rest/json.h"
 
 namespace upscaled::server {
 namespace {
@@ -133,7 +133,7 @@ HttpResponse ImageResponse(const pb::UpscaleImageHeader& header,
           {"Upscale-Width", absl::StrCat(header.result_width_px())},
           {"Upscale-Height", absl::StrCat(header.result_height_px())},
           {"Upscale-Tiles", absl::StrCat(header.tiles())},
-          {"Upscale-Header", ToJson(header)},
+          {"Upscale-Header", MessageToJson(header)},
           {kServerTiming, absl::StrFormat("plan;dur=%.1f", absl::ToDoubleMilliseconds(planning))},
       }};
   if (!header.etag().empty()) response.fields.push_back({kETag, QuotedTag(header.etag())});

@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/status_macros.h"
+#include "proto/json/message_json.h"
 #include "server/handlers/info_handlers.h"
-#include "server/rest/json.h"
 #include "server/rest/json_answer.h"
 #include "upscale/v1/upscale.pb.h"
 
@@ -47,17 +47,17 @@ std::vector<HttpRoute> InfoRoutes(RestHost& host) {
   const HandlerEnvironment& handlers = host.handlers;
   return {
       InfoRoute(host, "/v1/models", "the models on offer", "ListModels",
-                [&handlers](const HttpRequest&) { return ToJson(ListModels(handlers)); }),
+                [&handlers](const HttpRequest&) { return MessageToJson(ListModels(handlers)); }),
       InfoRoute(host, "/v1/models/{name}", "one model", "GetModel",
                 [&handlers](const HttpRequest& request) -> absl::StatusOr<std::string> {
                   pb::GetModelRequest wanted;
                   wanted.set_name(request.parameter);
                   pb::GetModelResponse response;
                   RETURN_IF_ERROR(GetModel(handlers, wanted, response));
-                  return ToJson(response);
+                  return MessageToJson(response);
                 }),
       InfoRoute(host, "/v1/info", "version, devices, limits and formats", "GetServerInfo",
-                [&handlers](const HttpRequest&) { return ToJson(GetServerInfo(handlers)); }),
+                [&handlers](const HttpRequest&) { return MessageToJson(GetServerInfo(handlers)); }),
   };
 }
 

@@ -10,6 +10,7 @@
 #include "engine/base/string_view.h"
 #include "engine/image/memory_io.h"
 #include "nlohmann/json.hpp"
+#include "proto/json/message_json.h"
 #include "server/base/error.h"
 #include "server/calls/call_steps.h"
 #include "server/handlers/compute_image.h"
@@ -193,7 +194,7 @@ absl::Status UpscaleCall::Upscale(RequestOptions options) {
                      .on_progress = [this](int64_t done, int64_t) { progress_->Report(done); }};
   ASSIGN_OR_RETURN(const pb::UpscaleSummary summary,
                    RunImageJob(host().handlers, MakeContext(), job));
-  summary_json_ = ToJson(summary);
+  summary_json_ = MessageToJson(summary);
   last_fields_ = SummaryFields(summary, summary_json_);
   return sink().Settle();
 }

@@ -11,6 +11,7 @@
 #include "absl/strings/str_replace.h"
 #include "engine/base/string_view.h"
 #include "engine/image/codec.h"
+#include "proto/json/enum_names.h"
 #include "server/base/error.h"
 #include "server/handlers/convert.h"
 
@@ -57,16 +58,11 @@ bool ReadSwitch(const std::string& value, Set set) {
   return true;
 }
 
-// Reads the short name of a value of the contract's: "strip-location" with the prefix
-// "METADATA_POLICY_" for METADATA_POLICY_STRIP_LOCATION.
 template <typename Enum, typename Set>
-bool ReadEnum(std::string_view prefix, const std::string& text, Set set) {
-  const std::string name =
-      absl::StrCat(ToAbsl(prefix), absl::AsciiStrToUpper(absl::StrReplaceAll(text, {{"-", "_"}})));
-  const auto* const value = google::protobuf::GetEnumDescriptor<Enum>()->FindValueByName(name);
-  if (value == nullptr || value->number() == 0) return false;
-  set(static_cast<Enum>(value->number()));
-  return true;
+bool ReadEnum(const std::string& name, Set set) {
+  const Enum value = EnumNamed<Enum>(name);
+  if (value != Enum()) set(value);
+  return value != Enum();
 }
 
 bool SetNoiseLevel(const std::string& value, UpscaleParameters& p) {
@@ -152,8 +148,7 @@ constexpr Parameter kParameters[] = {
      }},
     {"fit", "", "contain, cover or stretch",
      [](const std::string& v, UpscaleParameters& p) {
-       return ReadEnum<pb::Fit>("FIT_", v,
-                                [&](pb::Fit fit) { p.options.mutable_size()->set_fit(fit); });
+       return ReadEnum<pb::Fit>(v, [&](pb::Fit fit) { p.options.mutable_size()->set_fit(fit); });
      }},
     {"max_pixels", "", kInteger,
      [](const std::string& v, UpscaleParameters& p) {
@@ -190,12 +185,12 @@ constexpr Parameter kParameters[] = {
     {"alpha", "", "network or resample",
      [](const std::string& v, UpscaleParameters& p) {
        return ReadEnum<pb::AlphaMethod>(
-           "ALPHA_METHOD_", v, [&](pb::AlphaMethod method) { p.options.set_alpha(method); });
+           v, [&](pb::AlphaMethod method) { p.options.set_alpha(method); });
      }},
     {"alpha_colour", "", "bleed or keep",
      [](const std::string& v, UpscaleParameters& p) {
        return ReadEnum<pb::AlphaColour>(
-           "ALPHA_COLOUR_", v, [&](pb::AlphaColour colour) { p.options.set_alpha_colour(colour); });
+           v, [&](pb::AlphaColour colour) { p.options.set_alpha_colour(colour); });
      }},
     {"keep_colours", "", kSwitch,
      [](const std::string& v, UpscaleParameters& p) {
@@ -204,14 +199,13 @@ constexpr Parameter kParameters[] = {
      true},
     {"metadata", "", "keep, strip, strip-location or icc",
      [](const std::string& v, UpscaleParameters& p) {
-       return ReadEnum<pb::MetadataPolicy>("METADATA_POLICY_", v, [&](pb::MetadataPolicy policy) {
-         p.options.set_metadata(policy);
-       });
+       return ReadEnum<pb::MetadataPolicy>(
+           v, [&](pb::MetadataPolicy policy) { p.options.set_metadata(policy); });
      }},
     {"on_damage", "", "fail or fill",
      [](const std::string& v, UpscaleParameters& p) {
        return ReadEnum<pb::DamagePolicy>(
-           "DAMAGE_POLICY_", v, [&](pb::DamagePolicy policy) { p.options.set_on_damage(policy); });
+           v, [&](pb::DamagePolicy policy) { p.options.set_on_damage(policy); });
      }},
     {"frame", "", "all, first, or the number of a frame from 1 on", SetFrame},
     {"precision", "", "exact or fast", SetPrecision},

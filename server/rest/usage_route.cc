@@ -9,10 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
+#include "proto/json/message_json.h"
 #include "server/calls/call_steps.h"
 #include "server/handlers/usage_handler.h"
 #include "server/rest/form.h"
-#include "server/rest/json.h"
 #include "server/rest/json_answer.h"
 #include "server/rest/problem.h"
 #include "upscale/v1/admin.pb.h"
@@ -52,7 +52,7 @@ absl::StatusOr<std::string> UsageJson(const HandlerEnvironment& handlers, std::s
   ASSIGN_OR_RETURN(const pb::GetUsageRequest request, ParseFilters(query));
   pb::GetUsageResponse response;
   RETURN_IF_ERROR(GetUsage(handlers, absl::Now(), request, response));
-  return ToJson(response);
+  return MessageToJson(response);
 }
 
 }  // namespace

@@ -48,6 +48,7 @@ MAY_INCLUDE = {
     "engine/pipeline": ["engine/base", "engine/image", "engine/model", "engine/graph", BACKEND_INTERFACE],
     "engine/c_api": ["engine/base", "engine/model", "engine/pipeline", BACKEND_INTERFACE, "engine/backends/backend_list.h"],
     "engine/train": ["engine/base", "engine/image", "engine/model"] + ISA_CODE,
+    "proto/json": [],
     "server/base": ["engine/base"],
     "server/config": ["engine/base", "engine/model/precision.h", "server/base", "server/admission/limits.h", "server/fetch/url_prefix.h",
                       "server/telemetry/logger.h"],
@@ -63,27 +64,27 @@ MAY_INCLUDE = {
     "server/sandbox": ["engine/base", "engine/image", "server/base"],
     "server/jobs": ["upscale/v1", "engine/base", "engine/image/byte_stream.h", "engine/image/memory_io.h", "server/base", "client/jobs/cancel_job.h",
                     "client/jobs/job_failure.h", "client/jobs/job_queue.h", "client/jobs/open_queue.h",
-                    "client/jobs/shallow_json.h", "client/jobs/task.h", "client/random_uuid.h", "client/retry.h"],
+                    "client/jobs/task.h", "proto/json", "client/random_uuid.h", "client/retry.h"],
     "server/results": ["engine/base", "engine/image", "engine/model", "server/base"],
     "server/calls": ["server/base", "server/identity", "server/admission", "engine/base"],
     "server/handlers": ["server/base", "server/calls", "server/identity", "server/results", "server/telemetry/usage_ledger.h", "server/admission", "server/devices", "server/models", "server/batching", "server/proof/kernel_proofs.h", "engine/base",
                         "engine/image", "engine/model", "engine/pipeline", "upscale/v1"],
-    "server/rest": ["server/base", "server/calls", "server/identity", "server/jobs", "server/results", "server/admission", "server/fetch", "server/handlers", "server/http", "engine/base", "engine/image", "upscale/v1"],
+    "server/rest": ["server/base", "server/calls", "server/identity", "server/jobs", "server/results", "server/admission", "server/fetch", "server/handlers", "server/http", "engine/base", "engine/image", "upscale/v1", "proto/json"],
     "server/rpc": ["server/base", "server/calls", "server/identity", "server/admission", "server/handlers", "engine/base", "upscale/v1", "google/rpc",
                    "grpc/health/v1"],
     "server/proof": ["engine/base", "engine/proof", "engine/backends/backend_list.h", "server/telemetry/logger.h"],
     "server/lifecycle": ["server"] + ENGINE_INTERFACE,
     "server": ["server/base/background_task.h", "server/config", "server/identity/keys_command.h", "server/lifecycle", "server/telemetry"],
-    "client/jobs": ["upscale/v1", "client/error_details.h", "client/http/http_target.h", "client/image_io.h", "client/random_uuid.h", "client/retry.h", "client/service.h",
+    "client/jobs": ["upscale/v1", "proto/json", "client/error_details.h", "client/http/http_target.h", "client/image_io.h", "client/random_uuid.h", "client/retry.h", "client/service.h",
                     "engine/base/sqlite.h", "engine/base/status_macros.h", "engine/base/string_view.h", "engine/base/unique_fd.h", "engine/base/unnamed_file.h",
                     "server/base/spool_folder.h", "server/fetch/address_kind.h", "server/fetch/source_url.h", "server/fetch/url_prefix.h"],
-    "client": ["client/jobs", "client/spread", "client/video", "upscale/v1", "google/rpc", "grpc/health/v1", "engine/base/file_kind.h",
+    "client": ["client/jobs", "client/spread", "client/video", "upscale/v1", "proto/json", "google/rpc", "grpc/health/v1", "engine/base/file_kind.h",
                "engine/base/status_macros.h", "engine/base/unique_fd.h", "engine/base/unix_address.h", "server/base/url_signature.h"],
     "client/video": ["client/image_io.h", "client/service.h", "upscale/v1", "engine/base", "engine/image"],
     "client/spread": ["client/upscale_client.h", "client/error_details.h", "upscale/v1", "engine/base", "engine/image",
                       "engine/model/repository.h", "engine/pipeline", BACKEND_INTERFACE],
 }
-PROJECT = re.compile(r'^\s*#\s*include\s+["<]((?:engine|server|client|upscale|google/rpc|grpc/health|tests)/[^">]+)[">]')
+PROJECT = re.compile(r'^\s*#\s*include\s+["<]((?:engine|server|client|proto/json|upscale|google/rpc|grpc/health|tests)/[^">]+)[">]')
 WIRE = r'#\s*include\s+[<"](grpc|grpcpp|google/protobuf)\b'
 # folder -> what its files must not contain. Only rpc knows gRPC, and beside it only handlers the messages of the contract;
 # the engine reads no environment, and Protobuf alone where a model format is made of it.

@@ -576,7 +576,7 @@ TEST_F(CliTest, ModelsAndInfo) {
   EXPECT_THAT(devices.out, Not(HasSubstr("writes")));
   const auto info_json =
       nlohmann::json::parse(Upscale({"info", "--json"}, "", server_.endpoint()).out);
-  EXPECT_EQ(info_json["limits"]["max_source_pixels"], "123456789");
+  EXPECT_EQ(info_json["limits"]["max_source_pixels"], 123456789);
 }
 
 // Whose files are a line each; it breaks within the second or does not.

@@ -243,7 +243,7 @@ TEST_F(CliTest, ShowsTheUsageEvenAfterAKill) {
   ServerProcess server(UPSCALED_BINARY, flags);
   ASSERT_TRUE(server.AwaitReady()) << server.log();
   EXPECT_THAT(ask(server, {"--json"}).out,
-              AllOf(HasSubstr("\"tenant\": \"\""), HasSubstr("\"source_pixels\": \"200\"")));
+              AllOf(HasSubstr("\"tenant\": \"\""), HasSubstr("\"source_pixels\": 200")));
 }
 
 TEST_F(CliServerTest, TellsOfItselfOverHttp) {

@@ -6,8 +6,8 @@
 
 #include <gmock/gmock.h>
 
-#include "google/protobuf/util/json_util.h"
 #include "nlohmann/json.hpp"
+#include "proto/json/message_json.h"
 #include "tests/integration/http_answers.h"
 #include "tests/integration/test_server.h"
 #include "tests/support/await.h"
@@ -49,8 +49,7 @@ TEST(HttpTest, GivesTheBytesOfGrpc) {
   EXPECT_TRUE(answer.whole);
   EXPECT_TRUE(answer.body == outcome.image);
   const HttpFields& last = answer.trailers.empty() ? answer.fields : answer.trailers;
-  EXPECT_EQ(json::parse(last.at("Upscale-Summary"))["tiles"],
-            std::to_string(outcome.summary->tiles()));
+  EXPECT_EQ(json::parse(last.at("Upscale-Summary"))["tiles"], outcome.summary->tiles());
   server.AwaitIdle();
   EXPECT_THAT(server.log(), HasSubstr("transport=http"));
   EXPECT_THAT(server.log(), HasSubstr("transport=grpc"));
@@ -62,9 +61,7 @@ TEST(HttpTest, TellsWhatGrpcTells) {
   grpc::ClientContext context;
   pb::ListModelsResponse models, told;
   ASSERT_TRUE(server.stub().ListModels(&context, {}, &models).ok());
-  ASSERT_TRUE(
-      google::protobuf::util::JsonStringToMessage(Request(port, "GET", "/v1/models").body, &told)
-          .ok());
+  ASSERT_TRUE(ReadMessageJson(Request(port, "GET", "/v1/models").body, told));
   EXPECT_EQ(told.SerializeAsString(), models.SerializeAsString());
   EXPECT_EQ(Request(port, "GET", "/v1/models/fast-2x").status, 200);
   EXPECT_EQ(Request(port, "GET", "/v1/models/best").status, 404);

@@ -291,7 +291,7 @@ TEST_F(RecordsTest, UsageIsAddedUpOverRestarts) {
     ASSERT_EQ(told.size(), usage.usage_size());
     EXPECT_EQ(told[0]["day"], usage.usage(0).day());
     EXPECT_EQ(told[0]["tenant"], "shop");
-    EXPECT_EQ(told[0]["cost"], std::to_string(usage.usage(0).cost()));
+    EXPECT_EQ(told[0]["cost"], usage.usage(0).cost());
     EXPECT_EQ(GetUsageJson(server, "?tenant=nobody", 200)["usage"], json::array());
   }
   pb::TenantUsage sum;

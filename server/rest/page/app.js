@@ -64,7 +64,7 @@ async function loadServer() {
     byId("key-form").hidden = true;
     const { max_source_bytes: bytes, max_source_pixels: pixels } = info.limits;
     byId("drop-limits").textContent =
-      `Images or folders of them, up to ${formatBytes(Number(bytes))} and ${formatPixels(Number(pixels))}`;
+      `Images or folders of them, up to ${formatBytes(bytes)} and ${formatPixels(pixels)}`;
     return { models, info };
   } catch (error) {
     // 429: a wrong key after many others.

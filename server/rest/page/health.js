@@ -20,7 +20,7 @@ export class Health {
   async refresh() {
     try {
       const { models, info } = await this.#ask();
-      const up = info.devices.filter((device) => device.state === "DEVICE_STATE_UP");
+      const up = info.devices.filter((device) => device.state === "up");
       const model = models.find((candidate) => candidate.is_default) ?? models[0];
       this.#state = up.length === info.devices.length ? "ok" : up.length ? "warn" : "down";
       const devices = up.map((device) => device.description || device.name).join(" + ");

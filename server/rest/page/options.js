@@ -65,11 +65,10 @@ export class OptionsPanel {
         models.find((model) => model.is_default)?.name ?? models[0]?.name ?? "";
       this.#fields.model.dataset.chosen = "yes";
     }
-    const formats = (info.output_formats ?? []).map((name) => name.replace("IMAGE_FORMAT_", ""));
-    const names = { WEBP: "WebP", JXL: "JPEG XL" };
+    const names = { webp: "WebP", jxl: "JPEG XL" };
     fillSelect(this.#fields.format, [
       ["", "As the source"],
-      ...formats.map((name) => [name.toLowerCase(), names[name] ?? name]),
+      ...info.output_formats.map((name) => [name, names[name] ?? name.toUpperCase()]),
     ]);
     this.#update();
     if (first) this.#recall();

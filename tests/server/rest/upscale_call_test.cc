@@ -106,7 +106,7 @@ TEST_F(UpscaleCallTest, StreamsALargeResultWithATrailer) {
   EXPECT_TRUE(client->begun() && client->finished());
   EXPECT_EQ(client->Field("Upscale-Summary"), "");
   const json summary = json::parse(client->Trailer("Upscale-Summary"));
-  EXPECT_EQ(summary["result_bytes"], std::to_string(client->body().size()));
+  EXPECT_EQ(summary["result_bytes"], client->body().size());
   EXPECT_THAT(client->Trailer("Server-Timing"), HasSubstr("infer;dur="));
 }
 

@@ -1,0 +1,103 @@
+#include "proto/json/message_json.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "google/protobuf/util/json_util.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "upscale/v1/admin.pb.h"
+#include "upscale/v1/upscale.pb.h"
+
+namespace upscaled {
+namespace {
+
+namespace pb = upscale::v1;
+using google::protobuf::util::MessageDifferencer;
+using nlohmann::json;
+
+json Write(const google::protobuf::Message& message) { return json::parse(MessageToJson(message)); }
+
+pb::UpscaleImageHeader Header() {
+  pb::UpscaleImageHeader header;
+  header.set_request_id("a \"b\"\n");
+  header.set_result_width_px(1280);
+  header.set_format(pb::IMAGE_FORMAT_JPEG);
+  header.set_tiles(int64_t{1} << 60);
+  header.mutable_estimate()->set_seconds(2);
+  header.mutable_estimate()->set_nanos(250'000'000);
+  header.add_warnings("one");
+  return header;
+}
+
+TEST(MessageJsonTest, NumbersAreNumbersAndNamesAreShort) {
+  const json header = Write(Header());
+  EXPECT_EQ(header["request_id"], "a \"b\"\n");
+  EXPECT_EQ(header["tiles"], int64_t{1} << 60);
+  EXPECT_EQ(header["format"], "jpeg");
+  EXPECT_EQ(header["estimate_seconds"], 2.25);
+  EXPECT_FALSE(header.contains("estimate"));
+  EXPECT_EQ(header["warnings"], json({"one"}));
+  EXPECT_EQ(header["cached"], false) << "defaults are printed";
+}
+
+TEST(MessageJsonTest, WritesListsOfNamesAndInnerMessages) {
+  pb::GetServerInfoResponse info;
+  info.add_output_formats(pb::IMAGE_FORMAT_PNG);
+  info.add_output_formats(pb::IMAGE_FORMAT_WEBP);
+  info.add_devices()->set_state(pb::DEVICE_STATE_UP);
+  info.mutable_devices(0)->set_failures(3);
+  info.mutable_limits()->set_max_source_pixels(100'000'000);
+  const json written = Write(info);
+  EXPECT_EQ(written["output_formats"], json({"png", "webp"}));
+  EXPECT_EQ(written["devices"][0]["state"], "up");
+  EXPECT_EQ(written["devices"][0]["failures"], 3);
+  EXPECT_EQ(written["limits"]["max_source_pixels"], 100'000'000);
+
+  pb::UpscaleOptions options;
+  options.set_metadata(pb::METADATA_POLICY_STRIP_LOCATION);
+  EXPECT_EQ(Write(options)["metadata"], "strip-location");
+}
+
+TEST(MessageJsonTest, KeepsAValueThatTheContractDoesNotHave) {
+  pb::UpscaleImageHeader header;
+  header.set_format(static_cast<pb::ImageFormat>(99));
+  EXPECT_EQ(Write(header)["format"], 99);
+}
+
+TEST(MessageJsonTest, ReadsItsOwnDialectAndProtobufs) {
+  const pb::UpscaleImageHeader header = Header();
+  google::protobuf::util::JsonPrintOptions names;
+  names.preserve_proto_field_names = true;
+  std::string theirs;
+  ASSERT_TRUE(google::protobuf::util::MessageToJsonString(header, &theirs, names).ok());
+  ASSERT_THAT(theirs, testing::HasSubstr("IMAGE_FORMAT_JPEG"));
+  for (const std::string& text :
+       {MessageToJson(header), MessageToJson(header, /*indented=*/true), theirs}) {
+    pb::UpscaleImageHeader read;
+    ASSERT_TRUE(ReadMessageJson(text, read)) << text;
+    EXPECT_TRUE(MessageDifferencer::Equals(read, header)) << text << "\n" << read.DebugString();
+  }
+}
+
+TEST(MessageJsonTest, PassesOverFieldsThatItDoesNotKnow) {
+  pb::UpscaleImageHeader read;
+  EXPECT_TRUE(ReadMessageJson(
+      R"({"model":"a","later":{"deep":[1]},"later_seconds":1,"format":"of-2030"})", read));
+  EXPECT_EQ(read.model(), "a");
+  EXPECT_EQ(read.format(), pb::IMAGE_FORMAT_UNSPECIFIED);
+}
+
+TEST(MessageJsonTest, RefusesTextsThatAreNoSuchMessage) {
+  pb::UpscaleImageHeader read;
+  for (const std::string& text :
+       {std::string(), std::string("null"), std::string("[]"), std::string("{"),
+        std::string(R"({"result_width_px":"wide"})"), std::string(R"({"model":{}})"),
+        std::string(100'000, '['), R"({"model":)" + std::string(100'000, '[')}) {
+    EXPECT_FALSE(ReadMessageJson(text, read)) << text.substr(0, 50);
+  }
+}
+
+}  // namespace
+}  // namespace upscaled
