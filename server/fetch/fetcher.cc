@@ -1,13 +1,12 @@
 #include "server/fetch/fetcher.h"
 
-#include <curl/curl.h>
-
 #include <algorithm>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "server/base/curl_url.h"
 #include "server/base/error.h"
 #include "server/fetch/transfer.h"
 
@@ -35,23 +34,14 @@ std::string Shown(const std::string& text) {
                       text.size() > kMaxShownBytes ? "...\"" : "\"");
 }
 
-struct CurlUrlDeleter {
-  void operator()(CURLU* url) const { curl_url_cleanup(url); }
-};
-
 // Resolves `location`, a whole or relative URL, against `base`. curl follows RFC 3986. The result
 // is parsed as strictly as any other URL.
 absl::StatusOr<SourceUrl> Resolve(const SourceUrl& base, const std::string& location) {
-  const std::unique_ptr<CURLU, CurlUrlDeleter> url(curl_url());
-  char* text = nullptr;
-  if (url == nullptr ||
-      curl_url_set(url.get(), CURLUPART_URL, base.Text().c_str(), 0) != CURLUE_OK ||
-      curl_url_set(url.get(), CURLUPART_URL, location.c_str(), 0) != CURLUE_OK ||
-      curl_url_get(url.get(), CURLUPART_URL, &text, 0) != CURLUE_OK) {
+  CurlUrl url;
+  if (url.Read(base.Text()) != CURLUE_OK || url.Read(location) != CURLUE_OK) {
     return absl::InvalidArgumentError("must be a URL");
   }
-  const std::unique_ptr<char, void (*)(void*)> owner(text, curl_free);
-  return ParseSourceUrl(text);
+  return ParseSourceUrl(url.Part(CURLUPART_URL));
 }
 
 // Returns an invalid URL without a possible signature or password.

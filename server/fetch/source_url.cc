@@ -6,7 +6,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,14 +17,15 @@
 #include "absl/strings/str_split.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
+#include "server/base/curl_url.h"
 
 namespace upscaled::server {
 namespace {
 
 constexpr size_t kMaxUrlBytes = 4096;
 constexpr size_t kMaxHostBytes = 253;  // of a name in the DNS
-constexpr size_t kMaxPortDigits = 5;
-constexpr int kHttpPort = 80, kHttpsPort = 443, kMaxPort = 65535;
+constexpr std::string_view kHttps = "https://", kHttp = "http://";
+constexpr int kHttpPort = 80, kHttpsPort = 443;
 // No honest path is encoded more often.
 constexpr int kMaxEncodings = 4;
 
@@ -92,10 +92,12 @@ absl::Status CheckPath(std::string path) {
   return Must(absl::StrCat("be percent-encoded ", kMaxEncodings, " times at most"));
 }
 
+// `text` is in brackets.
 absl::StatusOr<std::string> ParseIpv6(std::string_view text) {
   std::array<uint8_t, 16> address;
   std::array<char, INET6_ADDRSTRLEN> shortest;
-  if (inet_pton(AF_INET6, std::string(text).c_str(), address.data()) != 1) {
+  const std::string inner(text.substr(1, text.size() - 2));
+  if (inet_pton(AF_INET6, inner.c_str(), address.data()) != 1) {
     return Must("have an IPv6 address between the brackets");
   }
   return std::string(inet_ntop(AF_INET6, address.data(), shortest.data(), shortest.size()));
@@ -133,38 +135,24 @@ absl::StatusOr<std::string> ParseName(std::string_view text) {
   return host;
 }
 
-absl::StatusOr<int> ParsePort(std::string_view digits) {
-  int port = 0;
-  if (digits.empty() || digits.size() > kMaxPortDigits || !std::ranges::all_of(digits, IsDigit) ||
-      !absl::SimpleAtoi(ToAbsl(digits), &port) || port < 1 || port > kMaxPort) {
-    return Must(absl::StrCat("have a port from 1 to ", kMaxPort, " behind the host's ':'"));
+// Whether the URL without its scheme begins with the host that curl has read. curl takes further
+// slashes before a host, decodes it, completes addresses such as 127.1, and passes over an empty
+// port, where others may not.
+bool IsSpelledPlainly(std::string_view text, std::string_view host) {
+  const bool ipv6 = host.starts_with('[');  // curl writes it as short as can be
+  if (ipv6 ? !text.starts_with('[') : !absl::StartsWithIgnoreCase(ToAbsl(text), ToAbsl(host))) {
+    return false;
   }
-  return port;
-}
-
-absl::Status ParseAuthority(std::string_view text, SourceUrl& url) {
-  if (text.find('@') != std::string_view::npos) return Must("have no credentials (user@host)");
-  const bool ipv6 = text.starts_with('[');
-  const size_t end = ipv6 ? text.find(']') : text.find(':');
-  if (ipv6) {
-    if (end == std::string_view::npos) return Must("have a ']' behind an IPv6 address");
-    ASSIGN_OR_RETURN(url.host, ParseIpv6(text.substr(1, end - 1)));
-  } else {
-    ASSIGN_OR_RETURN(url.host, ParseName(text.substr(0, end)));
-  }
-  const std::string_view rest =
-      end == std::string_view::npos ? "" : text.substr(ipv6 ? end + 1 : end);
-  url.port = DefaultPort(url.tls);
-  if (rest.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(url.port, ParsePort(rest.starts_with(':') ? rest.substr(1) : ""));
-  return absl::OkStatus();
+  const std::string_view rest = text.substr(ipv6 ? text.find(']') + 1 : host.size());
+  return rest.empty() || rest[0] == '/' || rest[0] == '?' ||
+         (rest[0] == ':' && rest.size() > 1 && IsDigit(rest[1]));
 }
 
 }  // namespace
 
 std::string SourceUrl::Origin() const {
   const bool ipv6 = host.find(':') != std::string::npos;
-  return absl::StrCat(tls ? "https://" : "http://", ipv6 ? "[" : "", host, ipv6 ? "]" : "",
+  return absl::StrCat(ToAbsl(tls ? kHttps : kHttp), ipv6 ? "[" : "", host, ipv6 ? "]" : "",
                       port == DefaultPort(tls) ? "" : absl::StrCat(":", port));
 }
 
@@ -173,7 +161,6 @@ std::string SourceUrl::FileName() const {
 }
 
 absl::StatusOr<SourceUrl> ParseSourceUrl(std::string_view text) {
-  constexpr std::string_view kHttps = "https://", kHttp = "http://";
   if (text.size() > kMaxUrlBytes) {
     return Must(absl::StrCat("have ", kMaxUrlBytes, " bytes at most"));
   }
@@ -184,12 +171,24 @@ absl::StatusOr<SourceUrl> ParseSourceUrl(std::string_view text) {
     return Must("begin with https:// or http://");
   }
   text = text.substr(0, text.find('#'));
-  text.remove_prefix(url.tls ? kHttps.size() : kHttp.size());
-  const size_t path = std::min(text.find_first_of("/?"), text.size());
-  const size_t query = std::min(text.find('?'), text.size());
-  RETURN_IF_ERROR(ParseAuthority(text.substr(0, path), url));
-  url.path = path == query ? "/" : text.substr(path, query - path);
-  url.query = text.substr(query);
+  CurlUrl parts;
+  const CURLUcode read = parts.Read(std::string(text), CURLU_PATH_AS_IS | CURLU_DISALLOW_USER);
+  if (read == CURLUE_USER_NOT_ALLOWED) return Must("have no credentials (user@host)");
+  if (read != CURLUE_OK) return Must(absl::StrCat("be a URL (", curl_url_strerror(read), ")"));
+  const std::string host = parts.Part(CURLUPART_HOST);
+  if (!IsSpelledPlainly(text.substr((url.tls ? kHttps : kHttp).size()), host)) {
+    return Must(
+        "write its host plainly, with a port from 1 to 65535 or none: an address of IPv4 is four "
+        "decimal numbers");
+  }
+  if (!parts.Part(CURLUPART_ZONEID).empty()) return Must("have an IPv6 address without a zone");
+  ASSIGN_OR_RETURN(url.host, host.starts_with('[') ? ParseIpv6(host) : ParseName(host));
+  if (!absl::SimpleAtoi(parts.Part(CURLUPART_PORT, CURLU_DEFAULT_PORT), &url.port) ||
+      url.port < 1) {
+    return Must("have a port from 1 to 65535");
+  }
+  url.path = parts.Part(CURLUPART_PATH);
+  url.query = text.substr(std::min(text.find('?'), text.size()));
   RETURN_IF_ERROR(CheckPath(url.path));
   return url;
 }

@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
 #include "nlohmann/json.hpp"
+#include "server/base/curl_url.h"
 #include "server/identity/strict_json.h"
 
 namespace upscaled::server {
@@ -22,18 +23,6 @@ constexpr long kTimeoutMs = 10'000, kOk = 200;
 struct CurlDeleter {
   void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
 };
-struct CurlUrlDeleter {
-  void operator()(CURLU* url) const { curl_url_cleanup(url); }
-};
-
-// "" if `url` has none.
-std::string Part(CURLU* url, CURLUPart part) {
-  char* text = nullptr;
-  if (curl_url_get(url, part, &text, 0) != CURLUE_OK) return "";
-  std::string copy = text;
-  curl_free(text);
-  return copy;
-}
 
 struct Body {
   std::string text;
@@ -99,13 +88,13 @@ absl::Status At(const std::string& url, const absl::Status& status) {
 }  // namespace
 
 absl::Status CheckIssuerUrl(const std::string& text) {
-  const std::unique_ptr<CURLU, CurlUrlDeleter> url(curl_url());
-  if (url == nullptr || curl_url_set(url.get(), CURLUPART_URL, text.c_str(), 0) != CURLUE_OK ||
-      !Part(url.get(), CURLUPART_USER).empty() || !Part(url.get(), CURLUPART_FRAGMENT).empty()) {
+  CurlUrl url;
+  if (url.Read(text) != CURLUE_OK || !url.Part(CURLUPART_USER).empty() ||
+      !url.Part(CURLUPART_FRAGMENT).empty()) {
     return Wrong(absl::StrCat(Shown(text), " must be a URL like https://login.example.org"));
   }
-  const std::string scheme = Part(url.get(), CURLUPART_SCHEME);
-  const std::string host = Part(url.get(), CURLUPART_HOST);
+  const std::string scheme = url.Part(CURLUPART_SCHEME);
+  const std::string host = url.Part(CURLUPART_HOST);
   const bool loopback = host == "127.0.0.1" || host == "[::1]" || host == "localhost";
   if (scheme == "https" || (scheme == "http" && loopback)) return absl::OkStatus();
   return Wrong(absl::StrCat(Shown(text), " must begin with https://"));
