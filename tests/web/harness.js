@@ -26,7 +26,13 @@ export function launch() {
  */
 export async function openPage(
   browser,
-  { viewport = { width: 1280, height: 800 }, scheme = "light", prepare, server = url } = {},
+  {
+    viewport = { width: 1280, height: 800 },
+    scheme = "light",
+    prepare,
+    server = url,
+    path = "/",
+  } = {},
 ) {
   const context = await browser.createBrowserContext();
   const page = await context.newPage();
@@ -41,7 +47,7 @@ export async function openPage(
   await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
   await page.setViewport(viewport);
   await prepare?.(page);
-  await page.goto(server + "/");
+  await page.goto(server + path);
   page.finish = async () => {
     assert.deepEqual(page.problems, []);
     await context.close();

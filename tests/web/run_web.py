@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Runs the tests of the clients and of the page against a real server.
+"""Runs the tests of the clients, of the page and of /docs against a real server.
 
-Usage: run_web.py js|python|page UPSCALED WORK_FOLDER. Exits with 77, and says why, where something
+Usage: run_web.py js|python|page|docs UPSCALED WORK_FOLDER. Exits with 77, and says why, where something
 that it needs is missing.
 """
 import contextlib
@@ -33,7 +33,7 @@ def need(program):
     return shutil.which(program) or skip(f"no {program}")
 
 
-def prepare_page(work):
+def prepare_browser(kind, work):
     """Installs puppeteer-core and axe-core beside copies of the tests, so that the sources stay
     clean."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None) or skip("no chromium")
@@ -53,7 +53,7 @@ def prepare_page(work):
         need("node"),
         "--test",
         "--test-reporter=spec",
-        str(folder / "page.test.js"),
+        str(folder / f"{kind}.test.js"),
     ], environment
 
 
@@ -70,12 +70,12 @@ def image_host():
         host.shutdown()
 
 
-def prepare_js(_):
+def prepare_js():
     tests = sorted((ROOT / "client" / "js" / "test").glob("*.test.js"))
     return [need("node"), "--test", *map(str, tests)], {}
 
 
-def prepare_python(_):
+def prepare_python():
     tests = ROOT / "client" / "python" / "tests"
     return [sys.executable, "-m", "unittest", "discover", "-v", "-s", str(tests)], {
         "PYTHONDONTWRITEBYTECODE": "1"
@@ -132,14 +132,15 @@ def serve_with_keys(upscaled, work):
 def main():
     kind, upscaled, work = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]).resolve()
     work.mkdir(parents=True, exist_ok=True)
-    command, variables = {"js": prepare_js, "python": prepare_python, "page": prepare_page}[kind](
-        work
-    )
+    if kind in ("page", "docs"):
+        command, variables = prepare_browser(kind, work)
+    else:
+        command, variables = {"js": prepare_js, "python": prepare_python}[kind]()
     with contextlib.ExitStack() as stack:
         image_url = stack.enter_context(image_host())
         fetch = f"--fetch-allow-private={os.path.dirname(image_url)}/"
         urls = stack.enter_context(serve(upscaled, work, "server", fetch))
-        if kind == "page":
+        if kind in ("page", "docs"):
             variables["UPSCALED_KEYS"] = json.dumps(
                 stack.enter_context(serve_with_keys(upscaled, work))
             )
