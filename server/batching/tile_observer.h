@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -15,6 +16,8 @@ struct BatchReport {
   absl::Duration infer;
   int64_t source_pixels = 0;
   absl::Status status;
+  std::string_view device;  // its name
+  absl::Duration busy;      // the time of all streams that took part
 };
 
 // Called on the scheduler's threads with no lock held; must be thread safe and quick.

@@ -413,7 +413,9 @@ void TileScheduler::RunBatch(const std::shared_ptr<Device>& device_kept, Stream&
       if (status.ok()) AddToUsage(tile, device, batch.cost, {start, end}, spent);
     }
   }
-  if (observer_ != nullptr) observer_->OnBatch({queue, end - start, batch.pixels, status});
+  if (observer_ != nullptr) {
+    observer_->OnBatch({queue, end - start, batch.pixels, status, device.name(), spent});
+  }
   if (IsDeviceFault(status)) {
     OnFault(device, status, std::move(batch.tiles));
   } else {

@@ -1,4 +1,6 @@
 // Reads the server's gauges from its parts at each scrape.
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -43,13 +45,16 @@ std::vector<DeviceClassReading> Server::ReadDeviceClasses(const AdmissionState& 
 std::string Server::RenderMetrics() {
   const AdmissionState state = admission_.state();
   int models = 0;
+  std::map<std::string, int64_t> weight_bytes;  // by device
   for (const std::shared_ptr<Device>& device : quarantine_.working()) {
     models += device->models().loaded_count();
+    weight_bytes[device->name()] = device->models().weight_bytes();
   }
   const LogDrops drops = logger_.drops();
   std::vector<DeviceReading> devices;
-  for (const DeviceState& device : supervisor_.states())
-    devices.push_back({device.name, device.up});
+  for (const DeviceState& device : supervisor_.states()) {
+    devices.push_back({device.name, device.up, device.streams, weight_bytes[device.name]});
+  }
   return metrics_.Render({.requests_in_flight = state.requests,
                           .queue_pixels = QueuePixels(state.queue_cost),
                           .queue_cost = state.queue_cost,

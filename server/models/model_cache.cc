@@ -127,6 +127,15 @@ std::vector<ModelCache::Loaded> ModelCache::loaded() const {
   return loaded;
 }
 
+int64_t ModelCache::weight_bytes() const {
+  absl::MutexLock lock(&mutex_);
+  int64_t bytes = 0;
+  for (const auto& [key, entry] : entries_) {
+    if (!entry->loading) bytes += static_cast<int64_t>((*entry->outcome)->WeightBytes());
+  }
+  return bytes;
+}
+
 void ModelCache::DropUnlisted() {
   absl::MutexLock lock(&mutex_);
   DropUnlistedLocked();

@@ -55,6 +55,8 @@ class ModelCache {
   std::vector<Loaded> loaded() const ABSL_LOCKS_EXCLUDED(mutex_);
   int loaded_count() const { return static_cast<int>(loaded().size()); }
   int64_t max_weight_bytes() const { return max_weight_bytes_; }
+  // Bytes of the networks that are ready, as the backend packs them.
+  int64_t weight_bytes() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Drops unused networks until the packed weights are within the limit, as Get does; `all`: drops
   // every unused one. Returns the bytes that were packed.

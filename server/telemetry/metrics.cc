@@ -117,6 +117,23 @@ struct ServerMetrics::Families {
       CounterFamily(registry, "upscaled_device_failures_total", "Failures that took a device out.");
   Family<Gauge>& device_up = GaugeFamily(registry, "upscaled_device_up",
                                          "1 while the device takes work, 0 while it is rebuilt.");
+  Family<Counter>& device_busy =
+      CounterFamily(registry, "upscaled_device_busy_seconds_total",
+                    "Time that the device's streams have computed, summed over streams.");
+  Family<Gauge>& device_streams =
+      GaugeFamily(registry, "upscaled_device_streams", "Streams of the device: threads on a CPU.");
+  Family<Gauge>& device_weights =
+      GaugeFamily(registry, "upscaled_device_weight_bytes",
+                  "Memory of the weights of the device's loaded networks; 0 while it is rebuilt.");
+  Family<Counter>& model_requests =
+      CounterFamily(registry, "upscaled_model_requests_total",
+                    "Calls that a model has computed for; \"several\" for chains of models.");
+  Family<Counter>& model_cost =
+      CounterFamily(registry, "upscaled_model_cost_total",
+                    "Multiply-adds computed, by model; \"several\" for chains of models.");
+  Family<Counter>& model_infer =
+      CounterFamily(registry, "upscaled_model_infer_seconds_total",
+                    "Time of all threads that computed, by model; \"several\" for chains.");
   Counter& source_pixels =
       AddCounter(registry, "upscaled_source_pixels_total", "Pixels of the admitted sources.");
   Counter& result_pixels =
@@ -129,28 +146,29 @@ struct ServerMetrics::Families {
   Counter& sent_bytes =
       AddCounter(registry, "upscaled_sent_bytes_total", "Bytes of images and tiles sent.");
 
-  Gauge& requests_in_flight =
-      AddGauge(registry, "upscaled_requests_in_flight", "Calls that hold a slot.");
+  Gauge& requests_in_flight = AddGauge(registry, "upscaled_requests_in_flight",
+                                       "Calls that hold a slot (--max-concurrent-requests).");
   Gauge& queue_pixels =
       AddGauge(registry, "upscaled_queue_pixels",
                "Work admitted and not yet computed, in source pixels of general-2x.");
   Gauge& queue_cost = AddGauge(registry, "upscaled_queue_cost",
                                "Work admitted and not yet computed, in multiply-adds.");
-  Gauge& queue_seconds = AddGauge(registry, "upscaled_queue_seconds",
-                                  "Time to compute what is admitted, at the speed of late.");
-  Family<Gauge>& backlog_seconds =
-      GaugeFamily(registry, "upscaled_backlog_seconds",
-                  "Time to compute what is admitted for a device class, at its speed of late.");
+  Gauge& queue_seconds =
+      AddGauge(registry, "upscaled_queue_seconds",
+               "Time until all admitted work is done, at the recent speed; 0 until one is known.");
+  Family<Gauge>& backlog_seconds = GaugeFamily(
+      registry, "upscaled_backlog_seconds",
+      "Time of a device class for its admitted work, at its recent speed; 0 until one is known.");
   Gauge& queue_tiles =
       AddGauge(registry, "upscaled_queue_tiles", "Tiles waiting for a stream of a device.");
-  Gauge& memory_reserved =
-      AddGauge(registry, "upscaled_memory_reserved_bytes", "Memory reserved by admitted calls.");
+  Gauge& memory_reserved = AddGauge(registry, "upscaled_memory_reserved_bytes",
+                                    "Memory that running calls have reserved; 0 without calls.");
   Gauge& memory_scratch = AddGauge(registry, "upscaled_memory_scratch_bytes",
                                    "Memory reserved for the scratch of the devices' streams.");
   Gauge& memory_budget =
       AddGauge(registry, "upscaled_memory_budget_bytes", "Memory that calls may reserve in all.");
-  Gauge& models_loaded =
-      AddGauge(registry, "upscaled_models_loaded", "Networks compiled and ready.");
+  Gauge& models_loaded = AddGauge(registry, "upscaled_models_loaded",
+                                  "Networks compiled and ready, summed over the working devices.");
   Gauge& models_refused =
       AddGauge(registry, "upscaled_models_refused",
                "Models in the repository that cannot be served, as the log says.");
@@ -187,14 +205,15 @@ struct ServerMetrics::Families {
                           "1 while the server takes calls, as /v2/health/ready says.");
   Counter& decode_crashes = AddCounter(registry, "upscaled_decode_crashes_total",
                                        "Images whose decoder crashed in its sandbox.");
-  Gauge& spool_bytes = AddGauge(registry, "upscaled_http_spool_bytes",
-                                "Disk that holds what clients of HTTP sent and nobody has read.");
+  Gauge& spool_bytes =
+      AddGauge(registry, "upscaled_http_spool_bytes",
+               "Disk space of HTTP bodies that the server has not read yet (--spool-bytes).");
   Family<Counter>& dropped_log_lines =
       CounterFamily(registry, "upscaled_log_lines_dropped_total",
                     "Lines that the log lacks: too many of a kind, or not read in time.");
   Family<Counter>& spans =
       CounterFamily(registry, "upscaled_trace_spans_total",
-                    "Spans of traces by what became of them: exported, dropped, failed.");
+                    "Spans of traces by their outcome: exported, dropped, failed.");
   Counter& lost_audit_lines =
       AddCounter(registry, "upscaled_audit_lines_lost_total",
                  "Lines that the audit log lacks: the file did not take them.");
@@ -244,6 +263,20 @@ struct ServerMetrics::Families {
     tenant_received_bytes.Add(tenant).Increment(static_cast<double>(record.received_bytes));
     tenant_sent_bytes.Add(tenant).Increment(static_cast<double>(record.sent_bytes));
   }
+  void CountForModel(const RequestRecord& record) {
+    // A name of the catalogue: no other one computes. Chains are as clients put them together.
+    const bool chain = record.model.find(',') != std::string::npos;
+    const prometheus::Labels model = {{"model", chain ? "several" : record.model}};
+    model_requests.Add(model).Increment();
+    model_cost.Add(model).Increment(static_cast<double>(record.cost));
+    model_infer.Add(model).Increment(absl::ToDoubleSeconds(record.infer));
+  }
+  void SetDevice(const DeviceReading& device) {
+    device_up.Add({{"device", device.name}}).Set(device.up);
+    device_streams.Add({{"device", device.name}}).Set(device.streams);
+    device_weights.Add({{"device", device.name}}).Set(static_cast<double>(device.weight_bytes));
+    device_busy.Add({{"device", device.name}});  // 0 for one that has not computed yet
+  }
   void SetResults(const ResultReading& reading) {
     Raise(results.Add({{"from", "computed"}}), static_cast<double>(reading.computed));
     Raise(results.Add({{"from", "shared"}}), static_cast<double>(reading.shared));
@@ -288,6 +321,7 @@ void ServerMetrics::OnRequest(const RequestRecord& record) {
   if (record.code != absl::StatusCode::kOk)
     f.request_failures.Add({{"reason", record.reason}}).Increment();
   if (record.tenant_has_limits) f.CountForTenant(record);
+  if (record.cost > 0) f.CountForModel(record);
   if (!record.limit.empty()) f.refused.Add({{"limit", record.limit}}).Increment();
   f.request_duration.Add({{"method", record.method}}, kSeconds)
       .Observe(absl::ToDoubleSeconds(record.total));
@@ -311,6 +345,8 @@ void ServerMetrics::OnBatch(const BatchReport& batch) {
   f.batch_tiles.Observe(batch.queue.size());
   f.tiles.Increment(batch.queue.size());
   f.tile_pixels.Increment(batch.source_pixels);
+  f.device_busy.Add({{"device", std::string(batch.device)}})
+      .Increment(absl::ToDoubleSeconds(batch.busy));
   if (!batch.status.ok()) f.batch_failures.Increment();
 }
 
@@ -338,9 +374,7 @@ std::string ServerMetrics::Render(const GaugeReadings& readings) const {
   f.memory_budget.Set(readings.memory_budget_bytes);
   f.models_loaded.Set(readings.models_loaded);
   f.models_refused.Set(readings.models_refused);
-  for (const DeviceReading& device : readings.devices) {
-    f.device_up.Add({{"device", device.name}}).Set(device.up);
-  }
+  for (const DeviceReading& device : readings.devices) f.SetDevice(device);
   for (const DeviceClassReading& device_class : readings.device_classes) {
     f.backlog_seconds.Add({{"devices", device_class.devices}})
         .Set(absl::ToDoubleSeconds(device_class.backlog));

@@ -17,6 +17,8 @@ namespace upscaled::server {
 struct DeviceReading {
   std::string name;
   bool up = true;
+  int streams = 0;
+  int64_t weight_bytes = 0;  // that its networks take as it packs them
 };
 
 // Equal devices, which share their work.

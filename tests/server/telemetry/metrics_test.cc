@@ -12,6 +12,7 @@ namespace upscaled::server {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 RequestRecord OkRequest() {
   RequestRecord record;
@@ -93,8 +94,8 @@ TEST(ServerMetricsTest, CountsRequestsByMethodCodeAndReason) {
 TEST(ServerMetricsTest, CountsBatches) {
   ServerMetrics metrics({"1.2.3", "cpu"}, absl::Now());
   const std::vector<absl::Duration> queue = {absl::Seconds(1), absl::Seconds(2), absl::Seconds(4)};
-  metrics.OnBatch({queue, absl::Milliseconds(250), 300, absl::OkStatus()});
-  metrics.OnBatch({{queue.data(), 1}, absl::Milliseconds(250), 50, absl::InternalError("")});
+  metrics.OnBatch({queue, absl::Milliseconds(250), 300, absl::OkStatus(), "cpu", absl::Seconds(1)});
+  metrics.OnBatch({{queue.data(), 1}, absl::Milliseconds(250), 50, absl::InternalError(""), "cpu"});
   metrics.OnDropped(7);
   const std::string text = metrics.Render({});
   EXPECT_THAT(text, HasSubstr("upscaled_queue_duration_seconds_sum 8\n"));
@@ -107,6 +108,34 @@ TEST(ServerMetricsTest, CountsBatches) {
   EXPECT_THAT(text, HasSubstr("upscaled_tiles_total 4\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_tile_pixels_total 350\n"));
   EXPECT_THAT(text, HasSubstr("upscaled_dropped_tiles_total 7\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_device_busy_seconds_total{device=\"cpu\"} 1\n"));
+}
+
+TEST(ServerMetricsTest, CountsByModelOfTheCatalogue) {
+  ServerMetrics metrics({"1.2.3", "cpu"}, absl::Now());
+  RequestRecord record{.model = "general-2x", .cost = 10, .infer = absl::Milliseconds(500)};
+  metrics.OnRequest(record);
+  metrics.OnRequest(record);
+  record.model = "1x-dejpg,general-2x";
+  metrics.OnRequest(record);
+  record.model = "a-client's-invention";
+  record.cost = 0;
+  metrics.OnRequest(record);
+  const std::string text = metrics.Render({});
+  EXPECT_THAT(text, HasSubstr("upscaled_model_requests_total{model=\"general-2x\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_model_cost_total{model=\"general-2x\"} 20\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_model_infer_seconds_total{model=\"general-2x\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_model_requests_total{model=\"several\"} 1\n"));
+  EXPECT_THAT(text, Not(HasSubstr("invention")));
+}
+
+TEST(ServerMetricsTest, TellsOfDevices) {
+  ServerMetrics metrics({"1.2.3", "cpu"}, absl::Now());
+  const std::string text = metrics.Render({.devices = {{"cuda:0", true, 4, 1 << 20}}});
+  EXPECT_THAT(text, HasSubstr("upscaled_device_up{device=\"cuda:0\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_device_streams{device=\"cuda:0\"} 4\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_device_weight_bytes{device=\"cuda:0\"} 1048576\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_device_busy_seconds_total{device=\"cuda:0\"} 0\n"));
 }
 
 TEST(ServerMetricsTest, RendersTheGaugesItIsGiven) {
