@@ -26,9 +26,10 @@ bool IsDirectory(const std::filesystem::path& path) {
 std::optional<std::filesystem::path> BundledModelsDirectory() {
   namespace fs = std::filesystem;
   std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  for (const fs::path& directory : {program.parent_path().parent_path() / "share/upscaled/models",
-                                    fs::path(UPSCALED_SOURCE_MODELS)}) {
+  // The prefix that it is installed under, or the build folder.
+  const fs::path prefix = fs::read_symlink("/proc/self/exe", error).parent_path().parent_path();
+  for (const char* const path : {"share/upscaled/models", UPSCALED_SOURCE_MODELS}) {
+    const fs::path directory = (prefix / path).lexically_normal();
     if (IsDirectory(directory)) return directory;
   }
   return std::nullopt;

@@ -55,8 +55,10 @@ fs::path ProgramFolder() {
 // Where programs have the bundled models, installed or in the build folder.
 fs::path BundledModels() {
   std::error_code error;
-  const fs::path installed = ProgramFolder().parent_path() / "share/upscaled/models";
-  return fs::is_directory(installed, error) ? installed : fs::path(UPSCALED_SOURCE_MODELS);
+  const fs::path prefix = ProgramFolder().parent_path();
+  const fs::path installed = prefix / "share/upscaled/models";
+  return fs::is_directory(installed, error) ? installed
+                                            : (prefix / UPSCALED_SOURCE_MODELS).lexically_normal();
 }
 
 const std::map<std::string, LossWeights>& Losses() {
