@@ -20,8 +20,9 @@ using Json = nlohmann::ordered_json;
 
 // Lists instead of tables, and text that breaks anywhere, fit a phone.
 constexpr char kStyle[] =
+    ":root{color-scheme:light dark;background:Canvas}"
     "body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:1rem auto;padding:0 1rem;"
-    "color-scheme:light dark;overflow-wrap:anywhere}"
+    "overflow-wrap:anywhere}"
     "code,pre{font-family:ui-monospace,monospace;font-size:.9em}"
     "pre{white-space:pre-wrap;padding:.6rem;margin:.5rem 0;background:#8882}"
     "h2{margin-top:2.5rem}nav ul{columns:16rem;padding-left:1.2rem}"

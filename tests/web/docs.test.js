@@ -39,7 +39,9 @@ test("the table of contents leads to each call, and every link somewhere", async
   const { paths } = await (await fetch(`${url}/openapi.json`)).json();
   const methods = ["get", "head", "post", "put", "delete", "options", "patch"];
   const calls = Object.entries(paths).flatMap(([path, item]) =>
-    methods.filter((method) => item[method]).map((method) => `${method.toUpperCase()} ${path}`),
+    Object.keys(item)
+      .filter((key) => methods.includes(key))
+      .map((method) => `${method.toUpperCase()} ${path}`),
   );
   const contents = await page.$$eval("nav a", (links) => links.map((link) => link.textContent));
   assert.deepEqual(contents, ["Options", ...calls, "Reasons of errors", "Objects"]);
