@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { after, before, test } from "node:test";
 import {
@@ -362,6 +362,121 @@ test("settings outlive the page, and results its reload; a link carries settings
   assert.equal(await page.$eval("#quality", (input) => input.value), "77");
   assert.ok(await page.$eval("[name=tta]", (input) => input.checked));
   assert.equal(await page.$eval("#frame", (input) => input.value), "3");
+  await page.finish();
+});
+
+/** A JPEG of the sample that was compressed hard, with an EXIF block that names its artist. */
+async function photograph() {
+  const query = "scale=1&noise_level=-1&format=jpeg&quality=25";
+  const answer = await fetch(`${url}/v1/upscale?${query}`, { method: "POST", body: sample });
+  const jpeg = Buffer.from(await answer.arrayBuffer());
+  const artist = Buffer.from("A. Photographer\0");
+  const exif = Buffer.alloc(32 + artist.length);
+  exif.write("Exif\0\0MM\0*", 0, "latin1");
+  exif.writeUInt32BE(8, 10); // the first directory
+  exif.writeUInt16BE(1, 14); // has one entry
+  exif.writeUInt16BE(0x013b, 16); // Artist
+  exif.writeUInt16BE(2, 18);
+  exif.writeUInt32BE(artist.length, 20);
+  exif.writeUInt32BE(26, 24);
+  artist.copy(exif, 32);
+  const head = Buffer.from([0xff, 0xe1, 0, 0]);
+  head.writeUInt16BE(2 + exif.length, 2);
+  return Buffer.concat([jpeg.subarray(0, 2), head, exif, jpeg.subarray(2)]);
+}
+
+test("files go as they are: metadata stays, and the noise that was chosen is shown", async () => {
+  const page = await openPage(browser);
+  await page.waitForSelector("#health[data-state=ok]");
+  const photo = await photograph();
+  await give(page, { "photo.jpg": photo, "plain.png": sample });
+  await click(page, "Upscale 2 images");
+  await waitForState(page, "photo.jpg", "done");
+  await waitForState(page, "plain.png", "done");
+  const told = await page.$$eval(".job-status", (all) => all.map((one) => one.textContent));
+  assert.match(told[0], /, noise [1-3] removed$/);
+  assert.match(told[1], /, no noise removed$/);
+  const folder = mkdtempSync(`${tmpdir()}/upscaled-photo-`);
+  const session = await page.createCDPSession();
+  await session.send("Browser.setDownloadBehavior", {
+    behavior: "allow",
+    downloadPath: folder,
+    browserContextId: page.browserContext().id,
+  });
+  await click(page, "Download photo.jpg");
+  const [, result] = await waitForFile(folder, ".jpg");
+  const direct = await fetch(`${url}/v1/upscale?scale=2&noise=auto`, { method: "POST", body: photo });
+  assert.ok(result.equals(Buffer.from(await direct.arrayBuffer())));
+  assert.ok(result.includes("A. Photographer"), "the EXIF block is carried on");
+
+  await page.click(".options summary");
+  await page.select("#precision", "exact");
+  await page.click("[name=tta]");
+  await page.waitForFunction(
+    () => document.querySelector("#start").textContent === "Upscale 2 images again",
+  );
+  const sent = page.waitForRequest((request) => /[?&]tta=/.test(request.url()));
+  await click(page, "Upscale 2 images again");
+  assert.match((await sent).url(), /[?&]precision=exact/);
+  await waitForState(page, "photo.jpg", "done");
+  await waitForState(page, "plain.png", "done");
+  await page.finish();
+});
+
+test("a dropped folder gives its images, those of folders in it too", async () => {
+  const page = await openPage(browser);
+  const folder = mkdtempSync(`${tmpdir()}/upscaled-folder-`);
+  mkdirSync(`${folder}/holiday/inner`, { recursive: true });
+  for (const name of ["a.png", "inner/b.png", ".hidden.png"])
+    writeFileSync(`${folder}/holiday/${name}`, sample);
+  const session = await page.createCDPSession();
+  const box = await (await page.$("#drop")).boundingBox();
+  const data = { items: [], files: [`${folder}/holiday`], dragOperationsMask: 1 };
+  for (const type of ["dragEnter", "dragOver", "drop"]) {
+    const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
+    await session.send("Input.dispatchDragEvent", { type, x, y, data });
+  }
+  await page.waitForFunction(() => document.querySelectorAll(".job").length === 2);
+  const names = await page.$$eval(".job-name", (all) => all.map((one) => one.textContent).sort());
+  assert.deepEqual(names, ["a.png", "b.png"]);
+  await page.finish();
+});
+
+test("who leaves while images are computed is asked; who leaves later is not", async () => {
+  const page = await openPage(browser);
+  const asked = [];
+  page.on("dialog", (dialog) => {
+    asked.push(dialog.type());
+    dialog.accept();
+  });
+  await give(page, { "noise.png": noisePng(1400, 1400) });
+  await page.waitForSelector("#start:not([disabled])");
+  await click(page, "8×");
+  await click(page, "Upscale");
+  await page.waitForFunction(() =>
+    /Computing, [1-9]/.test(document.querySelector(".job-status").textContent),
+  );
+  await page.reload();
+  assert.deepEqual(asked, ["beforeunload"]);
+  await page.waitForSelector("#health[data-state=ok]");
+  await click(page, "2×");
+  await page.reload();
+  assert.deepEqual(asked, ["beforeunload"]);
+  await page.finish();
+});
+
+test("errors advise what helps", async () => {
+  const page = await openPage(browser);
+  await give(page, { "cut.png": sample.subarray(0, 50), "notes.txt": "no image" });
+  await page.waitForSelector(".job .error:not([hidden])");
+  await click(page, "Upscale"); // what the cut file lacks is behind its header
+  await page.waitForFunction(
+    () => document.querySelectorAll(".job .error:not([hidden])").length === 2,
+  );
+  const advice = await page.$$eval(".job .advice", (all) => all.map((one) => one.textContent));
+  assert.match(advice[0], /copy or download it again/);
+  assert.match(advice[1], /Save it as PNG, JPEG or WebP/);
+  assert.doesNotMatch(await textOf(page, "#jobs"), /curl/);
   await page.finish();
 });
 

@@ -53,7 +53,7 @@ export function explain(error) {
     "It failed",
     () => "Try again.",
   ];
-  let { message } = error;
+  let message = error.message.replace(/; name the file as curl reads it.*$/, "");
   if (error.value && error.maximum && !message.includes(error.maximum)) {
     message += ` (${error.value}; the limit is ${error.maximum})`;
   }

@@ -28,8 +28,8 @@ export async function keep(job) {
   const cache = await open();
   const used = (await navigator.storage?.estimate?.())?.usage ?? 0;
   if (!cache || used + job.file.size + job.result.blob.size > MAX_BYTES) return;
-  const { name, model, warnings, result, requestId } = job;
-  const about = { name, model, warnings, type: job.file.type, at: Date.now() };
+  const { name, model, noiseLevel, options, warnings, result, requestId } = job;
+  const about = { name, model, noiseLevel, options, warnings, type: job.file.type, at: Date.now() };
   for (const field of FIELDS) about[field] = result[field];
   const bodies = [job.file, result.blob, JSON.stringify(about)];
   for (const [i, part] of PARTS.entries()) {

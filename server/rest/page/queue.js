@@ -47,9 +47,9 @@ export class Job {
   /** A job that was done before the page was loaded: see kept_results.js. */
   static kept({ id, about, file, blob }) {
     const job = new Job(file);
-    const { width, height, seconds, model, warnings } = about;
+    const { width, height, seconds, model, noiseLevel, options, warnings } = about;
     const url = URL.createObjectURL(blob);
-    Object.assign(job, { state: "done", requestId: id, model, warnings });
+    Object.assign(job, { state: "done", requestId: id, model, noiseLevel, options, warnings });
     job.result = { blob, url, width, height, model, seconds };
     return job;
   }

@@ -9,6 +9,12 @@ function promiseOf({ result, estimated_seconds: seconds }) {
   return seconds === null ? size : `${size}, ${formatSeconds(seconds)}`;
 }
 
+/** The level of noise that was removed, if the person or the server was to choose one. */
+function noiseOf({ noiseLevel, options }) {
+  if (noiseLevel >= 0) return [`noise ${noiseLevel} removed`];
+  return options?.noiseLevel === "auto" ? ["no noise removed"] : [];
+}
+
 /** Text of what a job does or has come to. */
 function statusOf(job) {
   const { source, verdict, result } = job;
@@ -32,7 +38,7 @@ function statusOf(job) {
         formatBytes(result.blob.size),
         `${result.seconds.toFixed(1)} s`,
         ...(job.frames > 1 ? [`${job.frames} frames`] : []),
-        ...(job.noiseLevel >= 0 ? [`noise ${job.noiseLevel} removed`] : []),
+        ...noiseOf(job),
       ].join(", ");
     case "cancelled":
       return "Cancelled";
