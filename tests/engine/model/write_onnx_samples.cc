@@ -70,7 +70,7 @@ absl::StatusOr<nlohmann::json> WriteSample(const path& folder, const std::string
 }
 
 // ONNX Runtime 1.14 has operator sets up to 18: GELU is of 20, RMSNormalization of 23. Group norms
-// and pads to multiples are not exported.
+// are not exported; of pads to multiples, export_test tells which are.
 bool IsBeyondIt(const Network& network) {
   return std::any_of(network.layers.begin(), network.layers.end(), [](const Layer& layer) {
     return layer.activation == Activation::kGelu || layer.activation == Activation::kGeluTanh ||
