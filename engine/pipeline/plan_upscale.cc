@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/int_math.h"
 #include "engine/base/status_macros.h"
 #include "engine/pipeline/cell_pass.h"
 #include "engine/pipeline/corrected_pass.h"
@@ -29,6 +30,9 @@ constexpr size_t kPlanOverheadBytes = 16384;  // everything small
 // Tiles that cost this many times as much as all of an image at once give way to a stream of rows.
 // Of cheaper ones several run at once, each in the caches of its own core.
 constexpr double kMaxTilesCost = 1.15;
+// A stream of rows keeps at most one thread busy per this many columns: of more threads some find
+// none left to take (`upscale-bench cores`).
+constexpr int kRowsThreadPx = 80;
 // The rows of a stream's bands, in source pixels.
 constexpr int kBandRows = 24;
 static_assert(kBandRows % RowStream::kBandMultiple == 0);
@@ -191,7 +195,9 @@ std::optional<RowStreamNeed> RowsInsteadOf(const PassSpec& tiles, const UpscaleO
   const bool only = !executable.ComputesTiles(image);
   if (tiles.tta || (options.tile_px > 0 && !only)) return std::nullopt;
   const double whole = tiles.images() * ImageRun::Cost(executable, image, image);
-  const bool costly = whole > kMinRowsCost && PassCost(tiles) > kMaxTilesCost * whole;
+  const int busy = std::min(options.concurrency, PartCount(image.width, kRowsThreadPx));
+  const double most = kMaxTilesCost * options.concurrency / busy;
+  const bool costly = whole > kMinRowsCost && PassCost(tiles) > most * whole;
   if (!costly && !only && !executable.ComputesWhole(image)) return std::nullopt;
   const std::optional<RowStreamNeed> need = executable.PlanRowStream(image);
   const size_t images = static_cast<size_t>(tiles.images());

@@ -56,23 +56,29 @@ double Cost(const TileShapeInput& in, const TileGrid& grid) {
 }  // namespace
 
 TileShape ChooseTileShape(const TileShapeInput& in) {
-  Size max_tile = {std::min(in.max_tile.width, in.image.width),
-                   std::min(in.max_tile.height, in.image.height)};
+  const Size max_tile = {std::min(in.max_tile.width, in.image.width),
+                         std::min(in.max_tile.height, in.image.height)};
   const int fewest_columns = TileGrid(in.image, max_tile).columns();
-  if (!in.sees_all) {
-    max_tile.height =
-        std::min(max_tile.height, MaxBandHeight(in, BandsFor(fewest_columns, in.streams)));
-  }
-  const TileGrid fewest(in.image, max_tile);
+  // The rows that columns of this number leave: more of them fill the streams with fewer bands.
+  const auto fewest_rows = [&](int columns) {
+    const int tallest =
+        in.sees_all ? max_tile.height
+                    : std::min(max_tile.height, MaxBandHeight(in, BandsFor(columns, in.streams)));
+    return TileGrid(in.image, {max_tile.width, tallest}).rows();
+  };
+  const auto cut = [&](int columns, int rows) {
+    return TileGrid(in.image,
+                    {(in.image.width - 1) / columns + 1, (in.image.height - 1) / rows + 1});
+  };
 
   const int more = in.sees_all ? 0 : std::min(2 * in.streams, kMaxMoreTiles);
-  TileGrid best = fewest;
-  for (int rows = fewest.rows(); rows <= fewest.rows() + more; ++rows) {
-    for (int columns = fewest.columns(); columns <= fewest.columns() + more; ++columns) {
-      const TileGrid grid(in.image,
-                          {(in.image.width - 1) / columns + 1, (in.image.height - 1) / rows + 1});
-      const bool too_thin = (columns > fewest.columns() && grid.tile_size().width < kMinTilePx) ||
-                            (rows > fewest.rows() && grid.tile_size().height < kMinTilePx);
+  TileGrid best = cut(fewest_columns, fewest_rows(fewest_columns));
+  for (int columns = fewest_columns; columns <= fewest_columns + more; ++columns) {
+    const int fewest = fewest_rows(columns);
+    for (int rows = fewest; rows <= fewest + more; ++rows) {
+      const TileGrid grid = cut(columns, rows);
+      const bool too_thin = (columns > fewest_columns && grid.tile_size().width < kMinTilePx) ||
+                            (rows > fewest && grid.tile_size().height < kMinTilePx);
       if (!too_thin && Cost(in, grid) < Cost(in, best)) best = grid;
     }
   }

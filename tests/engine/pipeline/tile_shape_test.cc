@@ -35,6 +35,18 @@ TEST(ChooseTileShape, GivesEveryStreamTheSameWork) {
   }
 }
 
+// Bands of two columns would be so low that halos cost as much as the tiles.
+TEST(ChooseTileShape, ManyStreamsGetColumnsRatherThanThinBands) {
+  TileShapeInput input = Input({1920, 1080}, {960, 540}, 64);
+  input.halo_px = 20;
+  input.row_bytes *= 4;
+  const TileShape shape = ChooseTileShape(input);
+  EXPECT_GT(shape.tile.height, 3 * kMinTilePx / 2);
+  EXPECT_GE(TileCount(input), 64);
+  const size_t band = input.halo_bytes + input.row_bytes * static_cast<size_t>(shape.tile.height);
+  EXPECT_LE(band * static_cast<size_t>(shape.bands), input.budget_bytes);
+}
+
 TEST(ChooseTileShape, LeavesTinyImagesWhole) {
   EXPECT_EQ(ChooseTileShape(Input({1, 1}, {256, 256}, 8)).tile, (Size{1, 1}));
   EXPECT_EQ(ChooseTileShape(Input({40, 33}, {256, 256}, 8)).tile, (Size{40, 33}));
