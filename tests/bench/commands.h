@@ -12,6 +12,7 @@ namespace upscaled::bench {
 void AddAccuracyCommand(CLI::App& app);
 void AddCallsCommand(CLI::App& app);
 void AddCodecCommand(CLI::App& app);
+void AddCoresCommand(CLI::App& app);
 void AddFlatCommand(CLI::App& app);
 void AddIdentityCommand(CLI::App& app);
 void AddImageCommand(CLI::App& app);
@@ -26,5 +27,6 @@ void AddServiceCommand(CLI::App& app);
 void AddTrainCommand(CLI::App& app);
 void AddTuneCommand(CLI::App& app);
 void AddVideoCommand(CLI::App& app);
+void AddWorkCommand(CLI::App& app);
 
 }  // namespace upscaled::bench

@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   upscaled::bench::AddAccuracyCommand(app);
   upscaled::bench::AddCallsCommand(app);
   upscaled::bench::AddCodecCommand(app);
+  upscaled::bench::AddCoresCommand(app);
   upscaled::bench::AddFlatCommand(app);
   upscaled::bench::AddIdentityCommand(app);
   upscaled::bench::AddImageCommand(app);
@@ -25,6 +26,7 @@ int main(int argc, char** argv) {
   upscaled::bench::AddTrainCommand(app);
   upscaled::bench::AddTuneCommand(app);
   upscaled::bench::AddVideoCommand(app);
+  upscaled::bench::AddWorkCommand(app);
   CLI11_PARSE(app, argc, argv);
   return 0;
 }

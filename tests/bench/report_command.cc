@@ -134,6 +134,17 @@ std::vector<Part> ListParts(const ReportOptions& options) {
          {"network", "--model", model, "--size", "256x192,640x360,1280x720,1920x1080,3840x2160",
           "--threads", "1,0", "--no-peers", "--time", time(1)}});
   }
+  parts.push_back({"Multiply-adds over sizes, of one tile's",
+                   {"work", "--model",
+                    "general-2x,fast-2x,random:upconv_7,random:vgg_7,random:srvgg,random:srvgg_x4,"
+                    "random:rrdb",
+                    "--threads", "2"}});
+  const auto add_cores = [&](const std::string& images, const std::string& size) {
+    parts.push_back({absl::StrCat("Many cores, simulated: general-2x, ", images, " of ", size),
+                     {"cores", "--model", "general-2x", "--images", images, "--size", size}});
+  };
+  add_cores("1", "1920x1080");
+  add_cores("64", "64x64");
   for (const char* model : {"general-2x", "random:cunet"}) {
     parts.push_back({absl::StrCat("Where the time of ", model, " goes, 480x270, one thread"),
                      {"profile", "--model", model, "--time", time(2)}});
@@ -192,8 +203,8 @@ void AddReportCommand(CLI::App& app) {
       ->check(CLI::ExistingDirectory);
   command->add_option("--only", options->only, "Subcommands to run, instead of all")
       ->delimiter(',')
-      ->check(CLI::IsMember({"kernels", "network", "profile", "models", "service", "codec", "image",
-                             "identity", "flat", "quality"}));
+      ->check(CLI::IsMember({"kernels", "network", "work", "cores", "profile", "models", "service",
+                             "codec", "image", "identity", "flat", "quality"}));
   command
       ->add_option("--scale", options->scale, "Of the time for each figure: 0.1 for a quick look")
       ->check(CLI::PositiveNumber)

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -152,6 +153,22 @@ TEST(BindPoolThreadTest, EachOfAFullPoolGetsItsCpu) {
   const std::vector<int> bound = PoolThreadCpus(count);
   EXPECT_TRUE(std::ranges::is_permutation(bound, all));
   for (int i = 0; i < count; ++i) EXPECT_EQ(CpusWhenBound(i, count), std::vector<int>{bound[i]});
+}
+
+TEST(BindThreadTest, BindsAnotherThread) {
+  const std::vector<int> all = OwnCpus();
+  std::atomic<bool> bound = false;
+  std::vector<int> cpus;
+  std::thread other([&] {
+    while (!bound) std::this_thread::yield();
+    cpus = OwnCpus();
+  });
+  BindThread(other.native_handle(), all.back());
+  BindThread(other.native_handle(), -1);
+  bound = true;
+  other.join();
+  EXPECT_EQ(cpus, std::vector<int>{all.back()});
+  EXPECT_EQ(OwnCpus(), all) << "the calling thread stays free";
 }
 
 TEST(BindPoolThreadTest, OtherPoolsAreLeftToTheScheduler) {
