@@ -1,4 +1,4 @@
-// The steps of every call, whatever the transport: a slot and a thread, a handler that may throw, a
+// The steps of every call over either transport: a slot and a thread, a handler that may throw, a
 // record that is closed.
 #pragma once
 
@@ -24,7 +24,7 @@ absl::Status OutOfThreads();
 // Enters who calls into `record`; null: the server asks for no keys.
 void NoteCaller(const Principal* caller, RequestRecord& record);
 
-// Who pays for a call of `caller` (as above) from `address`.
+// The payer of a call of `caller` (as above) from `address`.
 Payer PayerOf(std::string address, const Principal* caller);
 
 // Ends a call by `end`, on the watchdog's thread, when it has taken as long as the payer's tenant

@@ -27,8 +27,8 @@ class HostLookups {
 
   explicit HostLookups(Function look_up = LookUpHost);
 
-  // Waits for what the function returns; DEADLINE_EXCEEDED: for `timeout`; what `cancellation`
-  // says. RESOURCE_EXHAUSTED: there was no memory.
+  // Waits for the result of the function. DEADLINE_EXCEEDED: `timeout` has passed; the status of
+  // `cancellation`, if it was cancelled. RESOURCE_EXHAUSTED: there was no memory.
   absl::StatusOr<HostAddresses> Find(const std::string& host, absl::Duration timeout,
                                      Cancellation& cancellation);
 

@@ -47,7 +47,7 @@ int64_t ResultPixelCost(ImageFormat format) {
 // Decoding takes up to 50 ns of a core (PNG).
 constexpr int64_t kSourcePixelCost = 6'000;
 
-// The work beside the network's.
+// The work of decoding and encoding.
 int64_t CodecCost(Size source, Size result, ImageFormat format) {
   return source.Area() * kSourcePixelCost + result.Area() * ResultPixelCost(format);
 }
@@ -215,15 +215,15 @@ class ImageComputation {
   // -1: no network runs.
   int device_class() const { return passes_.empty() ? -1 : passes_.front()->device_class(); }
 
-  // At which the streams that the image is planned for compute it, the rest of the work being done
-  // beside its networks; 0: not known.
+  // The speed at which the planned streams compute the image, with the other stages running at the
+  // same time; 0: not known.
   double Speed() const {
     if (passes_.empty()) return 0;
     return StreamSpeed() * environment_.scheduler.StreamCount(device_class()) *
            static_cast<double>(cost_) / static_cast<double>(network_cost_);
   }
 
-  // That of the slowest network.
+  // The speed of the slowest network.
   double StreamSpeed() const {
     double slowest = std::numeric_limits<double>::infinity();
     for (const auto& pass : passes_) {
@@ -304,7 +304,8 @@ class ImageComputation {
     return static_cast<int64_t>(std::min(cost, kMaxCost));
   }
 
-  // That the networks see, in all the ways in which they see them.
+  // The pixels that the networks see: once for colours, once for alpha, and once per orientation
+  // with TTA.
   int64_t SourcePixels(Size source, const ResolvedJob& resolved) const {
     const int images = resolved.alpha == AlphaMethod::kNetwork ? 2 : 1;
     return source.Area() * images * (job_.options.tta ? Dihedral::kCount : 1);

@@ -9,8 +9,8 @@
 namespace upscaled::server {
 namespace {
 
-// The factor of the time for what is ahead: requests of another network that come later pass it in
-// batches of those that came before.
+// The factor of the time for the work ahead: later requests of another network pass in batches of
+// earlier ones.
 constexpr double kPassing = 1.2;
 // How much longer than until now a load is taken to last: rather too long, as what is refused can
 // come back, and what is late was computed for nothing.
@@ -22,7 +22,7 @@ double SpeedOf(const DeviceClassWork& device_class) {
   return device_class.stream_speed.CostIn(absl::Seconds(1)) * device_class.streams;
 }
 
-// That of all devices.
+// The speed of all devices.
 double SpeedOf(std::span<const DeviceClassWork> classes) {
   double speed = 0;
   for (const DeviceClassWork& device_class : classes) speed += SpeedOf(device_class);
@@ -51,11 +51,10 @@ std::optional<Forecast> ForecastImage(std::span<const DeviceClassWork> classes,
   const absl::Duration networks =
       absl::Seconds(static_cast<double>(image.cost) / image.stream_speed);
   const int64_t parallel = image.tiles * (own.idle ? image.streams_per_tile : 1);
-  return Forecast{
-      // Idle devices wait for what is admitted: its clients are slow, and hold nobody up.
-      .ahead = own.idle ? absl::ZeroDuration() : ahead + passing,
-      .alone = networks / std::min<int64_t>(own.streams, parallel) +
-               image.codec / std::min<int64_t>(own.streams, image.tiles)};
+  return Forecast{// Idle devices wait for slow clients, which hold up no other request.
+                  .ahead = own.idle ? absl::ZeroDuration() : ahead + passing,
+                  .alone = networks / std::min<int64_t>(own.streams, parallel) +
+                           image.codec / std::min<int64_t>(own.streams, image.tiles)};
 }
 
 absl::Status CheckDeadline(const Forecast& forecast, absl::Duration left, absl::string_view what) {

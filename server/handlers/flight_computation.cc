@@ -97,8 +97,8 @@ ResourceRequest HeldMemory(const FlightComputation& computation, const Payer& pa
   return {.memory_bytes = static_cast<int64_t>(bytes), .payer = payer};
 }
 
-// Keeps the memory of an ended computation reserved while anybody waits, at the expense of the one
-// who has waited longest.
+// Keeps the memory of an ended computation reserved while a caller waits. Charges the one that has
+// waited longest.
 void Hold(const FlightComputation& computation, std::shared_ptr<Reservation> reservation) {
   const ResourceRequest held = HeldMemory(computation, reservation->payer());
   reservation->Change(held).IgnoreError();  // less than before: it fits

@@ -15,10 +15,10 @@ namespace upscaled::server {
 // Not thread safe.
 class HeldSource {
  public:
-  // Makes room for so many bytes in all before they are allocated; false: there is none.
+  // Makes room for `bytes` in all before they are allocated; false: there is no room.
   using Reserve = std::function<bool(int64_t bytes)>;
 
-  // `rest` gives `total_bytes` at most, where that is known (0: unknown), and outlives this.
+  // `rest` gives at most `total_bytes` (0: unknown) and outlives this.
   HeldSource(ByteSource& rest, int64_t total_bytes) : rest_(rest), total_bytes_(total_bytes) {}
 
   // Whether the source ends before its first byte. To be asked first; reads some bytes.
@@ -32,7 +32,7 @@ class HeldSource {
   // room for, the first of which are there. Errors are the source's.
   absl::StatusOr<bool> ReadAll(int64_t max_bytes, const Reserve& reserve);
 
-  // Those that are there, in no more memory than they take.
+  // The bytes read so far, in no more memory than they need.
   std::vector<uint8_t> TakeBytes() {
     bytes_.shrink_to_fit();
     return std::move(bytes_);

@@ -45,8 +45,8 @@ struct ImageJob {
 };
 
 // Runs on the calling thread until the result is written. A source of moderate size is received
-// whole first; then a result that is stored or under way is taken from there (see
-// server/results/README.md), and otherwise computed. Looks at the image's header and checks it
+// whole first; then its result comes from the store or from a running computation (see
+// server/results/README.md), and is computed otherwise. Looks at the image's header and checks it
 // against the limits before anything else is done for it. Fills in the context's record. Errors
 // carry the reason that the client gets.
 absl::StatusOr<upscale::v1::UpscaleSummary> RunImageJob(const HandlerEnvironment& environment,

@@ -15,8 +15,8 @@ absl::Status GetModel(const HandlerEnvironment& environment,
                       const upscale::v1::GetModelRequest& request,
                       upscale::v1::GetModelResponse& response);
 
-// The error names models, not where the server keeps them; `record` gets the message that does.
-// ABORTED: another reload is under way.
+// The error names models, not their files; `record` gets the message with the files. ABORTED:
+// another reload is running.
 absl::Status ReloadModels(const HandlerEnvironment& environment, RequestRecord& record,
                           upscale::v1::ReloadModelsResponse& response);
 // In the caller's turn.

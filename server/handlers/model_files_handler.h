@@ -15,7 +15,7 @@ absl::Status AddModel(const HandlerEnvironment& environment, RequestRecord& reco
                       absl::FunctionRef<bool(upscale::v1::AddModelRequest&)> read,
                       upscale::v1::AddModelResponse& response);
 
-// `write` takes the answer's next message; false: nobody reads it any more.
+// `write` takes the answer's next message; false: the client has gone.
 absl::Status ExportModel(const HandlerEnvironment& environment,
                          const upscale::v1::ExportModelRequest& request,
                          absl::FunctionRef<bool(const upscale::v1::ExportModelResponse&)> write);

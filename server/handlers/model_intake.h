@@ -1,4 +1,4 @@
-// A model on its way into the repository: its files are hidden until they are whole.
+// A model being uploaded into the repository: its files are hidden until they are whole.
 #pragma once
 
 #include <cstdint>
@@ -58,7 +58,7 @@ class IncomingFile {
 class ModelIntake {
  public:
   // Hidden files in `folder`: one, or a .param and its .bin. INVALID_ARGUMENT (kInvalidOption): a
-  // name that is no plain one of a model's file, a digest that is none, a .param without a .bin or
+  // name that is not a plain name of a model's file, an invalid digest, a .param without a .bin or
   // another file with one; (kLimitExceeded): a file is larger than loaders take.
   // FAILED_PRECONDITION: the folder cannot be written to.
   static absl::StatusOr<ModelIntake> Open(const std::filesystem::path& folder,
@@ -72,7 +72,8 @@ class ModelIntake {
   // After Finish.
   void Describe(upscale::v1::AddModelResponse& response) const;
 
-  // Gives all files their names, where nobody sees a part of them, or none. ALREADY_EXISTS.
+  // Gives all files their names at once, so that no reader sees a part of them, or leaves them
+  // hidden. ALREADY_EXISTS.
   absl::Status Place();
   void Withdraw();
 

@@ -1,4 +1,5 @@
-// The options of a request, checked. Whatever a client may set is checked here, and nowhere else.
+// The checked options of a request. Every option that a client may set is checked here, and nowhere
+// else.
 #pragma once
 
 #include <cstdint>

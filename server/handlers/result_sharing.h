@@ -1,4 +1,4 @@
-// Results that requests share: those under way, and those that are stored.
+// Results that requests share: running computations and stored results.
 #pragma once
 
 #include <atomic>
@@ -32,8 +32,8 @@ struct ResultCounts {
   std::atomic<int64_t> computed = 0, shared = 0, stored = 0, unmodified = 0;
 };
 
-// Thread safe. Its computations use the environment: they must be over, or have nobody who waits
-// for them, when it goes.
+// Thread safe. Its computations use the environment: they must be over, or have no waiting caller,
+// when it goes.
 class ResultSharing {
  public:
   explicit ResultSharing(ResultSharingOptions options);
@@ -45,7 +45,7 @@ class ResultSharing {
   const ResultCounts& counts() const { return counts_; }
   int64_t max_held_bytes() const { return options_.max_held_bytes; }
 
-  // The key that equal requests of a tenant share; empty: those of all. Errors as
+  // The key that equal requests of a tenant share; empty: of all tenants. Errors as
   // NetworkDigests::Of.
   absl::StatusOr<Digest> KeyOf(const std::string& tenant, const Digest& source,
                                const RequestOptions& options, const ResolvedJob& resolved);

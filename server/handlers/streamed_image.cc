@@ -19,7 +19,7 @@ namespace pb = upscale::v1;
 
 constexpr size_t kRestBytes = size_t{64} << 10;
 
-// A source on its way, and the digest of what has passed.
+// A source being read, and the digest of the bytes read.
 class HashingSource final : public ByteSource {
  public:
   HashingSource(ByteSource& source, const ImageJob& job)
@@ -76,7 +76,7 @@ class StoringSink final : public ByteSink {
   const std::unique_ptr<ResultStore::Writer> writer_;  // null: no store
 };
 
-// The result's name, "" where it has none.
+// The result's name; "": it has no name.
 std::string NameOf(ResultSharing& sharing, const std::string& tenant, const StreamedImage& image,
                    const Digest& source, const ComputedImage& computed) {
   const absl::StatusOr<Digest> key =

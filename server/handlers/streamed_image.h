@@ -1,4 +1,4 @@
-// A large image, computed as it comes: its name is known at its end alone.
+// A large image, computed as it arrives: its name is known only at its end.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// A tile of UpscaleTiles: what it holds, of which image, and what of it is to be computed.
+// A tile of UpscaleTiles: its pixels, its image, and the part to compute.
 #pragma once
 
 #include "absl/status/statusor.h"

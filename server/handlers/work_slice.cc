@@ -32,7 +32,7 @@ struct SchedulingAttributes {
   uint64_t period_ns = 0;
 };
 
-// For the calling thread; what a system refuses stays as it was.
+// For the calling thread. If the system refuses, nothing changes.
 void SetSlice(absl::Duration slice) {
   SchedulingAttributes attributes;
   attributes.nice = getpriority(PRIO_PROCESS, 0);

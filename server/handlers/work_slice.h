@@ -1,6 +1,6 @@
 // The slice of processor time that the scheduler gives a thread at once: one that computes for long
 // takes longer and fewer slices, so that threads with little to do need not wait for one slice each
-// of many. Shares stay what they are. Linux has it since 6.12; elsewhere nothing changes.
+// of many. Shares stay the same. Linux has it since 6.12; elsewhere nothing changes.
 #pragma once
 
 #include "absl/time/time.h"

@@ -33,8 +33,8 @@ class BodyQueue : public std::enable_shared_from_this<BodyQueue> {
   BodyQueue(std::shared_ptr<BodyRoom> room, std::function<void()> on_room);
   ~BodyQueue();
 
-  // Returns how many of `bytes`, the first ones, it has taken; does not wait. Takes all once
-  // nobody will read them: after Fail and Discard.
+  // Returns how many of `bytes`, the first ones, it has taken; does not wait. Takes all if no
+  // reader is left: after Fail and Discard.
   size_t Append(std::span<const uint8_t> bytes) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether the last Append was refused because of other bodies, of which `on_room` tells nothing.
   bool waits_for_others() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -50,7 +50,7 @@ class BodyQueue : public std::enable_shared_from_this<BodyQueue> {
   void End() ABSL_LOCKS_EXCLUDED(mutex_);
   // Reading ends at once with `status`, unless it has failed before.
   void Fail(absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Nobody reads any more.
+  // No reader is left.
   void Discard() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Waits for some bytes; 0: the end. `dst` is not empty.
@@ -73,7 +73,7 @@ class BodyQueue : public std::enable_shared_from_this<BodyQueue> {
   // Whether the last block has space.
   bool MakeSpace() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool AddBlock() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Sends the newest blocks on their way to the file.
+  // Begins to write the newest blocks to the file.
   void Spill() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The first block has been read that much further. Returns whether there is room now.
   bool Advance(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

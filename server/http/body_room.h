@@ -17,7 +17,7 @@ namespace upscaled::server {
 
 struct BodyRoomOptions {
   size_t memory_bytes_per_body = size_t{1} << 20;
-  // In all; a body has one block (kBodyBlockBytes) beside them, so that each goes on.
+  // In all; each body has one block (kBodyBlockBytes) of its own in addition, so that it goes on.
   size_t memory_bytes = size_t{64} << 20;
   std::string spool_dir;   // where files without names are made
   size_t spool_bytes = 0;  // of disk in all; 0: bodies wait when their memory is full

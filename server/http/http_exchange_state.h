@@ -48,7 +48,7 @@ class HttpExchangeState : public std::enable_shared_from_this<HttpExchangeState>
 
   // The connection's side.
   const std::shared_ptr<BodyQueue>& body() const { return body_; }
-  // Before it looks at any of these: calls `wake` for what comes later.
+  // Before it looks at any of these: calls `wake` when there is more.
   void ListenAgain() ABSL_LOCKS_EXCLUDED(mutex_);
   bool WantsBody() const ABSL_LOCKS_EXCLUDED(mutex_);
   std::optional<Answer> TakeAnswer() ABSL_LOCKS_EXCLUDED(mutex_);

@@ -43,7 +43,7 @@ struct HttpHost {
   std::shared_ptr<HttpThreadLink> link;
   std::shared_ptr<BodyRoom> room;
   std::atomic<bool> draining = false;  // no connection is kept
-  // On the thread alone.
+  // Only on the thread.
   HttpSessionList sessions;
   std::vector<uint8_t> buffer;  // for reading, one connection at a time
 

@@ -37,11 +37,11 @@ struct HttpRequest {
   // Bytes of the body, as the header tells; not set where its chunks tell.
   std::optional<uint64_t> content_length = 0;
 
-  // The first value of that name, whatever its case; "" where there is none.
+  // The first value of that name, in any case; "" if the field is missing.
   std::string_view Field(std::string_view name) const;
   // The values of all fields of that name, in their order, with commas between them.
   std::string AllFields(std::string_view name) const;
-  // Likewise, but "" where there are several.
+  // The same, but "" if there are several.
   std::string_view OnlyField(std::string_view name) const;
 };
 

@@ -12,7 +12,7 @@
 namespace upscaled::server {
 namespace {
 
-// The text in place of the pattern's {name}; "" where it has none; none: `path` is another one.
+// The text in place of the pattern's {name}; "" if it has no name; nullopt: `path` is another one.
 std::optional<std::string_view> Match(std::string_view pattern, std::string_view path) {
   const size_t open = pattern.find('{');
   if (open == std::string_view::npos) {
@@ -34,7 +34,7 @@ HttpFault PathFault(int status, absl::StatusCode code, std::string_view message,
   return {status, MakeError(code, ErrorReason::kUnspecified, message), std::move(fields)};
 }
 
-// That a request has a body, which its route does not take.
+// Refuses a body that the route does not take.
 HttpFault NoBodyTaken(const HttpRequest& request) {
   const std::string body = request.content_length
                                ? absl::StrCat("a body of ", *request.content_length, " bytes")

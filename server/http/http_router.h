@@ -22,11 +22,11 @@ struct HttpRoute {
   // of any name, which is not empty. Whole paths go first.
   std::string path;
   std::string description;  // one human-readable line; "": not named among the routes
-  // Exactly one of them. A body is for `stream` alone.
+  // Exactly one of them. Only `stream` takes a body.
   HttpHandler handler = nullptr;
   HttpStreamHandler stream = nullptr;
   uint64_t max_body_bytes = 0;  // of `stream`
-  // That its callers must have where the port has a guard; nullopt: anybody may call.
+  // The role that callers must have if the port has a guard; nullopt: every caller may call.
   std::optional<Role> role = Role::kAdmin;
   std::string name = {};           // of its calls, as records have it
   bool head_only = false;          // a "GET" that takes HEAD and refuses GET itself
@@ -49,14 +49,13 @@ class HttpRouter {
   HttpRouter(const HttpRouter&) = delete;
   HttpRouter& operator=(const HttpRouter&) = delete;
 
-  // The route of `request`, whose parameter is set then.
-  // Else why it is refused: 404 where there is no such path, 405 where it has no such
-  // method, 413 where the request has a body that the route does not take.
+  // The route of `request`, whose parameter is set then. Otherwise the refusal: 404 for an unknown
+  // path, 405 for an unknown method, 413 for a body that the route does not take.
   std::variant<const HttpRoute*, HttpFault> Find(HttpRequest& request) const;
 
  private:
   HttpFault Refusal(const HttpRequest& request) const;
-  // "GET, HEAD"; "" where nothing is at `path`.
+  // "GET, HEAD"; "" if `path` is unknown.
   std::string AllowedMethods(std::string_view path) const;
 
   std::vector<HttpRoute> routes_;

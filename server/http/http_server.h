@@ -43,7 +43,7 @@ struct HttpServerOptions {
 // and destruction.
 class HttpServer {
  public:
-  // UNAVAILABLE names the address that cannot be listened on, INVALID_ARGUMENT one that is none.
+  // UNAVAILABLE names the address that cannot be listened on, INVALID_ARGUMENT an invalid one.
   // `table` must outlive it.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(HttpServerOptions options,
                                                            ConnectionTable& table);

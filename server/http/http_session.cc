@@ -16,7 +16,7 @@ namespace {
 // The bytes of requests that a client sends before it has the answer to one. As its end is seen
 // when all has been read, a client that sends more is noticed later when it goes.
 constexpr size_t kMaxBytesAhead = size_t{16} << 10;
-// Beside a header, in one read.
+// In addition to a header, in one read.
 constexpr size_t kReadBytes = 4096;
 constexpr uint64_t kMaxMaxBodyBytes = uint64_t{1} << 60;  // far from any overflow
 

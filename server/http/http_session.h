@@ -16,7 +16,7 @@ namespace upscaled::server {
 // 408, 417, 431, 501 and 505 come from here, and end the connection.
 //
 // A body is read while its request is answered, into the exchange's BodyQueue, until that is full.
-// What nobody reads is dropped, within limits, so that the connection can serve the next request.
+// Unread bytes are dropped, within limits, so that the connection can serve the next request.
 void StartHttpSession(HttpHost& host, boost::asio::io_context& io, AcceptedConnection connection,
                       const std::shared_ptr<ssl_ctx_st>& tls);
 

@@ -18,8 +18,8 @@ struct HealthSource {
 // /v2/health/live and /v2/health/ready: 200, or 503 with the reason.
 std::vector<HttpRoute> HealthRoutes(HealthSource health);
 
-// Those, and /metrics, which asks for `admin` where the port has a guard: `metrics` gives
-// Prometheus' text format, likewise.
+// Those, and /metrics, which asks for `admin` if the port has a guard. `metrics` returns
+// Prometheus' text format.
 std::vector<HttpRoute> AdminRoutes(HealthSource health, std::function<std::string()> metrics);
 
 }  // namespace upscaled::server

@@ -27,7 +27,7 @@ class Pace {
 
   bool input_stalled(absl::Time now) const { return Stalled(input_, now); }
   bool output_stalled(absl::Time now) const { return Stalled(output_, now); }
-  // Until the first of those that it waits for has stalled; infinite where it waits for none.
+  // Until the first of those that it waits for has stalled; infinite if it does not wait.
   absl::Duration Patience(absl::Time now) const {
     absl::Duration patience = absl::InfiniteDuration();
     for (const StallMeter* meter : {&input_, &output_}) {

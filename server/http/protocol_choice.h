@@ -1,4 +1,4 @@
-// HTTP/1.1 and HTTP/2 on one port, told apart by what the client sends first.
+// HTTP/1.1 and HTTP/2 on one port, told apart by the client's first bytes.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -14,7 +14,7 @@ enum class Transport : uint8_t { kPlain, kTls };
 
 // Waits for the first bytes of `connection`, for at most the host's header timeout, leaves them
 // where they are, and gives it to `on_http2` when they begin HTTP/2's preface, or, of TLS, offer
-// HTTP/2 and not HTTP/1.1, which browsers and scrapers want where they offer both; else to
+// HTTP/2 and not HTTP/1.1, which browsers and scrapers want if they offer both. Gives others to
 // `on_http1`. On the thread that runs `io`, the host's; until then the connection is one of the
 // host's sessions.
 void ChooseProtocol(HttpHost& host, boost::asio::io_context& io, Transport transport,

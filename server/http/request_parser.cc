@@ -24,7 +24,7 @@ using boost::system::error_code;
 // A chunk's header with its extensions; the trailers.
 constexpr size_t kMaxChunkHeaderBytes = size_t{8} << 10;
 constexpr size_t kMinLastChunkBytes = 5;
-// Bytes of chunks beside their content: that much in all, for each chunk, and for each byte.
+// Bytes of chunks without their content: this much in all, for each chunk, and for each byte.
 constexpr uint64_t kFreeChunkBytes = uint64_t{16} << 10;
 constexpr uint64_t kFreeBytesPerChunk = 16;
 constexpr uint64_t kFreeBytesPerByte = 2;

@@ -28,7 +28,8 @@ constexpr absl::Duration kSweepInterval = absl::Minutes(1);
 // is given up.
 constexpr absl::Duration kNeverQueued = absl::Hours(1), kNeverReceived = absl::Hours(24);
 constexpr absl::Duration kFullDelay = absl::Seconds(60);
-// That each counts for beside its files: entries of folders, a row of the queue, and looks at it.
+// Bytes that each job counts in addition to its files: entries of folders, a row of the queue, and
+// look-ups.
 constexpr int64_t kJobBytes = int64_t{64} << 10;
 constexpr size_t kCopyBytes = size_t{64} << 10;
 
@@ -303,7 +304,7 @@ absl::StatusOr<bool> AsyncJobs::IsOver(const StoredJob& job, absl::Time now) {
   // The source went when the job was known to have ended.
   if (!job.source) return age > options_.retention;
   if (!client::CheckJobId(job.id).ok()) return age > kNeverQueued;
-  // By the queue alone: a file that cannot be read now says nothing of its job.
+  // Only the queue decides: an unreadable file tells nothing about its job.
   const auto jobs = queue_->List({.id = job.id, .limit = 1});
   if (!jobs.ok()) {
     const absl::Status trouble = Trouble(jobs.status());

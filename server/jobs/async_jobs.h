@@ -1,5 +1,5 @@
-// Images that are upscaled after their call has ended: a queue of jobs, and a store of what they
-// are about.
+// Images that are upscaled after their call has ended: a queue of jobs, and a store of their
+// sources and results.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ namespace upscaled::server {
 struct AsyncJobsOptions {
   std::string queue;            // as client::OpenQueue's address
   std::filesystem::path store;  // absolute; workers see it under the same path
-  // The size of the store, about. A job takes 64 KiB of it beside its files.
+  // The size of the store, about. A job takes 64 KiB of it in addition to its files.
   int64_t max_bytes = int64_t{10} << 30;
   // How long the rest of a job that has ended is kept.
   absl::Duration retention = absl::Hours(24);
@@ -70,8 +70,8 @@ struct AsyncJob {
   std::optional<JobFailure> failure;  // of one that has failed
 };
 
-// Jobs are found by their ids, which nobody can guess, and by callers of their tenant alone. The
-// workers that do them, `upscale-worker`, call servers in their own name.
+// Jobs are found by ids that cannot be guessed, and only by callers of their tenant. The workers
+// that do them, `upscale-worker`, call servers in their own name.
 //
 // A job's files in the store go by themselves: the source when the job has ended, all of it when
 // `retention` has passed since, and what a server that died has left.

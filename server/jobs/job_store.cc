@@ -39,7 +39,7 @@ absl::Status SyncFolder(const fs::path& folder) {
   return Trouble(errno, "cannot write to", folder);
 }
 
-// False for what is not there.
+// False: there is no such file.
 bool ReadStat(const fs::path& path, struct stat& info) { return lstat(path.c_str(), &info) == 0; }
 
 void Note(const struct stat& info, StoredJob& job) {
@@ -47,7 +47,7 @@ void Note(const struct stat& info, StoredJob& job) {
   job.changed = std::max(job.changed, absl::TimeFromTimespec(info.st_mtim));
 }
 
-// Nullopt for what somebody else has put there, or cannot be read now.
+// Nullopt: another program wrote it, or it cannot be read now.
 std::optional<StoredJob> ReadJob(const fs::path& folder) {
   const std::string name = folder.filename();
   const absl::StatusOr<std::string> tenant = ReadFile(folder / kTenant, kMaxTenantBytes);
@@ -111,7 +111,7 @@ absl::StatusOr<std::unique_ptr<JobStore::Arrival>> JobStore::Receive(
     const std::string& id, const std::string& tenant) const {
   const fs::path hidden = folder_ / absl::StrCat(kHidden, id);
   if (mkdir(hidden.c_str(), kFolderMode) != 0) return Trouble(errno, "cannot make", hidden);
-  // From now on whatever fails removes it.
+  // From now on every failure removes it.
   std::unique_ptr<Arrival> arrival(new Arrival(hidden, folder_ / id, UniqueFd()));
   RETURN_IF_ERROR(ReplaceFile(hidden / kTenant, {tenant}, {.sync = true}));
   const fs::path source = hidden / kSource;

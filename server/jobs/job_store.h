@@ -59,7 +59,7 @@ class JobStore {
     bool kept_ = false;
   };
 
-  // Makes `folder`, an absolute path, where there is none.
+  // Makes `folder`, an absolute path, if it is missing.
   static absl::StatusOr<JobStore> Open(const std::filesystem::path& folder);
 
   absl::StatusOr<std::unique_ptr<Arrival>> Receive(const std::string& id,
@@ -68,7 +68,7 @@ class JobStore {
   bool Has(const std::string& id, const std::string& tenant) const;
   std::filesystem::path Source(const std::string& id) const { return folder_ / id / "source"; }
   std::filesystem::path Result(const std::string& id) const { return folder_ / id / "result"; }
-  // Where there is one.
+  // If there is one.
   void RemoveSource(const std::string& id) const;
   void RemoveResult(const std::string& id) const;
   // All of a job that List has given.

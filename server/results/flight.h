@@ -1,5 +1,5 @@
-// One computation that equal requests share, and its result while it is written: whoever waits for
-// it takes header, bytes and end at a pace of its own.
+// One computation that equal requests share, and its result while it is written: each waiter takes
+// header, bytes and end at its own pace.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +41,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   // Bytes of the result from `offset` on, as many as that. Called with no lock held.
   using ReadBack = std::function<absl::StatusOr<std::string>(int64_t offset, size_t bytes)>;
 
-  // The source of what is computed: whoever has it may drop a copy of his own.
+  // The source of the computation: its holder may drop a copy of its own.
   using Source = std::shared_ptr<const std::vector<uint8_t>>;
 
   explicit Flight(Source source);
@@ -52,12 +52,12 @@ class Flight : public std::enable_shared_from_this<Flight> {
 
   // --- For the computation ---
 
-  // Cancelled when nobody waits any more.
+  // Cancelled when no waiter is left.
   Cancellation& cancellation() { return cancellation_; }
   // Whatever was appended can be read there from now on.
   void SetReadBack(ReadBack read_back) ABSL_LOCKS_EXCLUDED(mutex_);
   // Once, before the first byte. `forecast_end` is when the computation is expected to end;
-  // infinitely early: nobody knows.
+  // infinitely early: not known.
   void Announce(std::string header, absl::Time forecast_end = absl::InfinitePast())
       ABSL_LOCKS_EXCLUDED(mutex_);
   void ReportProgress(int64_t done, int64_t total) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -66,7 +66,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   absl::Status Append(std::string block) ABSL_LOCKS_EXCLUDED(mutex_);
   // The cost of the computation so far. Once it is cancelled no more of it begins.
   std::shared_ptr<CostMeter> meter() { return {shared_from_this(), &meter_}; }
-  // Last: the summary, or why there is none, and the computation's record, whose cost holds.
+  // Last: the summary or the error, and the computation's record, whose cost holds.
   void Finish(absl::StatusOr<std::string> summary,
               std::shared_ptr<const RequestRecord> record = nullptr) ABSL_LOCKS_EXCLUDED(mutex_);
   // Destroys `held` when the last one who waits has left: source and kept bytes last that long.
@@ -80,7 +80,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
     int64_t total = 0;
     friend bool operator==(const Progress&, const Progress&) = default;
   };
-  // One or several of these; what was told is not told again.
+  // One or several of these; each is told once.
   struct News {
     std::optional<std::string> header;
     absl::Time forecast_end = absl::InfinitePast();  // with the header
@@ -132,14 +132,15 @@ class Flight : public std::enable_shared_from_this<Flight> {
  private:
   void Wake() ABSL_LOCKS_EXCLUDED(mutex_);
   Bill Leave(const Waiter& waiter) ABSL_LOCKS_EXCLUDED(mutex_);
-  // For all that nobody has paid for yet.
+  // For all work that no waiter has paid for yet.
   Bill TakeBill() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The end of the bytes that the computation may write now.
   int64_t Allowed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int64_t KeptFrom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Tells what is new to the waiter; false: nothing.
   bool Tell(Waiter& waiter, News& news) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Reads bytes that memory does not hold any more. When that fails, nobody is to try it again.
+  // Reads bytes that memory does not hold any more. It must not be called again after it has
+  // failed.
   void ReadBehind(int64_t position, int64_t bytes, const ReadBack& read_back, News& news)
       ABSL_LOCKS_EXCLUDED(mutex_);
 

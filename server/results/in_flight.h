@@ -1,4 +1,4 @@
-// The computations that are under way, by what they compute.
+// The running computations, by their keys.
 #pragma once
 
 #include <map>
@@ -21,9 +21,9 @@ class InFlight {
     bool started = false;                    // the flight is new: the caller has it computed
   };
 
-  // A place for `payer` in the flight of this key, or in a new one, of `source`, where there is
-  // none that can be joined by a client that has the first `position` bytes. `cancellation` must
-  // outlive the place.
+  // A place for `payer` in the flight of this key, or in a new one, of `source`, if no flight can
+  // be joined by a client that has the first `position` bytes. `cancellation` must outlive the
+  // place.
   Place JoinOrStart(const Digest& key, Cancellation& cancellation, const Flight::Source& source,
                     const Payer& payer = {}, int64_t position = 0) ABSL_LOCKS_EXCLUDED(mutex_);
 

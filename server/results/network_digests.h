@@ -20,8 +20,8 @@ class NetworkDigests {
  public:
   // The variant's files and their names, and its cells: the network depends on nothing else, as the
   // other sizes on its card must be those of its layers. Reads the files when they are first asked
-  // for, one variant's at a time, as they are large and many requests may come at once; what it
-  // finds is kept while anybody lists them (ModelVariant::files_state). NOT_FOUND for files that
+  // for, one variant's at a time, as they are large and many requests may come at once; keeps the
+  // digests while a model lists the files (ModelVariant::files_state). NOT_FOUND for files that
   // cannot be read, FAILED_PRECONDITION for those that have changed since they were listed.
   absl::StatusOr<Digest> Of(const ModelCard& card, const ModelVariant& variant)
       ABSL_LOCKS_EXCLUDED(reading_, mutex_);

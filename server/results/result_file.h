@@ -16,8 +16,8 @@
 
 namespace upscaled::server {
 
-// A file that is there in full, readable for as long as this lives, whoever deletes it. Thread
-// safe.
+// A file that is there in full, readable for as long as this lives, even if the file is deleted.
+// Thread safe.
 class ResultFile {
  public:
   static absl::StatusOr<ResultFile> Open(const std::filesystem::path& path);
@@ -36,7 +36,7 @@ class ResultFile {
 };
 
 // A file that is being written under a name of no meaning, and is deleted unless it is renamed.
-// Used by one thread, but for what Reader gives. UNAVAILABLE names the file.
+// Used by one thread, except the reader. UNAVAILABLE names the file.
 class PartialFile {
  public:
   static absl::StatusOr<std::unique_ptr<PartialFile>> Create(const std::filesystem::path& folder);

@@ -30,7 +30,7 @@ Digest DigestAt(Statement& row, int column) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ResultIndex>> ResultIndex::Open(const std::filesystem::path& file) {
-  // Digests are as good as the images: SqliteFile lets nobody else read which there are.
+  // Digests are as good as the images: SqliteFile keeps other users from reading them.
   ASSIGN_OR_RETURN(SqliteFile database, SqliteFile::Open(file, "the index of results"));
   std::unique_ptr<ResultIndex> index(new ResultIndex(std::move(database)));
   RETURN_IF_ERROR(index->Prepare());

@@ -1,4 +1,4 @@
-// The index of stored results, beside their bytes: a table in SQLite.
+// The index of stored results, next to their bytes: a table in SQLite.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ struct StoredResult {
 // Errors are UNAVAILABLE and say what SQLite says.
 class ResultIndex {
  public:
-  // Makes the file where there is none. FAILED_PRECONDITION when another process has it open,
-  // DATA_LOSS when it is no such table or damaged.
+  // Makes the file if it is missing. FAILED_PRECONDITION when another process has it open,
+  // DATA_LOSS when it is not such a table or damaged.
   static absl::StatusOr<std::unique_ptr<ResultIndex>> Open(const std::filesystem::path& file);
 
   // In the place of one of the same name.

@@ -11,7 +11,7 @@ int64_t FormatOption(const EncodeOptions& encode) {
   return encode.format == ImageFormat::kPng ? encode.compression : encode.quality;
 }
 
-// 0 where there is none, and its value counted from 1 otherwise.
+// 0: not set; otherwise its value, counted from 1.
 template <typename T>
 int64_t Choice(const std::optional<T>& choice) {
   return choice.has_value() ? 1 + static_cast<int64_t>(*choice) : 0;

@@ -38,7 +38,7 @@ struct ResultParts {
   bool fill_damage = false;
 };
 
-// The arithmetic beside the networks' own weights: equal for processes that give equal bytes.
+// The arithmetic without the networks' weights: equal for processes that give equal bytes.
 struct EngineFingerprint {
   std::string software;  // version and build of the server
   std::string image;     // ImageArithmetic: codecs' versions, instruction sets of the stages
@@ -46,7 +46,7 @@ struct EngineFingerprint {
   std::string device;    // Backend::arithmetic; empty: no network runs
 };
 
-// All but the arithmetic: for requests that are equal whatever device they get.
+// All but the arithmetic, for requests that are equal on any device.
 Digest RequestKey(const ResultParts& parts);
 
 // 64 hexadecimal digits: the strong ETag of the result, without quotes.

@@ -23,7 +23,7 @@ absl::Status PathError(const char* what, const path& file, const std::error_code
                                              std::generic_category().message(error.value())));
 }
 
-// Somebody else's files must not be taken for what a killed process has left.
+// Files of other programs must not be taken for leftovers of a killed process.
 absl::Status CheckOwned(const path& directory) {
   std::error_code error;
   if (std::filesystem::exists(directory / kIndex, error)) return absl::OkStatus();

@@ -44,7 +44,7 @@ struct ResultStoreCounts {
 class ResultStore {
  public:
   // Makes index and files agree: removes files that the index lacks and the other way round; begins
-  // anew where the index is damaged. UNAVAILABLE when the directory cannot be used,
+  // again if the index is damaged. UNAVAILABLE when the directory cannot be used,
   // FAILED_PRECONDITION when another process uses it, or it has other files in these folders.
   static absl::StatusOr<std::unique_ptr<ResultStore>> Open(ResultStoreOptions options);
 
@@ -59,7 +59,7 @@ class ResultStore {
   std::optional<std::string> FindSource(const Digest& source, const std::string& tenant);
 
   // A result that is being written; deleted unless it is committed. Must not outlive the store.
-  // Used by one thread, but for what read_back gives.
+  // Used by one thread, except the reader that read_back gives.
   class Writer {
    public:
     ~Writer();
@@ -106,7 +106,7 @@ class ResultStore {
   const ResultStoreOptions options_;
   const std::unique_ptr<ResultIndex> index_;
   std::atomic<int64_t> writing_bytes_ = 0, evictions_ = 0, errors_ = 0;
-  // Held while row and file change, or are looked up: who has one has both.
+  // Held while row and file change, or are looked up: a row has its file, and a file its row.
   absl::Mutex mutex_;
   std::unordered_set<std::string> verified_ ABSL_GUARDED_BY(mutex_);  // names, by this process
 };

@@ -103,7 +103,7 @@ class AdminService final : public pb::AdminService::Service {
 };
 
 // Ends calls of reflection, which is gRPC's own code, unless their callers are operators. A call
-// that was ended so reads and writes nothing, whatever its handler does.
+// ended this way reads and writes nothing, even if its handler goes on.
 class ReflectionGuard final : public grpc::experimental::Interceptor {
  public:
   ReflectionGuard(const Authenticator& authenticator, const CallEnvironment& calls,
@@ -153,7 +153,7 @@ class ReflectionGuards final : public grpc::experimental::ServerInterceptorFacto
 
 }  // namespace
 
-// Those of the other port are here for reflection alone: their methods answer UNIMPLEMENTED.
+// The other port's services are here for reflection only: their methods answer UNIMPLEMENTED.
 struct AdminServer::Services {
   std::unique_ptr<pb::AdminService::Service> admin;
   pb::UpscaleService::Service upscale;

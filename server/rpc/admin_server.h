@@ -16,8 +16,8 @@ namespace upscaled::server {
 // Serves from Start to Shutdown.
 class AdminServer {
  public:
-  // All must outlive it; of `calls` it uses the names of peers and who hears of finished calls.
-  // Whoever calls must have the role `admin`, unless `authenticator` is null.
+  // All must outlive it; of `calls` it uses `peer` and `on_finished`. Callers must have the role
+  // `admin`, unless `authenticator` is null.
   static absl::StatusOr<std::unique_ptr<AdminServer>> Start(const HandlerEnvironment& handlers,
                                                             const CallEnvironment& calls,
                                                             const Authenticator* authenticator);

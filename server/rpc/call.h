@@ -123,7 +123,8 @@ class Call final : public std::enable_shared_from_this<Call>, private MessageStr
   grpc::Status Conclude(const absl::Status& status);
   void OnFinished();
   void OnDone();
-  // Ends the call at once, whatever the client has not taken yet; the status loses its details.
+  // Ends the call at once, even if the client has not taken everything; the status loses its
+  // details.
   void CancelWith(const grpc::Status& status);
   absl::Status Stalled(std::string_view what) const;
 
@@ -144,7 +145,7 @@ class Call final : public std::enable_shared_from_this<Call>, private MessageStr
   void Send(MessagePtr message, size_t reserved_bytes, std::shared_ptr<const void> held) override
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Flush() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Waits for `condition` as long as the client takes what there is to take.
+  // Waits for `condition` as long as the client takes its messages.
   absl::Status AwaitOutput(const std::function<bool()>& condition)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropOutput() ABSL_LOCKS_EXCLUDED(mutex_);

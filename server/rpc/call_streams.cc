@@ -15,7 +15,7 @@ namespace {
 
 using google::protobuf::Message;
 
-// The bytes of a message in the input queue beside its own: an empty one is not free.
+// The bytes that the input queue adds to each message: an empty one is not free.
 constexpr size_t kQueuedMessageBytes = 256;
 
 absl::Status CheckMessageBytes(size_t bytes, size_t max_bytes, const std::string& method) {

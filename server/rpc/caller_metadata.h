@@ -38,7 +38,7 @@ inline std::string AllEntries(const CallerMetadata& metadata, const char* name) 
   return values;
 }
 
-// A view into `metadata`; empty when there is none, or more than one.
+// A view into `metadata`; empty if the key is missing or repeated.
 inline std::string_view TraceparentOf(const CallerMetadata& metadata) {
   const auto [first, last] = metadata.equal_range("traceparent");
   if (first == last || std::next(first) != last) return "";

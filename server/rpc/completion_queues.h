@@ -23,8 +23,8 @@ class CompletionQueues {
 
   // Call once, after the server was built.
   void StartThreads(int threads_per_queue);
-  // Returns when every tag has come back. The server must have been shut down, and nobody may start
-  // an operation any more.
+  // Returns when every tag has come back. The server must have been shut down, and no thread may
+  // start an operation any more.
   void Shutdown();
 
  private:

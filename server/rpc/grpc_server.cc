@@ -27,10 +27,10 @@ constexpr int kPendingCalls = 64;  // per queue: a burst finds somebody waiting
 // Calls whose messages are still to come. Each may have 64 KiB of them in the transport.
 constexpr int kMaxUnreadCalls = 2000;
 
-// The bytes of a stream on their way in: 10 MB/s at a round trip of 50 ms.
+// The bytes of a stream in transit: 10 MB/s at a round trip of 50 ms.
 constexpr int kStreamWindowBytes = 512 << 10;
 
-// Calls on one connection beside those with a slot: watches, answers from memory, refusals.
+// Calls on one connection in addition to those with a slot: watches, answers from memory, refusals.
 constexpr int kStreamsBesideSlots = 100;
 // Names, values and 32 bytes for each, of one call. Clients of gRPC know it, and fail calls with
 // more by themselves; for others gRPC ends the connection.
@@ -53,7 +53,7 @@ int MaxUnreadCallsPerAddress(const Limits& limits) {
                           limits.max_concurrent_requests);
 }
 
-// Reflection's library adds its service, which takes a thread a call, to every server.
+// Reflection's library adds its service, which takes one thread per call, to every server.
 class NoPlugins final : public grpc::ServerBuilderOption {
  public:
   void UpdateArguments(grpc::ChannelArguments*) override {}
@@ -69,7 +69,7 @@ void SetChannelArguments(const GrpcServerOptions& options, grpc::ServerBuilder& 
     builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
   }
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
-  // gRPC would widen a stream's window to 16 MiB by what the path carries, beside any budget.
+  // gRPC would widen a stream's window to 16 MiB on a fast path, outside any budget.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamWindowBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
@@ -116,13 +116,13 @@ absl::Status GrpcServer::CheckMemoryBudget() const {
 absl::Status GrpcServer::Start() {
   RETURN_IF_ERROR(CheckMemoryBudget());
   // And never shut down: the last one to do that would wait for a poller that gRPC starts for a
-  // client that does not read, and that runs for 10 s whatever happens, in the midst of a drain.
+  // client that does not read, and that always runs for 10 s, in the midst of a drain.
   grpc_init();
   grpc::ServerBuilder builder;
   SetChannelArguments(options_, builder);
   builder.SetOption(std::make_unique<NoPlugins>());
   // gRPC looks at a message's size when all of it is there, up to 4 GiB of it. When the buffers are
-  // full it ends calls whose messages are on their way.
+  // full it ends calls that are still sending a message.
   grpc::ResourceQuota quota("clients");
   quota.Resize(static_cast<size_t>(options_.transport_bytes));
   builder.SetResourceQuota(quota);

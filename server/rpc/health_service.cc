@@ -45,8 +45,8 @@ class HealthService::Watcher final : public std::enable_shared_from_this<Watcher
     Update();
   }
 
-  // Sends the status unless the client has it, or another one is still on its way, after which
-  // comes the next update.
+  // Sends the status unless the client has it or another one is being sent. The next update follows
+  // that one.
   void Update() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     const auto now = health_.StatusOf(service_);  // in here: an older one must not be sent later

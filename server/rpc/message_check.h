@@ -1,5 +1,4 @@
-// A look at a message before it is parsed: what it would take in memory follows from its size only
-// while its fields are few.
+// Looks at a message before it is parsed: its size bounds its memory only while it has few fields.
 #pragma once
 
 #include "absl/status/status.h"

@@ -46,7 +46,7 @@ struct Method {
   size_t input_queue_bytes = 0;
   size_t output_queue_bytes = 0;
   bool recorded = true;  // logged and counted
-  // That its callers must have where the server asks for keys; nullopt: anybody may call.
+  // The role that callers must have if the server asks for keys; nullopt: every caller may call.
   std::optional<Role> role = Role::kAdmin;
 
   // Many messages either way; on a request worker, with a slot.

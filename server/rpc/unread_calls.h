@@ -1,6 +1,5 @@
-// The calls whose messages are still to come: each holds memory of the transport and nothing else,
-// and there may be so many of them. One more makes the oldest go: a client that means it sends its
-// message at once.
+// Calls whose first message has not arrived: each holds memory of the transport only. Their number
+// is bounded, and one more makes the oldest go: an honest client sends its message at once.
 #pragma once
 
 #include <functional>
