@@ -80,7 +80,6 @@ absl::StatusOr<HevcSequence> ParseHevcSequence(std::span<const uint8_t> nal) {
   bits.Skip(1);
   SkipProfile(bits, sub_layers);
   bits.TakeCode();  // its number
-  HevcSequence sequence;
   const uint32_t chroma = bits.TakeCode();
   const bool separate_planes = chroma == 3 && bits.Take(1) != 0;
   const uint32_t width = bits.TakeCode(), height = bits.TakeCode();

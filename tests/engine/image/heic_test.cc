@@ -52,7 +52,8 @@ Image Pattern(const ImageSpec& spec) {
 
 std::string Be(uint64_t value, int bytes) {
   std::string text;
-  for (int i = bytes - 1; i >= 0; --i) text.push_back(static_cast<char>(value >> 8 * i));
+  for (int i = bytes - 1; i >= 0; --i)
+    text.push_back(i < 8 ? static_cast<char>(value >> 8 * i) : '\0');
   return text;
 }
 std::string Box(std::string_view type, std::string_view payload) {
