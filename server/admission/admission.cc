@@ -11,7 +11,8 @@
 namespace upscaled::server {
 namespace {
 
-constexpr absl::Duration kMaxRetryDelay = absl::Seconds(30);
+// The time in which a slot becomes free, for all of them, while nothing is known.
+constexpr absl::Duration kUnknownCallTime = absl::Milliseconds(500);
 
 constexpr char kMaxRequestsPerAddressFlag[] = "max-requests-per-address";
 
@@ -194,7 +195,7 @@ absl::StatusOr<AdmissionController::CallSlot> AdmissionController::TakeSlot(int6
   const auto stalled = full.ok() ? holders_.cend() : FindStalled(payer);
   if (!full.ok() && stalled == holders_.cend()) return full;
   RETURN_IF_ERROR(CheckTenantsCalls(payer));
-  RETURN_IF_ERROR(TakeMemory(memory_bytes, 0, payer.address));
+  RETURN_IF_ERROR(TakeMemory(memory_bytes, 0, payer));
   if (!full.ok()) {
     Holder& holder = *holders_.erase(stalled, stalled);  // the same place, to be changed
     FreeSlot(holder);
@@ -202,7 +203,7 @@ absl::StatusOr<AdmissionController::CallSlot> AdmissionController::TakeSlot(int6
   }
   const absl::Time now = clock_.Now();
   if (payer.limits != nullptr) quotas_.BeginCall(*payer.limits, now);
-  ++state_.requests;
+  CountSlot(1);
   ++state_.calls_admitted;
   slot_shares_.Take(payer.address, 1);
   return CallSlot(this, holders_.insert(holders_.end(), {.memory_bytes = memory_bytes,
@@ -211,20 +212,20 @@ absl::StatusOr<AdmissionController::CallSlot> AdmissionController::TakeSlot(int6
                                                          .give_way = std::move(give_way)}));
 }
 
-absl::Status AdmissionController::CheckCall(const Payer& payer) const {
+absl::Status AdmissionController::CheckCall(const Payer& payer) {
   absl::MutexLock lock(&mutex_);
   if (state_.draining) return DrainingError();
   const absl::Status full = CheckSlots(payer);
   return full.ok() || FindStalled(payer) != holders_.cend() ? absl::OkStatus() : full;
 }
 
-absl::Status AdmissionController::CheckSlots(const Payer& payer) const {
+absl::Status AdmissionController::CheckSlots(const Payer& payer) {
   const std::string& address = payer.address;
   if (state_.requests >= limits_.max_concurrent_requests) {
     return MakeOverloaded(
         absl::StrCat("the server is busy with ", state_.requests,
                      " requests, the most it takes at a time (max-concurrent-requests)"),
-        RetryDelay(work_.ComputedUntilAnEnd()),
+        RetryDelay(payer, work_.ComputedUntilAnEnd(), SlotInterval()),
         LimitMetadata("max-concurrent-requests", limits_.max_concurrent_requests));
   }
   if (slot_shares_.Fits(address, 1)) return absl::OkStatus();
@@ -232,7 +233,7 @@ absl::Status AdmissionController::CheckSlots(const Payer& payer) const {
       absl::StrCat("the server is busy with ", slot_shares_.taken(address),
                    " requests of this address, the most that one may have at a time (",
                    kMaxRequestsPerAddressFlag, ")"),
-      RetryDelay(work_.ComputedUntilAnEnd(payer)),
+      RetryDelay(payer, work_.ComputedUntilAnEnd(payer), SlotInterval()),
       LimitMetadata(kMaxRequestsPerAddressFlag, slot_shares_.max_per_address()));
 }
 
@@ -250,7 +251,7 @@ std::list<AdmissionController::Holder>::const_iterator AdmissionController::Find
 
 void AdmissionController::FreeSlot(Holder& holder) {
   if (!std::exchange(holder.has_slot, false)) return;
-  --state_.requests;
+  CountSlot(-1);
   slot_shares_.Give(holder.payer.address, 1);
   if (holder.payer.limits != nullptr) {
     quotas_.EndCall(*holder.payer.limits, holder.begun, clock_.Now());
@@ -305,10 +306,12 @@ absl::Status AdmissionController::Take(const ResourceRequest& resources) {
                      limits_.max_queue_pixels, " pixels' work, and ",
                      (limits_.max_queue_cost() - counted_cost_) / kQueuePixelCost,
                      " are free (max-queue-pixels)"),
-        RetryDelayOfShare(static_cast<double>(missing) / static_cast<double>(counted_cost_)),
+        RetryDelayOfShare(resources.payer,
+                          static_cast<double>(missing) / static_cast<double>(counted_cost_),
+                          static_cast<double>(counted) / static_cast<double>(counted_cost_)),
         LimitMetadata("max-queue-pixels", limits_.max_queue_pixels));
   }
-  return TakeMemory(resources.memory_bytes, resources.scratch_bytes, resources.payer.address);
+  return TakeMemory(resources.memory_bytes, resources.scratch_bytes, resources.payer);
 }
 
 void AdmissionController::GiveMemory(const ResourceRequest& resources) {
@@ -316,8 +319,8 @@ void AdmissionController::GiveMemory(const ResourceRequest& resources) {
   memory_shares_.Give(resources.payer.address, resources.memory_bytes);
 }
 
-absl::Status AdmissionController::CheckShareOfMemory(int64_t memory_bytes,
-                                                     const std::string& address) const {
+absl::Status AdmissionController::CheckShareOfMemory(int64_t memory_bytes, const Payer& payer) {
+  const std::string& address = payer.address;
   if (memory_shares_.Fits(address, memory_bytes)) return absl::OkStatus();
   const int64_t share = memory_shares_.max_per_address();
   if (memory_bytes > share) {
@@ -327,29 +330,32 @@ absl::Status AdmissionController::CheckShareOfMemory(int64_t memory_bytes,
       absl::StrCat("the request needs ", memory_bytes, " bytes of memory, and this address has ",
                    memory_shares_.taken(address), " of the ", share, " that one may have (",
                    kMaxRequestsPerAddressFlag, ")"),
-      RetryDelayOfShare(static_cast<double>(memory_bytes) / state_.memory_bytes),
+      RetryDelayOfShare(payer, static_cast<double>(memory_bytes) / state_.memory_bytes,
+                        static_cast<double>(memory_bytes) / state_.memory_bytes),
       LimitMetadata(kMaxRequestsPerAddressFlag, share));
 }
 
 absl::Status AdmissionController::TakeMemory(int64_t memory_bytes, int64_t scratch_bytes,
-                                             const std::string& address) {
+                                             const Payer& payer) {
   scratch_bytes = std::max(scratch_bytes, state_.scratch_bytes);
   if (memory_bytes + scratch_bytes > memory_budget_bytes_) {
     return NeverFits("bytes of memory, the device's scratch included", memory_bytes + scratch_bytes,
                      memory_budget_bytes_, "memory-budget");
   }
-  RETURN_IF_ERROR(CheckShareOfMemory(memory_bytes, address));
+  RETURN_IF_ERROR(CheckShareOfMemory(memory_bytes, payer));
   const int64_t free_bytes = memory_budget_bytes_ - scratch_bytes - state_.memory_bytes;
   if (memory_bytes > free_bytes) {
     return MakeOverloaded(
         absl::StrCat("the request needs ", memory_bytes, " bytes of memory, and ",
                      std::max<int64_t>(free_bytes, 0), " of ", memory_budget_bytes_,
                      " are free (memory-budget)"),
-        RetryDelayOfShare(static_cast<double>(memory_bytes - free_bytes) / state_.memory_bytes),
+        RetryDelayOfShare(payer,
+                          static_cast<double>(memory_bytes - free_bytes) / state_.memory_bytes,
+                          static_cast<double>(memory_bytes) / state_.memory_bytes),
         LimitMetadata("memory-budget", memory_budget_bytes_));
   }
   state_.memory_bytes += memory_bytes;
-  memory_shares_.Take(address, memory_bytes);
+  memory_shares_.Take(payer.address, memory_bytes);
   state_.scratch_bytes = scratch_bytes;
   return absl::OkStatus();
 }
@@ -383,10 +389,35 @@ absl::Duration AdmissionController::TimeFor(double cost) const {
   return speed > 0 ? absl::Seconds(cost / speed) : throughput_.TimeFor(static_cast<int64_t>(cost));
 }
 
-absl::Duration AdmissionController::RetryDelay(double cost) const {
+absl::Duration AdmissionController::RetryDelay(const Payer& payer, double cost,
+                                               absl::Duration step) {
   const absl::Duration time = TimeFor(cost);
-  return time == absl::ZeroDuration() ? kUnknownRetryDelay
-                                      : std::clamp(time, kMinRetryDelay, kMaxRetryDelay);
+  const absl::Duration first = time == absl::ZeroDuration()
+                                   ? kUnknownRetryDelay
+                                   : std::clamp(time, kMinRetryDelay, RetryTurns::kMaxDelay);
+  return retry_turns_.Next(payer.address, clock_.Now(), first, step);
+}
+
+absl::Duration AdmissionController::RetryDelayOfShare(const Payer& payer, double share,
+                                                      double step) {
+  const auto cost = static_cast<double>(work_.cost());
+  return RetryDelay(payer, share * cost, TimeFor(step * cost));
+}
+
+absl::Duration AdmissionController::SlotInterval() const {
+  // The first calls to end may be the shortest.
+  if (slot_ends_seen_ >= limits_.max_concurrent_requests) return slot_ends_.TimeFor(1);
+  const absl::Duration all = TimeFor(static_cast<double>(work_.cost()));
+  return all > absl::ZeroDuration() ? all / std::max(state_.requests, 1)
+                                    : kUnknownCallTime / limits_.max_concurrent_requests;
+}
+
+void AdmissionController::CountSlot(int change) {
+  const bool full = state_.requests >= limits_.max_concurrent_requests;
+  const int ended = full && change < 0 ? -change : 0;
+  slot_ends_.Record(clock_.Now(), full, ended);
+  slot_ends_seen_ += ended;
+  state_.requests += change;
 }
 
 absl::Duration AdmissionController::TimeFor(const Payer& payer, int64_t cost) const {

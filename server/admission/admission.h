@@ -21,6 +21,7 @@
 #include "server/admission/address_shares.h"
 #include "server/admission/admitted_work.h"
 #include "server/admission/limits.h"
+#include "server/admission/retry_turns.h"
 #include "server/admission/tenant_quotas.h"
 #include "server/base/payer.h"
 #include "server/base/stall_meter.h"
@@ -151,7 +152,7 @@ class AdmissionController {
   absl::StatusOr<CallSlot> AdmitCall(int64_t memory_bytes = 0, Payer payer = {},
                                      GiveWay give_way = nullptr) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether AdmitCall would find a slot now, which stays free. Errors as AdmitCall's for slots.
-  absl::Status CheckCall(const Payer& payer) const ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status CheckCall(const Payer& payer) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Whether calls are admitted: UNAVAILABLE (kDraining) while draining.
   absl::Status CheckOpen() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -178,7 +179,7 @@ class AdmissionController {
   absl::StatusOr<CallSlot> TakeSlot(int64_t memory_bytes, Payer payer, GiveWay give_way,
                                     GiveWay& displaced) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether a slot is free for the payer's address.
-  absl::Status CheckSlots(const Payer& payer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckSlots(const Payer& payer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The oldest call whose slot the payer's may get; holders_.end(): none has lost its patience.
   std::list<Holder>::const_iterator FindStalled(const Payer& payer) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -191,7 +192,7 @@ class AdmissionController {
   // Takes all of it but the work, or nothing.
   absl::Status Take(const ResourceRequest& resources) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes both sorts of memory from the budget and the address's share, or neither.
-  absl::Status TakeMemory(int64_t memory_bytes, int64_t scratch_bytes, const std::string& address)
+  absl::Status TakeMemory(int64_t memory_bytes, int64_t scratch_bytes, const Payer& payer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // But for the scratch memory, which stays.
   void GiveMemory(const ResourceRequest& resources) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -202,7 +203,7 @@ class AdmissionController {
   void TellIfIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (Idle()) idle_.NotifyAll();
   }
-  absl::Status CheckShareOfMemory(int64_t memory_bytes, const std::string& address) const
+  absl::Status CheckShareOfMemory(int64_t memory_bytes, const Payer& payer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The verdict of the limits of the payer's tenant; OK where there are none.
   absl::Status CheckTenantsCalls(const Payer& payer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -211,12 +212,16 @@ class AdmissionController {
   // Until so much will have been computed, at the speed of what is admitted or, where that is not
   // known, of late, which is less where there was little to do; zero: not known.
   absl::Duration TimeFor(double cost) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The same as a delay.
-  absl::Duration RetryDelay(double cost) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The same of `share` of what is admitted.
-  absl::Duration RetryDelayOfShare(double share) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return RetryDelay(share * static_cast<double>(work_.cost()));
-  }
+  // The delay of a refusal, a moment of the caller's own: until `cost` will have been computed, or
+  // later, as `step` is the time in which room for one more such caller becomes free.
+  absl::Duration RetryDelay(const Payer& payer, double cost, absl::Duration step)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The same of shares of the admitted work.
+  absl::Duration RetryDelayOfShare(const Payer& payer, double share, double step)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The time in which a slot becomes free while all are taken.
+  absl::Duration SlotInterval() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountSlot(int change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Until `cost` of the payer's, whose tenant has limits, will have been computed beside others',
   // as much of it in a second as lately or, where that is not known, as its share is; zero: not
   // known, or nothing.
@@ -242,6 +247,9 @@ class AdmissionController {
   AddressShares slot_shares_ ABSL_GUARDED_BY(mutex_);
   AddressShares memory_shares_ ABSL_GUARDED_BY(mutex_);  // bytes
   TenantQuotas quotas_ ABSL_GUARDED_BY(mutex_);
+  RetryTurns retry_turns_ ABSL_GUARDED_BY(mutex_);
+  ThroughputMeter slot_ends_ ABSL_GUARDED_BY(mutex_);  // of calls, while all slots are taken
+  int64_t slot_ends_seen_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace upscaled::server

@@ -351,6 +351,7 @@ TEST_F(AdmissionTest, ASlotIsFreeWhenTheFirstCallHasItsShare) {
   small.ReportProgress(10 * kPixel);  // 10 pixels a second
   EXPECT_EQ(delay(), absl::Seconds(8)) << "as both of a's get 20, and the other one 40";
   small.Release();
+  clock_.Advance(absl::Seconds(8));  // the moment that was given to the last caller
   EXPECT_EQ(delay(), absl::Seconds(10)) << "when both payers have had 50";
 }
 
