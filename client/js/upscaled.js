@@ -138,12 +138,12 @@ function sleep(milliseconds, signal) {
 }
 
 /** Events of a text/event-stream as {event, data}; comments are left out. */
-async function* parseEvents(body) {
+async function* parseEvents(body, signal) {
   const decoder = new TextDecoder();
   let rest = "";
   let event = "message";
   let data = [];
-  for await (const chunk of chunksOf(body)) {
+  for await (const chunk of chunksOf(body, signal)) {
     const lines = (rest + decoder.decode(chunk, { stream: true })).split(/\r\n|\n|\r(?!$)/);
     rest = lines.pop();
     for (const line of lines) {
@@ -161,20 +161,34 @@ async function* parseEvents(body) {
 }
 
 /**
- * The chunks of a ReadableStream; not every browser lets one iterate over it. Ending early cancels
- * it.
+ * Cancels what `reader` reads when `signal`, if any, is aborted: fetch() of Node 18 may lose the
+ * signal once the header is there. Gives a function that ends this.
  */
-async function* chunksOf(body) {
+function cancelOnAbort(reader, signal) {
+  const stop = () => void reader.cancel(signal.reason).catch(() => {});
+  if (signal?.aborted) stop();
+  else signal?.addEventListener("abort", stop, { once: true });
+  return () => signal?.removeEventListener("abort", stop);
+}
+
+/**
+ * The chunks of a ReadableStream; not every browser lets one iterate over it. Ending early cancels
+ * it, and so does `signal`.
+ */
+async function* chunksOf(body, signal) {
   const reader = body.getReader();
+  const letGo = cancelOnAbort(reader, signal);
   let whole = false;
   try {
     for (;;) {
       const { done, value } = await reader.read();
+      signal?.throwIfAborted(); // cancelling looks like the end
       if (done) break;
       yield value;
     }
     whole = true;
   } finally {
+    letGo();
     if (!whole) await reader.cancel().catch(() => {});
   }
 }
@@ -183,9 +197,10 @@ async function* chunksOf(body) {
  * The answer to upscale(): what the server said of the result, and its bytes as they are computed.
  */
 export class UpscaleResult {
-  /** `watch`: tells why a body broke off, and is told when it has ended. */
+  /** `watch`: tells why a body broke off, and is told when it has ended. Its `signal` may be undefined. */
   constructor(response, watch) {
     const { headers } = response;
+    const { signal } = watch;
     this.requestId = headers.get("x-request-id") ?? "";
     this.model = headers.get("upscale-model") ?? "";
     this.width = Number(headers.get("upscale-width")) || 0;
@@ -200,6 +215,11 @@ export class UpscaleResult {
     this.frames = header.frames ?? 1;
     this.headers = headers;
     const reader = response.body.getReader();
+    const letGo = cancelOnAbort(reader, signal);
+    const end = () => {
+      letGo();
+      watch.bodyEnded();
+    };
     /**
      * The encoded image; errors when it breaks off, so that half of one is never taken for a whole.
      */
@@ -208,15 +228,16 @@ export class UpscaleResult {
         async pull(controller) {
           try {
             const { done, value } = await reader.read();
+            signal?.throwIfAborted(); // cancelling looks like the end
             if (!done) return controller.enqueue(value);
             controller.close();
           } catch (error) {
             controller.error(await watch.whyBroken(error));
           }
-          watch.bodyEnded();
+          end();
         },
         cancel(reason) {
-          watch.bodyEnded();
+          end();
           return reader.cancel(reason).catch(() => {});
         },
       },
@@ -283,7 +304,7 @@ export class Job {
   async *events({ signal } = {}) {
     const call = { signal, accept: "text/event-stream" };
     const response = await this.#send(`/v1/jobs/${this.id}/events`, call);
-    for await (const { event, data } of parseEvents(response.body)) {
+    for await (const { event, data } of parseEvents(response.body, signal)) {
       const facts = JSON.parse(data);
       if (event === "failed") throw errorOf(facts);
       if (event === "state") this.#set(facts);
@@ -311,6 +332,7 @@ export class Job {
     if (this.error) throw errorOf({ detail: this.error.message, reason: this.error.reason });
     const response = await this.#send(`/v1/jobs/${this.id}/result`, { signal });
     const result = new UpscaleResult(response, {
+      signal,
       whyBroken: async (error) =>
         signal?.aborted
           ? signal.reason
@@ -413,6 +435,7 @@ export class UpscaledClient {
       const response = await this.#send(`/v1/upscale?${query}`, call);
       watch?.keep();
       return new UpscaleResult(response, {
+        signal,
         whyBroken: async (error) => {
           if (signal?.aborted) return signal.reason;
           const detail = `the result broke off: ${error.message}`;
@@ -517,7 +540,7 @@ export class UpscaledClient {
     const path = `/v1/progress/${encodeURIComponent(requestId)}`;
     const call = { signal, retries: 0, traceparent, accept: "text/event-stream" };
     const response = await this.#send(path, call);
-    for await (const { event, data } of parseEvents(response.body))
+    for await (const { event, data } of parseEvents(response.body, signal))
       yield { event, ...JSON.parse(data) };
   }
 

@@ -230,6 +230,33 @@ test("aborts", async () => {
   });
 });
 
+test("aborts though fetch has lost the signal, as that of Node 18 may", async () => {
+  const own = await startFakeServer();
+  const forgetful = (url, { signal, ...init }) => fetch(url, init);
+  const lost = new upscaled.UpscaledClient(own.url, { fetch: forgetful });
+  const stopper = new AbortController();
+  const result = await lost.upscale(IMAGE, { model: "endless", signal: stopper.signal });
+  const whole = result.blob();
+  stopper.abort(new Error("enough"));
+  await assert.rejects(whole, /enough/);
+  await own.gone;
+  own.close();
+});
+
+test("an aborted wait for events ends though fetch has lost the signal", async () => {
+  let cancelled;
+  const body = new ReadableStream({ cancel: (reason) => (cancelled = reason) });
+  const silent = async () => new Response(body, { status: 200 });
+  const lost = new upscaled.UpscaledClient("http://nowhere", { fetch: silent });
+  const stopper = new AbortController();
+  const events = lost.progress("id", { signal: stopper.signal });
+  const first = events.next();
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  stopper.abort(new Error("enough"));
+  await assert.rejects(first, /enough/);
+  assert.equal(cancelled?.message, "enough");
+});
+
 test("leaving a result ends the connection", async () => {
   const own = await startFakeServer();
   const result = await new upscaled.UpscaledClient(own.url).upscale(IMAGE, { model: "endless" });
