@@ -1,6 +1,8 @@
 #include "engine/image/arithmetic.h"
 
+#include <cstdint>
 #include <cstdio>
+#include <string_view>
 
 #include <gnu/libc-version.h>
 #include <jpeglib.h>
@@ -26,22 +28,31 @@
 #endif
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/build_id.h"
 #include "hwy/targets.h"
 
 namespace upscaled {
 namespace {
 
-#ifdef UPSCALED_HAVE_ISAL
-constexpr int kIsalVersion = ISAL_VERSION;
-#else
-constexpr int kIsalVersion = 0;
-#endif
+// These tell their versions to the preprocessor only, and another one may run.
+std::string JpegBuild() { return BuildIdOf(reinterpret_cast<const void*>(&jpeg_std_error)); }
 
-#ifdef UPSCALED_HAVE_TIFF
-constexpr int kTiffVersion = TIFFLIB_VERSION;
+std::string IsalBuild() {
+#ifdef UPSCALED_HAVE_ISAL
+  return BuildIdOf(reinterpret_cast<const void*>(&isal_deflate));
 #else
-constexpr int kTiffVersion = 0;
+  return "none";
 #endif
+}
+
+std::string TiffVersion() {
+#ifdef UPSCALED_HAVE_TIFF
+  const std::string_view version = TIFFGetVersion();
+  return std::string(version.substr(0, version.find('\n')));
+#else
+  return "none";
+#endif
+}
 
 // libavif and the coders that it calls.
 std::string AvifVersions() {
@@ -75,23 +86,16 @@ constexpr int kEncoders = 4;
 // The same for decoders, and the pixels and metadata that they give.
 constexpr int kDecoders = 3;
 
-// Debian's libjpeg-turbo tells its version to the preprocessor alone.
-constexpr int kJpegVersion =
-#ifdef LIBJPEG_TURBO_VERSION_NUMBER
-    LIBJPEG_TURBO_VERSION_NUMBER;
-#else
-    JPEG_LIB_VERSION;
-#endif
-
 }  // namespace
 
 std::string ImageArithmetic() {
   return absl::StrCat(
-      "decoders ", kDecoders, ", encoders ", kEncoders, ", lcms ", LCMS_VERSION, ", libjpeg ",
-      kJpegVersion, ", libpng ", png_access_version_number(), ", libwebp ", WebPGetDecoderVersion(),
-      "/", WebPGetEncoderVersion(), ", libavif ", AvifVersions(), ", libde265 ", De265Version(),
-      ", libtiff ", kTiffVersion, ", libjxl ", JxlVersion(), ", zlib ", zlibVersion(), ", isa-l ",
-      kIsalVersion, ", libc ", gnu_get_libc_version(), ", targets ", hwy::SupportedTargets());
+      "decoders ", kDecoders, ", encoders ", kEncoders, ", lcms ", cmsGetEncodedCMMversion(),
+      ", libjpeg ", JpegBuild(), ", libpng ", png_access_version_number(), ", libwebp ",
+      WebPGetDecoderVersion(), "/", WebPGetEncoderVersion(), ", libavif ", AvifVersions(),
+      ", libde265 ", De265Version(), ", libtiff ", TiffVersion(), ", libjxl ", JxlVersion(),
+      ", zlib ", zlibVersion(), ", isa-l ", IsalBuild(), ", libc ", gnu_get_libc_version(),
+      ", targets ", hwy::SupportedTargets());
 }
 
 }  // namespace upscaled

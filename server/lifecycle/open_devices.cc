@@ -4,8 +4,8 @@
 #include <system_error>
 #include <utility>
 
+#include "engine/base/build_id.h"
 #include "engine/base/status_macros.h"
-#include "server/lifecycle/build_id.h"
 
 namespace upscaled::server {
 namespace {

@@ -8,12 +8,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "engine/base/build_id.h"
 #include "engine/base/cpu_info.h"
 #include "engine/base/status_macros.h"
 #include "server/base/error.h"
 #include "server/config/version.h"
 #include "server/handlers/info_handlers.h"
-#include "server/lifecycle/build_id.h"
 #include "server/lifecycle/open_devices.h"
 #include "server/lifecycle/part_options.h"
 #include "server/lifecycle/self_call.h"

@@ -1,11 +1,14 @@
 // The name of a result changes with each part that its bytes follow from, and with nothing else.
 #include "server/results/result_key.h"
 
+#include <dlfcn.h>
+
 #include <functional>
 #include <set>
 
 #include <gtest/gtest.h>
 
+#include "engine/base/build_id.h"
 #include "engine/image/arithmetic.h"
 #include "engine/image/memory_io.h"
 
@@ -131,8 +134,13 @@ TEST(ResultKeyTest, EqualForEveryDevice) {
   EXPECT_NE(ResultName(RequestKey(Parts()), Engine()), ToHex(RequestKey(Parts())));
 }
 
-TEST(ResultKeyTest, NamesTheLibraries) {
+TEST(ResultKeyTest, NamesTheLibrariesThatRun) {
   EXPECT_NE(ImageArithmetic().find("libwebp"), std::string::npos);
+  const void* const libjpeg = dlsym(RTLD_DEFAULT, "jpeg_std_error");
+  ASSERT_NE(libjpeg, nullptr);
+  ASSERT_NE(BuildIdOf(libjpeg), "");
+  EXPECT_NE(ImageArithmetic().find("libjpeg " + BuildIdOf(libjpeg)), std::string::npos)
+      << ImageArithmetic();
   EXPECT_EQ(ImageArithmetic(), ImageArithmetic());
 }
 

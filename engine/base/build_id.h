@@ -1,0 +1,15 @@
+// Which build of the program, or of a library that it has loaded, runs.
+#pragma once
+
+#include <string>
+
+namespace upscaled {
+
+// The linker's hash (NT_GNU_BUILD_ID), hexadecimal, of the file that holds `address`, a function or
+// an object; "" if the linker made none.
+std::string BuildIdOf(const void* address);
+
+// That of the program.
+std::string BuildId();
+
+}  // namespace upscaled
