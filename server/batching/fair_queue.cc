@@ -22,6 +22,12 @@ SubmittedTile Head(const std::shared_ptr<Submission>& submission) {
           submission->put_back.empty() ? submission->next : submission->put_back.back()};
 }
 
+// A tile that a device has failed on may be the reason for that. A slice of a row stream cannot run
+// again after the failure of another tile.
+bool RunsByItself(const SubmittedTile& tile) {
+  return tile.moved() || tile.task().slice.stream != nullptr;
+}
+
 double NextCost(const Flow& flow) { return static_cast<double>(Head(flow.queue.front()).cost()); }
 
 // Cost that is given back, because the work did not run after all, leads to no earlier time than
@@ -93,6 +99,7 @@ FairQueue::Batch FairQueue::TakeFrom(const Order& order, const Device& device, i
     const std::shared_ptr<Submission>& head = flow.queue.front();
     const Executable* const executable = head->executable->On(device);
     if (batch.tiles.empty()) return executable != nullptr;
+    if (RunsByItself(batch.tiles.front()) || RunsByItself(Head(head))) return false;
     return executable == batch.executable && std::ssize(batch.tiles) < max_tiles &&
            batch.cost + Head(head).cost() <= max_cost;
   };

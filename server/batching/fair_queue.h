@@ -100,6 +100,7 @@ struct Flow {
   std::atomic<int64_t> payer_changes = 0;      // how often `payer` was set
   DeviceExecutables executables;  // that its tiles may be of, all on the same devices, best first
   int device_class = -1;          // that it is bound to; -1: not yet
+  bool keeps_class = false;       // its tiles run on devices of this class only
   DeviceChooser::Binding binding;
   RequestUsage usage;
   absl::Time client_wait = absl::InfiniteFuture();  // since when its client is waited for

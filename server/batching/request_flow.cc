@@ -12,6 +12,8 @@ void RequestFlow::Adopt(DeviceChooser::Choice choice) {
   scheduler_.Adopt(*flow_, std::move(choice));
 }
 
+void RequestFlow::KeepClass() { scheduler_.KeepClass(*flow_); }
+
 void RequestFlow::Submit(std::shared_ptr<const Executable> executable, std::vector<TileTask> tiles,
                          Cancellation* cancellation, TileDone done) {
   scheduler_.Submit(flow_, *executable, std::move(tiles), cancellation, std::move(done));

@@ -25,11 +25,15 @@ class RequestFlow final : public TileExecutor {
   // The networks that tiles may be of, all on the same devices. At most once, before Submit.
   void Adopt(DeviceChooser::Choice choice);
 
-  // `executable` is one of the adopted ones. Errors of the tiles themselves and of memory (with a
-  // retry delay) go to all tiles of the batch. After a device's failure a tile gets INTERNAL
-  // (kDeviceFailure) when it is the second that fails on it, UNAVAILABLE (kDeviceFailure) when no
-  // other device can take it. TileDone is called with no lock held, from here when the tiles are
-  // not accepted.
+  // Runs the tiles on devices of the class that the flow is bound to, and on no others, from now
+  // on: for results that are named by the arithmetic of that class.
+  void KeepClass();
+
+  // `executable` is one of the adopted ones. A tile's own error, and one of memory (with a retry
+  // delay), leaves the other tiles of its batch alone. After a device's failure a tile gets
+  // INTERNAL (kDeviceFailure) when it is the second that fails on it, UNAVAILABLE (kDeviceFailure)
+  // when no other device can take it. TileDone is called with no lock held, from here when the
+  // tiles are not accepted.
   void Submit(std::shared_ptr<const Executable> executable, std::vector<TileTask> tiles,
               Cancellation* cancellation, TileDone done) override;
 

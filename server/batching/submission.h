@@ -67,6 +67,8 @@ struct SubmittedTile {
 
   const TileTask& task() const { return submission->tiles[index]; }
   int64_t cost() const { return CostOf(task()); }
+  // Whether a device has failed on it.
+  bool moved() const { return !submission->moved.empty() && submission->moved[index]; }
 };
 
 }  // namespace upscaled::server

@@ -23,11 +23,17 @@ constexpr absl::Duration kRunCheck = absl::Seconds(1);
 
 // Notes that a device has failed on the tile; whether one had before.
 bool FailedBefore(const SubmittedTile& tile) {
+  const bool failed = tile.moved();
   std::vector<bool>& moved = tile.submission->moved;
   if (moved.empty()) moved.resize(tile.submission->tiles.size());
-  const bool failed = moved[tile.index];
   moved[tile.index] = true;
   return failed;
+}
+
+absl::Status OtherBytes() {
+  return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kDeviceFailure,
+                   "the devices that the result was begun on have failed, and a device of another "
+                   "class computes other bytes; try again");
 }
 
 // `batch_cost` is that of the tiles that ran with it, which share what was `spent` on them.
@@ -137,6 +143,11 @@ void TileScheduler::Adopt(Flow& flow, DeviceChooser::Choice choice) {
   flow.binding = std::move(choice.binding);
 }
 
+void TileScheduler::KeepClass(Flow& flow) {
+  absl::MutexLock lock(&mutex_);
+  flow.keeps_class = true;
+}
+
 void TileScheduler::Submit(const std::shared_ptr<Flow>& flow, const Executable& executable,
                            std::vector<TileTask> tiles, Cancellation* cancellation,
                            TileExecutor::TileDone done) {
@@ -165,7 +176,7 @@ absl::Status TileScheduler::Enqueue(const std::shared_ptr<Flow>& flow, const Exe
   UPSCALED_CHECK(own != flow->executables.end());
   submission->executable = *own;
   if (!stop_reason_.ok()) return stop_reason_;
-  if (!Bind(*flow)) return quarantine_.NoDeviceError();
+  if (absl::Status stranded = Bind(*flow); !stranded.ok()) return stranded;
   if (absl::Status cancelled = submission->cancel_status(); !cancelled.ok()) return cancelled;
   submission->flow = flow;
   ChoosePayer(*flow);
@@ -274,19 +285,20 @@ double TileScheduler::StreamSpeed(const DeviceExecutable& executable) const {
   return classes_[executable.device_class()].stream_speeds.Of(executable, clock_.Now());
 }
 
-bool TileScheduler::Bind(Flow& flow) {
+absl::Status TileScheduler::Bind(Flow& flow) {
   const Device* best = nullptr;
   for (const DeviceExecutable::Part& part : flow.executables.front()->parts()) {
     const Device& device = *part.device;
     if (slots_[device.slot()].get() != &device) continue;  // it has failed
-    if (device.device_class() == flow.device_class) return true;
+    if (device.device_class() == flow.device_class) return absl::OkStatus();
     if (best == nullptr) best = &device;
   }
-  if (best == nullptr) return false;
+  if (best == nullptr) return quarantine_.NoDeviceError();
+  if (flow.keeps_class) return OtherBytes();
   flow.binding.MoveTo(best->device_class());
   classes_[flow.device_class].queue.Move(flow, classes_[best->device_class()].queue);
   flow.device_class = best->device_class();
-  return true;
+  return absl::OkStatus();
 }
 
 void TileScheduler::Stop(absl::Status reason) {
@@ -386,6 +398,9 @@ void TileScheduler::RunBatch(const std::shared_ptr<Device>& device_kept, Stream&
     const RunWatch::Run watched = watch_.Begin(device_kept, batch.cost, LastSpeed(device, batch));
     return RunStream(device, stream, batch);
   }();
+  if (!status.ok() && !IsDeviceFault(status) && batch.tiles.size() > 1) {
+    return RunEachAlone(device_kept, stream, std::move(batch));
+  }
   const absl::Time end = clock_.Now();
   // By this stream and by others that would have been idle.
   const absl::Duration spent = end - start + stream.HelpedTime();
@@ -423,6 +438,16 @@ void TileScheduler::RunBatch(const std::shared_ptr<Device>& device_kept, Stream&
   }
 }
 
+void TileScheduler::RunEachAlone(const std::shared_ptr<Device>& device, Stream& stream,
+                                 FairQueue::Batch batch) {
+  for (SubmittedTile& tile : batch.tiles) {
+    FairQueue::Batch alone{
+        .cost = tile.cost(), .pixels = SourcePixelsOf(tile.task()), .executable = batch.executable};
+    alone.tiles.push_back(std::move(tile));
+    RunBatch(device, stream, std::move(alone));
+  }
+}
+
 double TileScheduler::LastSpeed(const Device& device, const FairQueue::Batch& batch) const {
   const DeviceExecutable& executable = *batch.tiles.front().submission->executable;
   absl::MutexLock lock(&mutex_);
@@ -433,9 +458,10 @@ double TileScheduler::LastSpeed(const Device& device, const FairQueue::Batch& ba
 void TileScheduler::OnFault(const Device& device, const absl::Status& fault,
                             std::vector<SubmittedTile> tiles) {
   const bool news = quarantine_.Add(device, fault);
-  std::vector<SubmittedTile> stopped, failed_twice, stranded;
+  std::vector<SubmittedTile> stopped, failed_twice;
+  std::vector<StrandedTile> stranded;
   int64_t moved = 0;
-  absl::Status no_device, stop_reason;
+  absl::Status stop_reason;
   {
     absl::MutexLock lock(&mutex_);
     slots_[device.slot()] = quarantine_.InSlot(device.slot());
@@ -446,14 +472,13 @@ void TileScheduler::OnFault(const Device& device, const absl::Status& fault,
         stopped.push_back(std::move(*tile));
       } else if (FailedBefore(*tile)) {
         failed_twice.push_back(std::move(*tile));
-      } else if (!Bind(flow)) {
-        stranded.push_back(std::move(*tile));
+      } else if (absl::Status why = Bind(flow); !why.ok()) {
+        stranded.push_back({std::move(*tile), std::move(why)});
       } else {
         ++moved;
         classes_[flow.device_class].queue.PutBack(*tile);
       }
     }
-    no_device = quarantine_.NoDeviceError();
   }
   if (news) quarantine_.Announce(device, fault);
   if (observer_ != nullptr && moved > 0) observer_->OnMoved(moved);
@@ -461,27 +486,28 @@ void TileScheduler::OnFault(const Device& device, const absl::Status& fault,
   Finish(failed_twice, MakeError(absl::StatusCode::kInternal, ErrorReason::kDeviceFailure,
                                  absl::StrCat("a tile failed on two devices; on ", device.name(),
                                               ": ", fault.message())));
-  Finish(stranded, no_device);
+  FinishStranded(stranded);
 }
 
 void TileScheduler::OnDeviceChanged(const Device& device) {
-  std::vector<SubmittedTile> stranded;
-  absl::Status no_device;
+  std::vector<StrandedTile> stranded;
   {
     absl::MutexLock lock(&mutex_);
     stranded = UpdateSlot(device);
-    no_device = quarantine_.NoDeviceError();
   }
-  Finish(stranded, no_device);
+  FinishStranded(stranded);
 }
 
-std::vector<SubmittedTile> TileScheduler::UpdateSlot(const Device& device) {
+std::vector<TileScheduler::StrandedTile> TileScheduler::UpdateSlot(const Device& device) {
   slots_[device.slot()] = quarantine_.InSlot(device.slot());
   FairQueue& queue = classes_[device.device_class()].queue;
-  std::vector<SubmittedTile> stranded;
+  std::vector<StrandedTile> stranded;
   for (Flow* flow : queue.flows()) {
-    if (Bind(*flow)) continue;
-    queue.Remove(*flow, stranded);
+    const absl::Status why = Bind(*flow);
+    if (why.ok()) continue;
+    std::vector<SubmittedTile> tiles;
+    queue.Remove(*flow, tiles);
+    for (SubmittedTile& tile : tiles) stranded.push_back({std::move(tile), why});
   }
   return stranded;
 }
@@ -506,6 +532,10 @@ void TileScheduler::Finish(std::span<const SubmittedTile> tiles, const absl::Sta
     if (--tile.submission->unfinished == 0) tile.submission->registration.Reset();
   }
   for (const SubmittedTile& tile : tiles) tile.submission->done(tile.index, status);
+}
+
+void TileScheduler::FinishStranded(std::span<const StrandedTile> tiles) {
+  for (const StrandedTile& stranded : tiles) Finish({&stranded.tile, 1}, stranded.why);
 }
 
 }  // namespace upscaled::server

@@ -91,6 +91,10 @@ class TileScheduler {
 
  private:
   friend class RequestFlow;
+  struct StrandedTile {
+    SubmittedTile tile;
+    absl::Status why;
+  };
   struct DeviceClass {
     FairQueue queue;
     ThroughputMeter speed;  // of all its streams
@@ -101,6 +105,7 @@ class TileScheduler {
   void Submit(const std::shared_ptr<Flow>& flow, const Executable& executable,
               std::vector<TileTask> tiles, Cancellation* cancellation, TileExecutor::TileDone done)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  void KeepClass(Flow& flow) ABSL_LOCKS_EXCLUDED(mutex_);
   RequestUsage UsageOf(const Flow& flow) const ABSL_LOCKS_EXCLUDED(mutex_);
   void ExpectTiles(Flow& flow, bool more) ABSL_LOCKS_EXCLUDED(mutex_);
   void NoteClientWait(Flow& flow, bool waits) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -113,6 +118,9 @@ class TileScheduler {
                        const std::shared_ptr<Submission>& submission) ABSL_LOCKS_EXCLUDED(mutex_);
   void RunWorker(int slot) ABSL_LOCKS_EXCLUDED(mutex_);
   void KeepWatch() ABSL_LOCKS_EXCLUDED(mutex_);
+  // After a failed run of the batch: only the tiles that are the reason fail.
+  void RunEachAlone(const std::shared_ptr<Device>& device, Stream& stream, FairQueue::Batch batch)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   void RunBatch(const std::shared_ptr<Device>& device_kept, Stream& stream, FairQueue::Batch batch)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Multiply-adds per second of a stream, when it ran this executable last; 0: never.
@@ -124,7 +132,7 @@ class TileScheduler {
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Takes over what the quarantine says of the device's slot, and moves what is queued for its
   // class where that is necessary. Returns the tiles that no device is left for.
-  std::vector<SubmittedTile> UpdateSlot(const Device& device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::vector<StrandedTile> UpdateSlot(const Device& device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether background work of a device class waits for tiles to come of others.
   bool HoldsBack(int device_class) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // Waits until the stream of a slot may have something to do: another device than this, or tiles.
@@ -135,11 +143,12 @@ class TileScheduler {
   int64_t MaxBatchCost(const DeviceClass& device_class, int streams) const;
   int StreamCountLocked(int device_class) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // Binds the flow, with what it has queued, to a class of which a device works, preferring the one
-  // that it is bound to; false when there is none.
-  bool Bind(Flow& flow) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // that it is bound to. UNAVAILABLE (kDeviceFailure) when there is none that it may have.
+  absl::Status Bind(Flow& flow) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropCancelled(Submission& submission) ABSL_LOCKS_EXCLUDED(mutex_);
   void FinishDropped(const std::vector<SubmittedTile>& tiles) ABSL_LOCKS_EXCLUDED(mutex_);
   static void Finish(std::span<const SubmittedTile> tiles, const absl::Status& status);
+  static void FinishStranded(std::span<const StrandedTile> tiles);
 
   DeviceQuarantine& quarantine_;
   const Clock& clock_;

@@ -163,7 +163,10 @@ class ImageComputation {
     if (noise_level_ != kNoDenoise) announcement.set_noise_level(noise_level_);
     if (forecast_.has_value()) *announcement.mutable_estimate() = ToProto(forecast_->total());
     for (const std::string& warning : plan.warnings) announcement.add_warnings(warning);
-    if (job_.name_for) announcement.set_etag(job_.name_for(Arithmetic()));
+    if (job_.name_for) {
+      announcement.set_etag(job_.name_for(Arithmetic()));
+      flow_.KeepClass();
+    }
     if (!passes_.empty()) flow_.ExpectTiles(true);
     const RequestFlow::ClientWait wait(flow_);
     RETURN_IF_ERROR(job_.on_header(announcement));

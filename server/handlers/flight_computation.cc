@@ -76,7 +76,6 @@ absl::StatusOr<ComputedImage> Compute(const FlightComputation& computation,
       .payers = flight.payers()};
   ASSIGN_OR_RETURN(ComputedImage computed, ComputeImage(computation.environment, context, job));
   RETURN_IF_ERROR(output.Flush());
-  if (computed.mixed) return computed;
   computed.summary.set_etag(announced.etag());
   if (writer != nullptr) {
     writer->Commit({.name = announced.etag(),

@@ -124,8 +124,8 @@ class TilesRun {
         environment_.chooser.Load({&pass, 1}, chosen, /*pixels=*/0, &context_.cancellation));
     RETURN_IF_ERROR(PreferComputation(start.computation(), card, *variant, chosen, choice));
     executable_ = choice.executables.front();
-    named_ = start.report_header() || !start.computation().empty();
     flow_.Adopt(std::move(choice));
+    if (start.report_header() || !start.computation().empty()) flow_.KeepClass();
     bytes_per_part_ = ImageRun::BytesPerTile(*executable_);
     const size_t scratch_bytes = executable_->ScratchBytes(executable_->PreferredTile());
     ASSIGN_OR_RETURN(
@@ -327,10 +327,6 @@ class TilesRun {
       ABSL_LOCKS_EXCLUDED(mutex_) {
     // A tile that was cancelled while it ran may be undefined.
     if (status.ok()) status = tiles_cancellation_.status();
-    if (status.ok() && named_ && IsMixed()) {
-      status = MakeError(absl::StatusCode::kUnavailable, ErrorReason::kDeviceFailure,
-                         "a device that computes other bytes has taken over");
-    }
     if (status.ok()) {
       job->reservation.ReportProgress(job->cost);
       const pb::Tile& result = job->response.tile();
@@ -344,16 +340,6 @@ class TilesRun {
     }
     // The result's memory is the reservation's until it has left.
     writer_.Send(std::move(job->response), job->reserved_bytes, job);
-  }
-
-  // Whether a device of another class than the named one has computed, too.
-  bool IsMixed() const {
-    return std::ranges::any_of(flow_.usage().devices, [this](const std::string& name) {
-      return std::ranges::none_of(executable_->parts(), [&](const DeviceExecutable::Part& part) {
-        return part.device->name() == name &&
-               part.device->device_class() == executable_->device_class();
-      });
-    });
   }
 
   static pb::UpscaleTilesResponse ErrorResponse(uint64_t id, const absl::Status& status) {
@@ -394,7 +380,6 @@ class TilesRun {
   MessageWriter<pb::UpscaleTilesResponse>& writer_;
   RequestFlow flow_;
   std::shared_ptr<const DeviceExecutable> executable_;
-  bool named_ = false;  // the client goes by the computation's name
   int halo_px_ = 0;
   size_t bytes_per_part_ = 0;
 

@@ -100,28 +100,67 @@ TEST_F(DevicesTest, AFailureIsInvisibleWhereADeviceOfTheKindIsLeft) {
   EXPECT_EQ(after.image, before.image);
 }
 
-TEST_F(DevicesTest, AnImageGoesOnOnAnotherKind) {
+class AnotherKindTest : public DevicesTest {
+ protected:
+  // The outcome of an image that the cpu fails in the middle of, while "reference" works.
+  Outcome FailMidway(TestServer& server, const std::string& image) {
+    // The first tiles are the cpu's, which is known to be the faster.
+    server.gate("cpu").Close();
+    const int64_t passed = server.gate("cpu").tiles_passed();
+    Outcome after;
+    std::thread client([&] { after = Upscale(server, image); });
+    server.gate("cpu").Allow(1);
+    Await([&] { return server.gate("cpu").tiles_passed() != passed; }, "a tile");
+    server.gate("cpu").AwaitWaiting(1);
+    server.gate("cpu").Fail(absl::InternalError("context lost"));
+    server.gate("cpu").Open();
+    client.join();
+    return after;
+  }
+  static void LearnSpeeds(TestServer& server, const std::string& image, Outcome& of_cpu,
+                          Outcome& of_reference) {
+    of_cpu = Upscale(server, image);
+    ASSERT_TRUE(of_cpu.status.ok()) << of_cpu.status.error_message();
+    EXPECT_EQ(of_cpu.summary->device(), "cpu") << "an image is of one device class";
+    of_reference = Upscale(server, image);
+    ASSERT_TRUE(of_reference.status.ok()) << of_reference.status.error_message();
+    EXPECT_EQ(of_reference.summary->device(), "reference") << "whose speed is unknown";
+  }
+};
+
+TEST_F(AnotherKindTest, AnImageWithANameBreaksOffAndIsComputedAgain) {
   TestServer server(ConfigWith({"cpu", "reference"}));
   const std::string image = Image();
-  const Outcome before = Upscale(server, image);
-  ASSERT_TRUE(before.status.ok()) << before.status.error_message();
-  EXPECT_EQ(before.summary->device(), "cpu") << "an image is of one device class";
-  EXPECT_EQ(Upscale(server, image).summary->device(), "reference") << "whose speed is unknown";
+  Outcome of_cpu, of_reference;
+  LearnSpeeds(server, image, of_cpu, of_reference);
+  EXPECT_NE(of_cpu.header->etag(), of_reference.header->etag());
 
-  // The first tiles are the cpu's, which is now known to be the faster.
-  server.gate("cpu").Close();
-  const int64_t passed = server.gate("cpu").tiles_passed();
-  Outcome after;
-  std::thread client([&] { after = Upscale(server, image); });
-  server.gate("cpu").Allow(1);
-  Await([&] { return server.gate("cpu").tiles_passed() != passed; }, "a tile");
-  server.gate("cpu").AwaitWaiting(1);
-  server.gate("cpu").Fail(absl::InternalError("context lost"));
-  server.gate("cpu").Open();
-  client.join();
+  const Outcome broken = FailMidway(server, image);
+  ASSERT_TRUE(broken.header.has_value());
+  EXPECT_EQ(broken.header->etag(), of_cpu.header->etag()) << "whose bytes it cannot have any more";
+  EXPECT_TRUE(IsError(broken.status, StatusCode::UNAVAILABLE, "DEVICE_FAILURE",
+                      "a device of another class computes other bytes"));
+  const Outcome again = Upscale(server, image);
+  ASSERT_TRUE(again.status.ok()) << again.status.error_message();
+  EXPECT_EQ(again.summary->device(), "reference");
+  EXPECT_EQ(again.header->etag(), of_reference.header->etag());
+  EXPECT_EQ(again.image, of_reference.image);
+}
+
+TEST_F(AnotherKindTest, AnImageWithoutANameGoesOn) {
+  ServerConfig config = ConfigWith({"cpu", "reference"});
+  config.hold_source_bytes = 1000;  // larger sources are computed as they come
+  TestServer server(config);
+  const std::string image = Image();
+  Outcome of_cpu, of_reference;
+  LearnSpeeds(server, image, of_cpu, of_reference);
+  ASSERT_EQ(of_cpu.header->etag(), "");
+
+  const Outcome after = FailMidway(server, image);
   ASSERT_TRUE(after.status.ok()) << after.status.error_message();
   EXPECT_EQ(after.summary->device(), "cpu, reference");
-  const auto expected = test::Decode(before.image), result = test::Decode(after.image);
+  EXPECT_EQ(after.summary->etag(), "");
+  const auto expected = test::Decode(of_cpu.image), result = test::Decode(after.image);
   ASSERT_EQ(result->image.spec(), expected->image.spec());
   EXPECT_LE(test::LargestDifference(result->image.view(), expected->image.view()), 1);
 }

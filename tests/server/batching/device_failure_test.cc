@@ -106,6 +106,61 @@ TEST_F(TwoClassesTest, ATileThatADeviceFailsOnRunsOnceMoreOnAnother) {
   EXPECT_EQ(request.usage().tiles, 4);
 }
 
+// One of a batch's tiles may be the reason that its device fails: on the next one it runs alone.
+TEST_F(TwoClassesTest, TilesThatADeviceFailsOnRunEachAlone) {
+  TestScheduler scheduler({gpu_.device, cpu_.device}, clock_, {}, &moved_, KeepFailed());
+  const auto other = NetworkOn({gpu_.device, cpu_.device});
+  auto request = scheduler.OpenFlow({network_, other});
+  Outcomes occupied(1), outcomes(4);
+  request.Submit(other, NamedTiles(-1, 1), nullptr, occupied.done());
+  gpu_.backend.AwaitStarted(1);
+  request.Submit(network_, NamedTiles(0, 4), nullptr, outcomes.done());
+  gpu_.backend.Release();
+  ASSERT_EQ(gpu_.backend.AwaitStarted(2)[1].tiles.size(), 4u);
+  gpu_.backend.Release(Lost);
+  cpu_.backend.Open();
+  outcomes.Await();
+  EXPECT_THAT(outcomes.statuses(), Each(absl::OkStatus()));
+  const auto runs = cpu_.backend.AwaitStarted(4);
+  for (const auto& run : runs) EXPECT_EQ(run.tiles.size(), 1u);
+}
+
+TEST_F(TwoClassesTest, ANamedResultIsOfOneClass) {
+  TestScheduler scheduler({gpu_.device, cpu_.device}, clock_, {}, &moved_, KeepFailed());
+  auto named = scheduler.OpenFlow({network_}), unnamed = scheduler.OpenFlow({network_});
+  named.KeepClass();
+  Outcomes running(1), queued(2), late(1), others(2);
+  named.Submit(network_, NamedTiles(0, 1), nullptr, running.done());
+  gpu_.backend.AwaitStarted(1);
+  named.Submit(network_, NamedTiles(10, 2), nullptr, queued.done());
+  unnamed.Submit(network_, NamedTiles(20, 2), nullptr, others.done());
+  gpu_.backend.Release(Lost);
+  cpu_.backend.Open();
+  running.Await(), queued.Await(), others.Await();
+  named.Submit(network_, NamedTiles(30, 1), nullptr, late.done());
+  for (const Outcomes* outcomes : {&running, &queued, &late}) {
+    EXPECT_THAT(outcomes->statuses(),
+                Each(IsStatus(absl::StatusCode::kUnavailable, "computes other bytes; try again")));
+    EXPECT_EQ(ReasonOf(outcomes->statuses().front()), ErrorReason::kDeviceFailure);
+  }
+  EXPECT_THAT(others.statuses(), Each(absl::OkStatus()));
+  EXPECT_THAT(unnamed.usage().devices, ElementsAre("cpu"));
+}
+
+TEST_F(TwinsTest, ANamedResultGoesOnOnADeviceOfItsClass) {
+  TestScheduler scheduler({gpu_.device, twin_.device, cpu_.device}, clock_);
+  auto named = scheduler.OpenFlow({network_});
+  named.KeepClass();
+  Outcomes outcomes(2);
+  named.Submit(network_, NamedTiles(0, 2), nullptr, outcomes.done());
+  gpu_.backend.AwaitStarted(1);
+  gpu_.backend.Release(Lost);
+  twin_.backend.Open();
+  outcomes.Await();
+  EXPECT_THAT(outcomes.statuses(), Each(absl::OkStatus()));
+  EXPECT_THAT(named.usage().devices, ElementsAre("gpu:1"));
+}
+
 TEST_F(TwoClassesTest, MovedTilesHaveBeenQueuedSinceTheyWereSubmitted) {
   TestScheduler scheduler({gpu_.device, cpu_.device}, clock_, {.max_batch_cost = 1});
   auto request = scheduler.OpenFlow({network_});

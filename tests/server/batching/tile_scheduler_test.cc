@@ -25,6 +25,7 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 class TileSchedulerTest : public ::testing::Test {
  protected:
@@ -431,7 +432,7 @@ TEST_F(TileSchedulerTest, CancelledTilesAreDroppedAtThePop) {
   EXPECT_EQ(request.usage().tiles, 1) << "dropped tiles cost nothing";
 }
 
-TEST_F(TileSchedulerTest, AFailingRunFailsItsBatchAndNothingElse) {
+TEST_F(TileSchedulerTest, AFailingRunFailsItsTilesAndNothingElse) {
   TestScheduler scheduler({gated_.device}, clock_);
   auto request = scheduler.OpenFlow({model_, other_});
   Occupy(request);
@@ -441,7 +442,9 @@ TEST_F(TileSchedulerTest, AFailingRunFailsItsBatchAndNothingElse) {
   request.Submit(model_, NamedTiles(7, 1), nullptr, full.done());
   request.Submit(other_, NamedTiles(9, 1), nullptr, fine.done());
   backend_.Release();
-  backend_.Release([] { return absl::InvalidArgumentError("a tile too far"); });
+  for (int i = 0; i < 3; ++i) {  // together, and each alone
+    backend_.Release([] { return absl::InvalidArgumentError("a tile too far"); });
+  }
   backend_.Release([]() -> absl::Status { throw std::bad_alloc(); });
   backend_.Release([] { return absl::ResourceExhaustedError("no memory on the device"); });
   backend_.Release();
@@ -454,6 +457,46 @@ TEST_F(TileSchedulerTest, AFailingRunFailsItsBatchAndNothingElse) {
     EXPECT_TRUE(RetryDelayOf(ours->statuses().front()).has_value());
   }
   EXPECT_THAT(fine.statuses(), Each(absl::OkStatus()));
+}
+
+// Errors of a tile itself, of the device's memory, and of the machine's.
+TEST_F(TileSchedulerTest, ATilesErrorLeavesTheRestOfItsBatchAlone) {
+  const std::vector<GatedBackend::Outcome> errors = {
+      [] { return absl::InvalidArgumentError("a tile too far"); },
+      [] { return absl::UnimplementedError("a tile too far"); },
+      [] { return absl::ResourceExhaustedError("a tile too far"); },
+      []() -> absl::Status { throw std::bad_alloc(); },
+  };
+  for (const GatedBackend::Outcome& error : errors) {
+    GatedDevice gated{1};
+    const auto model = NetworkOn({gated.device}), other = NetworkOn({gated.device});
+    TestScheduler scheduler({gated.device}, clock_);
+    auto hostile = scheduler.OpenFlow({model, other}), neighbour = scheduler.OpenFlow({model});
+    Outcomes occupied(1), broken(1), fine(2);
+    hostile.Submit(other, {NamedTile(-1)}, nullptr, occupied.done());
+    gated.backend.AwaitStarted(1);
+    neighbour.Submit(model, NamedTiles(0, 2), nullptr, fine.done());
+    hostile.Submit(model, NamedTiles(7, 1), nullptr, broken.done());
+    const auto run = [&](size_t number) { return gated.backend.AwaitStarted(number).back().tiles; };
+    gated.backend.Release();
+    ASSERT_THAT(run(2), UnorderedElementsAre(0, 1, 7)) << "one batch";
+    gated.backend.Release(error);
+    for (size_t number = 3; number <= 5; ++number) {
+      const std::vector<int> alone = run(number);
+      ASSERT_EQ(alone.size(), 1u);
+      if (alone.front() == 7) {
+        gated.backend.Release(error);
+      } else {
+        gated.backend.Release();
+      }
+    }
+    broken.Await(), fine.Await();
+    EXPECT_THAT(fine.statuses(), Each(absl::OkStatus()));
+    EXPECT_FALSE(broken.statuses().front().ok());
+    EXPECT_EQ(scheduler.load().running_tiles, 0);
+    EXPECT_EQ(neighbour.usage().tiles, 2);
+    EXPECT_EQ(hostile.usage().tiles, 1);
+  }
 }
 
 TEST_F(TileSchedulerTest, StopFailsWhatIsQueuedAndFinishesWhatRuns) {
