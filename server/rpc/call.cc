@@ -20,6 +20,9 @@ namespace {
 // started with the call's arrival, says the same.
 constexpr absl::Duration kDeadlineSlack = absl::Milliseconds(100);
 
+// gRPC tells of the end of a lost client's messages a little before it tells that the client went.
+constexpr absl::Duration kCancelDelay = absl::Milliseconds(100);
+
 // As the label of metrics: clients choose the names of methods that there are not.
 constexpr char kUnknownMethod[] = "unknown";
 constexpr size_t kMaxPathBytes = 100;  // in an error
@@ -200,8 +203,7 @@ void Call::RunStream() {
   const absl::Status refusal = RunOnWorker(static_cast<int64_t>(method_->memory_bytes()), [this] {
     absl::Status status =
         GuardHandler(record_, [this] { return method_->stream(MakeCallContext(), *this); });
-    // A client that goes may look like the end of its image first.
-    if (!status.ok() && cancellation().IsCancelled()) status = cancellation().status();
+    if (!status.ok() && WasCancelled(status)) status = cancellation().status();
     if (!status.ok()) DropOutput();
     // A client that has stalled was waited for already.
     if (ReasonOf(status) != ErrorReason::kStalled) {
@@ -211,6 +213,19 @@ void Call::RunStream() {
   });
   if (!refusal.ok()) return Finish(refusal);
   StartRead();
+}
+
+bool Call::WasCancelled(const absl::Status& failure) {
+  if (cancellation().IsCancelled()) return true;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!gave_end_ || !absl::IsInvalidArgument(failure)) return false;
+  }
+  slot_.Release();
+  absl::MutexLock lock(&mutex_);
+  changed_.Await(mutex_, kCancelDelay,
+                 [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return cancelled_; });
+  return cancelled_;
 }
 
 absl::Status Call::RunOnWorker(int64_t memory_bytes, std::function<void()> handler) {

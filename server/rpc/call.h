@@ -112,6 +112,10 @@ class Call final : public std::enable_shared_from_this<Call>, private MessageStr
   // Takes a slot and `memory_bytes`, and runs `handler` on a request worker. Returns the refusal
   // instead when there is no slot, memory or thread.
   absl::Status RunOnWorker(int64_t memory_bytes, std::function<void()> handler);
+  // Whether a call was cancelled that has failed: a client that goes looks like the end of its
+  // messages first, and so its image like a broken one. Waits a moment for the news, without a
+  // slot.
+  bool WasCancelled(const absl::Status& failure) ABSL_LOCKS_EXCLUDED(mutex_);
   CallContext MakeCallContext();
   // The client's, by the server's clock; infinite: it has set none.
   absl::Time Deadline() const;
@@ -182,6 +186,7 @@ class Call final : public std::enable_shared_from_this<Call>, private MessageStr
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;  // a read is in flight
   bool input_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  bool gave_end_ ABSL_GUARDED_BY(mutex_) = false;     // to the handler
   absl::Status input_error_ ABSL_GUARDED_BY(mutex_);  // the end's, when not OK
   std::deque<MessagePtr> input_ ABSL_GUARDED_BY(mutex_);
   size_t input_bytes_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -59,6 +59,7 @@ absl::StatusOr<MessagePtr> Call::Read() {
     if (cancelled_) return cancellation().status();
     if (input_.empty()) {
       if (!input_error_.ok()) return input_error_;
+      gave_end_ = true;
       return nullptr;
     }
     message = std::move(input_.front());

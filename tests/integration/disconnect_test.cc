@@ -225,6 +225,41 @@ TEST_F(DisconnectTest, WhileItsSourceIsHeld) {
   ExpectFreed();
 }
 
+// However the end of its messages and the news of its end follow each other.
+TEST_F(DisconnectTest, AClientThatGoesIsNotToldOffForHalfAnImage) {
+  constexpr int kClients = 60;
+  const Image noise = test::RandomImage({kTilePx, kTilePx, 3, SampleType::kU8}, random_);
+  const std::string image = *test::Encode(noise.view(), {.compression = 0});
+  ASSERT_LT(image.size(), kHeldBytes);
+  for (int i = 0; i < kClients; ++i) {
+    Wire wire(server_.server().grpc_port());
+    const auto stub = pb::UpscaleService::NewStub(
+        grpc::CreateChannel(wire.address(), grpc::InsecureChannelCredentials()));
+    grpc::ClientContext context;
+    const auto stream = stub->UpscaleImage(&context);
+    ASSERT_TRUE(stream->Write(Start()));
+    ASSERT_TRUE(stream->Write(ChunkMessage(std::string_view(image).substr(0, image.size() / 2))));
+    Await("it has memory", [&] { return server_.server().admission_state().memory_bytes > 0; });
+    wire.Cut(i % 2 == 0 ? End::kClose : End::kReset);
+    Outcome outcome;
+    ReadToEnd(context, *stream, outcome);
+    Await("it has gone", [&] { return server_.server().admission_state().requests == 0; });
+  }
+  // An image that is whole as far as the client is concerned, and broken.
+  const Outcome broken =
+      UpscaleImage(server_.stub(), pb::UpscaleOptions(), image.substr(0, image.size() / 2));
+  EXPECT_EQ(broken.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  server_.AwaitIdle();
+  const std::string log = server_.log();
+  const auto count = [&log](std::string_view text) {
+    int found = 0;
+    for (size_t at = log.find(text); at != log.npos; at = log.find(text, at + 1)) ++found;
+    return found;
+  };
+  EXPECT_EQ(count("code=CANCELLED"), kClients) << log;
+  EXPECT_EQ(count("code=INVALID_ARGUMENT"), 1) << log;
+}
+
 TEST_F(DisconnectTest, WhileItsTilesAreQueued) {
   const std::string image = TallPng();
   Wire wire(server_.server().grpc_port());
