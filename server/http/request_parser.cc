@@ -34,6 +34,22 @@ std::string ToString(string_view text) { return {text.data(), text.size()}; }
 HttpFault Malformed(std::string_view message) {
   return {400, MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kUnspecified, message)};
 }
+
+// Of the empty lines before a request: some clients send one behind the last body (RFC 9112, 2.2).
+size_t EmptyLineBytes(std::span<const uint8_t> bytes) {
+  size_t count = 0;
+  while (count + 1 < bytes.size() && bytes[count] == '\r' && bytes[count + 1] == '\n') count += 2;
+  return count;
+}
+
+// A field over several lines is read in different ways by different programs (RFC 9112, 5.2).
+bool HasFoldedLine(std::span<const uint8_t> header) {
+  for (size_t i = 1; i < header.size(); ++i) {
+    if (header[i - 1] == '\n' && (header[i] == ' ' || header[i] == '\t')) return true;
+  }
+  return false;
+}
+
 HttpFault Unsupported(int status, std::string_view message) {
   return {status, MakeError(absl::StatusCode::kUnimplemented, ErrorReason::kUnspecified, message)};
 }
@@ -48,21 +64,14 @@ class HttpRequestParser::Impl final : public http::basic_parser<true> {
   }
 
   size_t ReadHeader(std::span<const uint8_t> bytes) {
-    error_code error;
-    const size_t taken = put(boost::asio::const_buffer(bytes.data(), bytes.size()), error);
-    header_bytes_ += taken;
-    const size_t header_bytes = header_bytes_ + (is_header_done() ? 0 : bytes.size() - taken);
-    if (header_bytes > max_header_bytes_) {
-      error = http::error::header_limit;
-    } else if (error == http::error::need_more) {
-      return taken;
-    }
-    if (error) {
-      fault_ = ToFault(error);
-    } else if (is_header_done()) {
-      CheckHeader();
-    }
-    return taken;
+    if (got_some()) return ReadLines(bytes);
+    const size_t empty_bytes = EmptyLineBytes(bytes);
+    bytes = bytes.subspan(empty_bytes);
+    header_bytes_ += empty_bytes;
+    if (header_bytes_ > max_header_bytes_) fault_ = ToFault(http::error::header_limit);
+    const bool half = bytes.size() == 1 && bytes[0] == '\r';
+    if (fault_ || bytes.empty() || half) return empty_bytes;
+    return empty_bytes + ReadLines(bytes);
   }
 
   size_t ReadBody(std::span<const uint8_t> bytes,
@@ -118,6 +127,26 @@ class HttpRequestParser::Impl final : public http::basic_parser<true> {
   void on_header_impl(error_code&) override {}
   void on_body_init_impl(const boost::optional<uint64_t>&, error_code&) override {}
   void on_finish_impl(error_code&) override {}
+
+  size_t ReadLines(std::span<const uint8_t> bytes) {
+    error_code error;
+    const size_t taken = put(boost::asio::const_buffer(bytes.data(), bytes.size()), error);
+    header_bytes_ += taken;
+    const size_t header_bytes = header_bytes_ + (is_header_done() ? 0 : bytes.size() - taken);
+    if (header_bytes > max_header_bytes_) {
+      error = http::error::header_limit;
+    } else if (error == http::error::need_more) {
+      return taken;
+    }
+    if (error) {
+      fault_ = ToFault(error);
+    } else if (HasFoldedLine(bytes.first(taken))) {
+      fault_ = Malformed("a field of the header goes on in a second line (obs-fold)");
+    } else if (is_header_done()) {
+      CheckHeader();
+    }
+    return taken;
+  }
 
   size_t Take(string_view body, error_code& error) {
     const size_t taken = (*sink_)({reinterpret_cast<const uint8_t*>(body.data()), body.size()});

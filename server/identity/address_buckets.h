@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
+#include <cstdint>
+#include <random>
 #include <string_view>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/hash/hash.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/base/clock.h"
 #include "server/net/token_bucket.h"
@@ -14,7 +17,8 @@
 namespace upscaled::server {
 
 // By the hash of the address, so that no number of addresses takes more memory; addresses that
-// share one share its rate. Thread safe.
+// share one share its rate. The hash is seeded: no caller can choose addresses that share a bucket
+// with another's. Thread safe.
 class AddressBuckets {
  public:
   // `clock` must outlive it.
@@ -41,10 +45,12 @@ class AddressBuckets {
   static constexpr size_t kBuckets = 4096;
 
   TokenBucket& BucketOf(std::string_view address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return buckets_[std::hash<std::string_view>()(address) % kBuckets];
+    return buckets_[absl::HashOf(seed_, absl::string_view(address.data(), address.size())) %
+                    kBuckets];
   }
 
   const Clock& clock_;
+  const uint64_t seed_ = std::random_device()();
   absl::Mutex mutex_;
   std::vector<TokenBucket> buckets_ ABSL_GUARDED_BY(mutex_);
 };

@@ -72,6 +72,38 @@ TEST(RequestParserTest, AHeaderIsBoundedHoweverItComes) {
   }
 }
 
+TEST(RequestParserTest, EmptyLinesBeforeARequestArePassedOver) {
+  for (const std::string lines : {"\r\n", "\r\n\r\n\r\n"}) {
+    const std::string request =
+        lines + "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhiGET";
+    for (const size_t piece_bytes : {1, 2, 3, 5, 1000}) {
+      const Outcome outcome = Parse(request, piece_bytes);
+      EXPECT_EQ(outcome.fault, 0) << piece_bytes;
+      EXPECT_EQ(outcome.content, "hi");
+      EXPECT_EQ(outcome.rest, "GET");
+    }
+  }
+  std::string endless;
+  for (int i = 0; i < 2000; ++i) endless += "\r\n";
+  for (const size_t piece_bytes : {1, 100, 10'000}) {
+    EXPECT_EQ(Parse(endless, piece_bytes).fault, 431) << "they count as the header";
+  }
+  EXPECT_EQ(Parse("\n\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", 1000).fault, 400);
+  EXPECT_EQ(Parse("GET / HTTP/1.1\r\n\r\nHost: a\r\n\r\n", 1000).fault, 400) << "not after";
+}
+
+TEST(RequestParserTest, FieldsHaveOneLine) {
+  for (const char* const fields :
+       {"Transfer-Encoding:\r\n chunked\r\n", "Transfer-Encoding: chunked\r\n , identity\r\n",
+        "Content-Length:\r\n\t2\r\n", "X: y\r\n Content-Length: 2\r\n", "X: y\r\n \r\n"}) {
+    for (const size_t piece_bytes : {1, 7, 1000}) {
+      const Outcome outcome = Parse(
+          "POST / HTTP/1.1\r\nHost: a\r\n" + std::string(fields) + "\r\n2\r\nhi\r\n", piece_bytes);
+      EXPECT_EQ(outcome.fault, 400) << fields;
+    }
+  }
+}
+
 TEST(RequestParserTest, TellsOfTheBody) {
   const auto parse = [](std::string_view fields) {
     HttpRequestParser parser(kMaxHeaderBytes);
