@@ -48,12 +48,22 @@ TrustedProxies ProxiesOf(const ServerConfig& config) {
   return TrustedProxies(std::move(prefixes));
 }
 
+absl::Status CheckDescriptors(int64_t limit) {
+  if (limit >= kMinDescriptors) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the process may have ", limit,
+                   " file descriptors, and the server needs at least ", kMinDescriptors,
+                   ": raise the hard limit (ulimit -Hn, LimitNOFILE of systemd, --ulimit "
+                   "nofile of containers)"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, Logger& logger,
                                                       const DeviceFactory& create,
                                                       std::function<void()> on_hopeless) {
-  RaiseDescriptorLimit();  // before connections are counted against it
+  // Before connections are counted against it.
+  RETURN_IF_ERROR(CheckDescriptors(RaiseDescriptorLimit()));
   ASSIGN_OR_RETURN(const std::shared_ptr<Tuner> tuner, OpenTuner(config, logger));
   const BackendOptions options{.threads = config.threads,
                                .cpu_isa = config.cpu_isa,

@@ -13,6 +13,8 @@ int64_t DescriptorLimit();
 
 // Descriptors that no connection may take: files, devices and other ports need them.
 inline constexpr int kReservedDescriptors = 128;
+// The least that a server works with: those, and some connections of each port.
+inline constexpr int kMinDescriptors = kReservedDescriptors + 64;
 
 // Whether `fd`, which the system has just given out, is one of the last `reserved` ones. As it
 // gives out the lowest free number, all below are in use.

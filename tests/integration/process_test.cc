@@ -261,5 +261,18 @@ TEST_F(ProcessTest, RefusesNonsense) {
   }
 }
 
+TEST_F(ProcessTest, TooFewDescriptorsAreNamed) {
+  for (const int descriptors : {64, 128, 191}) {
+    std::vector<std::string> command = {
+        "-c", absl::StrCat("ulimit -n ", descriptors, " && exec \"$0\" \"$@\""), UPSCALED_BINARY};
+    for (const std::string& flag : Flags()) command.push_back(flag);
+    ServerProcess server("/bin/sh", command);
+    EXPECT_EQ(server.Wait(), kCannotStart);
+    EXPECT_THAT(OneLine(server),
+                HasSubstr(absl::StrCat("may have ", descriptors,
+                                       " file descriptors, and the server needs at least 192")));
+  }
+}
+
 }  // namespace
 }  // namespace upscaled::server
