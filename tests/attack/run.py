@@ -19,6 +19,7 @@ import tiles
 from harness import Attack, HttpCall, HttpImageCall, Outcome, run
 
 FEW = {"descriptors": 1024}
+SCARCE = {"descriptors": connections.SCARCE_DESCRIPTORS}
 TLS = {"tls": True}
 IMPATIENT = {"flags": ["--memory-budget=512MiB", "--stall-timeout=2s"]}
 SMALL = {"flags": ["--memory-budget=256MiB"]}  # where what is reserved is also used
@@ -43,6 +44,9 @@ ATTACKS = [
     Attack(connections.silent_connections, server=FEW),
     Attack(connections.half_handshakes, server=TLS | FEW),
     Attack(connections.handshakes, server=TLS),
+    Attack(connections.reconnects, server=TLS, seconds=2),
+    Attack(connections.session_tickets, server=TLS),
+    Attack(connections.scarce_descriptors, connections.has_descriptors_left, server=SCARCE),
     Attack(connections.dropped_connections),
     Attack(connections.http_descriptors, connections.idle_cpu, HttpCall, FEW),
     Attack(connections.http_dripping, victim=HttpCall, seconds=12),

@@ -8,10 +8,13 @@ import argparse
 import collections
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
 
+import bodies
+import connections
 import forecasts
 import harness
 import messages
@@ -116,6 +119,27 @@ def rotation(target):
         time.sleep(ROTATION_S)
 
 
+def reloads(target):
+    """Files of keys, certificates and models are read again, every two seconds."""
+    for _ in target.paced(0.5):
+        target.server.process.send_signal(signal.SIGHUP)
+        target.count("reloads")
+
+
+def together(target):
+    """Slow uploads and readers, killed clients, dropped connections and reloads at once, and a spool of a megabyte, which
+    is soon full."""
+    acts = (cancels, drops, reloads, bodies.slow_uploads, bodies.slow_readers, connections.silent_connections)
+    attackers = [harness.Attacker(act, target.server, target.left_s()) for act in acts]
+    for act, attacker in zip(acts, attackers):
+        counts, complaints = attacker.wait()
+        target.counts |= {f"{act.__name__}: {name}": count for name, count in counts.items()}
+        for complaint in complaints:
+            target.complain(f"{act.__name__}: {complaint}")
+    for attacker in attackers:
+        attacker.stop()
+
+
 class TileClient:
     """Calls of raw tiles from one address, each with tiles under way all the time."""
 
@@ -218,6 +242,8 @@ def run(part, binary, seconds):
         flags.append(f"--auth-keys={folder.name}/keys.json")
     if part is tenants.deadlines:
         flags.append(f"--audit-log={folder.name}/audit")
+    if part is together:
+        flags.append("--spool-bytes=1MiB")
     server = harness.Server(binary, flags, tls=part is rotation)
     server.keys = keys
     victim = harness.Victim(harness.GrpcCall(server, key=keys.get("modest")))
@@ -252,7 +278,7 @@ def run(part, binary, seconds):
 
 
 BY_HAND = (latency, tenants.quota, tenants.background, tenants.retries, tenants.deadlines)
-PARTS = (cancels, drops, rotation, share) + BY_HAND
+PARTS = (cancels, drops, rotation, share, together) + BY_HAND
 
 
 def main():
