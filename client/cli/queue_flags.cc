@@ -7,10 +7,10 @@ namespace upscaled::client {
 
 void QueueFlags::AddTo(CLI::App& command) {
   command
-      .add_option(
-          "--queue", queue,
-          "Folder of the queue, or redis://HOST or nats://HOST where these are built in; default: "
-          "upscale/ in XDG_STATE_HOME or ~/.local/state")
+      .add_option("--queue", queue,
+                  "Folder of the queue, or redis://HOST, nats://HOST or tls://HOST (NATS) where "
+                  "these are built in; default: "
+                  "upscale/ in XDG_STATE_HOME or ~/.local/state")
       ->type_name("DIR|URL")
       ->envname("UPSCALE_QUEUE");
 }

@@ -13,6 +13,7 @@ struct BrokerUrl {
   std::string user, password;
   std::string prefix = "upscale";  // of all that the queue keeps there
   int port = 0;
+  bool tls = false;
 };
 
 // SCHEME://[USER:PASSWORD@]HOST[:PORT][/PREFIX]. INVALID_ARGUMENT, without the URL, which may hold

@@ -100,7 +100,9 @@ struct NatsQueue::Record {
 };
 
 absl::StatusOr<std::unique_ptr<JobQueue>> NatsQueue::Open(const std::string& url) {
-  ASSIGN_OR_RETURN(const BrokerUrl broker, ParseBrokerUrl(url, "nats", kDefaultNatsPort));
+  const bool tls = absl::StartsWith(url, "tls://");
+  ASSIGN_OR_RETURN(BrokerUrl broker, ParseBrokerUrl(url, tls ? "tls" : "nats", kDefaultNatsPort));
+  broker.tls = tls;
   ASSIGN_OR_RETURN(std::unique_ptr<NatsStreams> streams, NatsStreams::Open(broker));
   return std::unique_ptr<JobQueue>(new NatsQueue(std::move(streams)));
 }

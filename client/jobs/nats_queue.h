@@ -30,7 +30,8 @@ namespace upscaled::client {
 // Jobs are delivered in order of submission, regardless of tenants.
 class NatsQueue final : public JobQueue {
  public:
-  // nats://[USER:PASSWORD@]HOST[:PORT][/PREFIX]; 4222 and "upscale" unless it says so.
+  // nats://[USER:PASSWORD@]HOST[:PORT][/PREFIX], or tls://...; 4222 and "upscale" unless it says
+  // so. With TLS the broker's certificate is of HOST and of an authority that OpenSSL trusts.
   // INVALID_ARGUMENT for another URL; UNAVAILABLE where nobody answers.
   static absl::StatusOr<std::unique_ptr<JobQueue>> Open(const std::string& url);
 

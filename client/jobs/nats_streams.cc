@@ -104,6 +104,14 @@ absl::StatusOr<std::unique_ptr<NatsStreams>> NatsStreams::Open(const BrokerUrl& 
   return streams;
 }
 
+absl::Status NatsStreams::SetTls(const BrokerUrl& broker, natsOptions* options) {
+  RETURN_IF_ERROR(ToStatus(natsOptions_SetSecure(options, broker.tls), "use TLS"));
+  // Of a broker that asks for TLS by itself, too.
+  std::string name = broker.host;
+  if (name.starts_with('[')) name = name.substr(1, name.size() - 2);
+  return ToStatus(natsOptions_SetExpectedHostname(options, name.c_str()), "use TLS");
+}
+
 absl::Status NatsStreams::Connect(const BrokerUrl& broker) {
   natsOptions* created = nullptr;
   RETURN_IF_ERROR(ToStatus(natsOptions_Create(&created), "begin"));
@@ -113,6 +121,7 @@ absl::Status NatsStreams::Connect(const BrokerUrl& broker) {
   if (!broker.user.empty()) {
     natsOptions_SetUserInfo(options.get(), broker.user.c_str(), broker.password.c_str());
   }
+  RETURN_IF_ERROR(SetTls(broker, options.get()));
   natsOptions_SetName(options.get(), "upscale");
   natsOptions_SetTimeout(options.get(), kPatience_ms);
   natsOptions_SetMaxReconnect(options.get(), -1);

@@ -75,6 +75,7 @@ class NatsStreams {
 
   explicit NatsStreams(std::string prefix) : prefix_(std::move(prefix)) {}
   absl::Status Connect(const BrokerUrl& broker);
+  static absl::Status SetTls(const BrokerUrl& broker, natsOptions* options);
   absl::Status MakeStreams();
   // The number of the message; nullopt: `options` expect something else.
   absl::StatusOr<std::optional<uint64_t>> Publish(const std::string& subject,

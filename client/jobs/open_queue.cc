@@ -40,8 +40,10 @@ absl::StatusOr<std::unique_ptr<JobQueue>> OpenQueue(const std::string& address, 
   known += ", redis://HOST";
 #endif
 #ifdef UPSCALED_NATS
-  if (absl::StartsWith(address, "nats://")) return NatsQueue::Open(address);
-  known += ", nats://HOST";
+  if (absl::StartsWith(address, "nats://") || absl::StartsWith(address, "tls://")) {
+    return NatsQueue::Open(address);
+  }
+  known += ", nats://HOST, tls://HOST (NATS with TLS)";
 #endif
   // The rest may hold a password.
   const std::string scheme = address.substr(0, address.find("://"));

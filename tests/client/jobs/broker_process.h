@@ -120,10 +120,19 @@ class RedisServer : public BrokerProcess {
 // It greets when JetStream is up.
 class NatsServer : private TempFolder, public BrokerProcess {
  public:
-  NatsServer()
-      : BrokerProcess(
-            {"nats-server", "-a", "127.0.0.1", "-js", "-sd", path(), "-l", "/dev/null", "-p"}, "",
-            "INFO ") {}
+  // `more`: of its command line.
+  explicit NatsServer(const std::vector<std::string>& more = {})
+      : BrokerProcess(Command(path(), more), "", "INFO ") {}
+
+ private:
+  static std::vector<std::string> Command(const std::string& folder,
+                                          const std::vector<std::string>& more) {
+    std::vector<std::string> command = {"nats-server", "-a",   "127.0.0.1", "-js",
+                                        "-sd",         folder, "-l",        "/dev/null"};
+    command.insert(command.end(), more.begin(), more.end());
+    command.push_back("-p");
+    return command;
+  }
 };
 
 }  // namespace upscaled::client

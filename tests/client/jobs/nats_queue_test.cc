@@ -4,19 +4,24 @@
 
 #include <nats/nats.h>
 
+#include <stdlib.h>
+
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/jobs/nats_streams.h"
+#include "client/jobs/open_queue.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/jobs/broker_process.h"
+#include "tests/support/certificates.h"
 
 namespace upscaled::client {
 namespace {
@@ -119,6 +124,47 @@ TEST_F(NatsQueueTest, ADamagedRecordIsTold) {
     EXPECT_TRUE(absl::IsDataLoss(queue_->List({}).status())) << text;
     EXPECT_TRUE(absl::IsDataLoss(queue_->Cancel("a"))) << text;
   }
+}
+
+// A broker that takes TLS only, and an authority that is trusted as OpenSSL's are.
+TEST(NatsTlsTest, TheBrokerIsKnownByItsCertificate) {
+  TempFolder folder;
+  const auto file = [&](const char* name) { return (folder.path() / name).string(); };
+  if (!test::MakeCertificate(folder.path(), "own", "IP:127.0.0.1") ||
+      !test::MakeCertificate(folder.path(), "other", "broker.example")) {
+    GTEST_SKIP() << "needs openssl";
+  }
+  const auto broker = [&](const char* name) {
+    return std::make_unique<NatsServer>(
+        std::vector<std::string>{"--tls", "--tlscert", file(absl::StrCat(name, ".pem").c_str()),
+                                 "--tlskey", file(absl::StrCat(name, ".key").c_str())});
+  };
+  const auto own = broker("own"), other = broker("other");
+  if (!own->running() || !other->running()) GTEST_SKIP() << "needs nats-server";
+  RetryClock& clock = RetryClock::Real();
+
+  setenv("SSL_CERT_FILE", file("own.pem").c_str(), 1);
+  {
+    const auto queue = OpenQueue(own->url("tls", "jobs"), clock);
+    ASSERT_TRUE(queue.ok()) << queue.status();
+    const NewJob job{.id = "a", .task = "task"};
+    ASSERT_TRUE((*queue)->Enqueue({&job, 1}).ok());
+    const auto leased = (*queue)->Lease(absl::Seconds(30));
+    ASSERT_TRUE(leased.ok() && leased->has_value()) << leased.status();
+    EXPECT_EQ((*leased)->id, "a");
+  }
+  setenv("SSL_CERT_FILE", file("other.pem").c_str(), 1);
+  for (const char* const scheme : {"tls", "nats"}) {  // a broker may ask for TLS by itself
+    EXPECT_FALSE(OpenQueue(own->url(scheme, "jobs"), clock).ok()) << "of an unknown authority";
+    EXPECT_FALSE(OpenQueue(other->url(scheme, "jobs"), clock).ok()) << "of another host";
+  }
+  unsetenv("SSL_CERT_FILE");
+}
+
+TEST(NatsTlsTest, ABrokerWithoutTlsIsNotSpokenToInPlain) {
+  const NatsServer plain;
+  if (!plain.running()) GTEST_SKIP() << "needs nats-server";
+  EXPECT_FALSE(OpenQueue(plain.url("tls", "jobs"), RetryClock::Real()).ok());
 }
 
 }  // namespace
