@@ -9,6 +9,7 @@
 #include "engine/base/unnamed_file.h"
 #include "server/base/endpoint.h"
 #include "server/base/spool_folder.h"
+#include "server/http/own_host.h"
 #include "server/lifecycle/part_options.h"
 #include "server/lifecycle/server.h"
 #include "server/rest/http_guard.h"
@@ -115,7 +116,7 @@ absl::Status Server::OpenHttpPort() {
 }
 
 absl::Status Server::OpenAdminPort() {
-  // Probes, scrapers and operators of this machine need neither TLS nor a key.
+  // Probes, scrapers and operators of this machine need neither TLS nor a key, but must mean it.
   ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(config_.admin));
   const bool local = IsLocal(endpoint);
   const TlsContext* const tls = local ? nullptr : tls_.get();
@@ -131,7 +132,9 @@ absl::Status Server::OpenAdminPort() {
   HttpServerOptions admin{.address = config_.admin,
                           .title = kAdminTitle,
                           .routes = std::move(routes),
-                          .guard = MakeHttpGuard(authenticator, /*url_keys=*/nullptr, calls_),
+                          .guard = local
+                                       ? OwnHostGuard(endpoint.host)
+                                       : MakeHttpGuard(authenticator, /*url_keys=*/nullptr, calls_),
                           .tls = tls,
                           .handshakes = handshakes_.get(),
                           .on_http2 = [this](AcceptedConnection connection) {
