@@ -106,7 +106,7 @@ absl::StatusOr<std::unique_ptr<NatsStreams>> NatsStreams::Open(const BrokerUrl& 
 
 absl::Status NatsStreams::SetTls(const BrokerUrl& broker, natsOptions* options) {
   RETURN_IF_ERROR(ToStatus(natsOptions_SetSecure(options, broker.tls), "use TLS"));
-  // Of a broker that asks for TLS by itself, too.
+  // A broker may ask for TLS by itself.
   std::string name = broker.host;
   if (name.starts_with('[')) name = name.substr(1, name.size() - 2);
   return ToStatus(natsOptions_SetExpectedHostname(options, name.c_str()), "use TLS");

@@ -48,7 +48,7 @@ bool Holds(const dl_phdr_info& file, uintptr_t address) {
   return false;
 }
 
-// Of dl_iterate_phdr, for each file that is loaded; ends with the one that is looked for.
+// Is called by dl_iterate_phdr for each loaded file, until it finds the one with the address.
 int Visit(dl_phdr_info* file, size_t, void* data) {
   Search& search = *static_cast<Search*>(data);
   if (!Holds(*file, search.address)) return 0;

@@ -35,7 +35,8 @@ HttpFault Malformed(std::string_view message) {
   return {400, MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kUnspecified, message)};
 }
 
-// Of the empty lines before a request: some clients send one behind the last body (RFC 9112, 2.2).
+// Counts the bytes of empty lines before a request: some clients send one behind the last body
+// (RFC 9112, 2.2).
 size_t EmptyLineBytes(std::span<const uint8_t> bytes) {
   size_t count = 0;
   while (count + 1 < bytes.size() && bytes[count] == '\r' && bytes[count + 1] == '\n') count += 2;
