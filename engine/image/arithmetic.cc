@@ -89,13 +89,13 @@ constexpr int kDecoders = 3;
 }  // namespace
 
 std::string ImageArithmetic() {
-  return absl::StrCat(
-      "decoders ", kDecoders, ", encoders ", kEncoders, ", lcms ", cmsGetEncodedCMMversion(),
-      ", libjpeg ", JpegBuild(), ", libpng ", png_access_version_number(), ", libwebp ",
-      WebPGetDecoderVersion(), "/", WebPGetEncoderVersion(), ", libavif ", AvifVersions(),
-      ", libde265 ", De265Version(), ", libtiff ", TiffVersion(), ", libjxl ", JxlVersion(),
-      ", zlib ", zlibVersion(), ", isa-l ", IsalBuild(), ", libc ", gnu_get_libc_version(),
-      ", targets ", hwy::SupportedTargets());
+  return absl::StrCat("decoders ", kDecoders, ", encoders ", kEncoders, ", lcms ",
+                      cmsGetEncodedCMMversion(), ", libjpeg ", JpegBuild(), ", libpng ",
+                      png_access_version_number(), ", libwebp ", WebPGetDecoderVersion(), "/",
+                      WebPGetEncoderVersion(), ", libavif ", AvifVersions(), ", libde265 ",
+                      De265Version(), ", libtiff ", TiffVersion(), ", libjxl ", JxlVersion(),
+                      ", zlib ", zlibVersion(), ", isa-l ", IsalBuild(), ", libc ",
+                      gnu_get_libc_version(), ", targets ", hwy::SupportedTargets());
 }
 
 }  // namespace upscaled
