@@ -20,6 +20,7 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -30,7 +31,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "server/base/background_task.h"
+#include "server/base/timer.h"
 #include "server/config/config.h"
 #include "server/identity/keys_command.h"
 #include "server/lifecycle/hard_end.h"
@@ -150,25 +151,29 @@ class Startup {
   std::thread thread_;  // last: it uses what is above
 };
 
-// Until a stop signal; the server is reloaded meanwhile.
-int AwaitStop(const sigset_t& signals, const Startup& startup, BackgroundTask& reloader,
+void ReloadNow(const Startup& startup) {
+  NotifyServiceManager("RELOADING=1");
+  startup.server()->Reload();
+  if (startup.ended()) NotifyServiceManager("READY=1");
+}
+
+// Until a stop signal. Meanwhile `reload`, which the first SIGHUP makes, reloads the server.
+int AwaitStop(const sigset_t& signals, const Startup& startup, std::optional<Timer::Task>& reload,
               Logger& logger) {
   while (true) {
     int received = 0;
     sigwait(&signals, &received);
     if (received != SIGHUP) return received;
-    if (startup.server() == nullptr) {
+    Server* const server = startup.server();
+    if (server == nullptr) {
       logger.Info("SIGHUP during the start: nothing to reload yet");
-    } else {
-      reloader.Request();
+      continue;
     }
+    if (!reload.has_value()) {
+      reload.emplace(server->timer(), Timer::Length::kMayBlock, [&startup] { ReloadNow(startup); });
+    }
+    reload->Request();
   }
-}
-
-void ReloadNow(const Startup& startup) {
-  NotifyServiceManager("RELOADING=1");
-  startup.server()->Reload();
-  if (startup.ended()) NotifyServiceManager("READY=1");
 }
 
 void Stop(Server& server, const ServerConfig& config, int hang_code, HardEnd& hard_end,
@@ -205,8 +210,8 @@ int Run(const ServerConfig& config) {
   Logger logger(config.log_format, config.log_level);
   HardEnd hard_end(logger);
   Startup startup(config, logger, SIGTERM);
-  BackgroundTask reloader([&startup] { ReloadNow(startup); });
-  const int received = AwaitStop(signals, startup, reloader, logger);
+  std::optional<Timer::Task> reload;
+  const int received = AwaitStop(signals, startup, reload, logger);
   if (absl::Status status = startup.Settle(); !status.ok()) {
     logger.Flush(kLastWords);
     ReleaseStopSignals();
@@ -226,7 +231,7 @@ int Run(const ServerConfig& config) {
   }
   logger.Info("stopped");
   // No call is left, so nobody misses what a start or a reload that still goes on would get done.
-  if (!startup.ended() || reloader.busy()) {
+  if (!startup.ended() || (reload.has_value() && reload->busy())) {
     logger.Flush(kLastWords);
     std::_Exit(hangs ? kExitDeviceHangs : 0);
   }

@@ -19,7 +19,6 @@ constexpr absl::Duration kMemoryRetryDelay = absl::Seconds(1);
 // The interval at which streams that hold background work back look again: no event tells of the
 // time of a client's wait.
 constexpr absl::Duration kHoldCheck = absl::Milliseconds(10);
-constexpr absl::Duration kRunCheck = absl::Seconds(1);
 
 // Notes that a device has failed on the tile; whether one had before.
 bool FailedBefore(const SubmittedTile& tile) {
@@ -97,7 +96,6 @@ TileScheduler::TileScheduler(DeviceQuarantine& quarantine, const Clock& clock,
       });
     }
   }
-  watcher_ = std::thread([this] { KeepWatch(); });
 }
 
 TileScheduler::~TileScheduler() { Stop(absl::UnavailableError("the tile scheduler was stopped")); }
@@ -307,7 +305,6 @@ void TileScheduler::Stop(absl::Status reason) {
     absl::MutexLock lock(&mutex_);
     if (stop_reason_.ok()) stop_reason_ = reason;
     unheld_.NotifyAll();
-    stopped_.NotifyAll();
     for (DeviceClass& device_class : classes_) {
       for (Flow* flow : device_class.queue.flows()) {
         device_class.queue.Remove(*flow, dropped);
@@ -317,22 +314,6 @@ void TileScheduler::Stop(absl::Status reason) {
   Finish(dropped, reason);
   for (std::thread& worker : workers_) worker.join();
   workers_.clear();
-  if (watcher_.joinable()) watcher_.join();
-}
-
-// A longer step counts as one: nobody ran meanwhile.
-void TileScheduler::KeepWatch() {
-  absl::Time last = clock_.Now();
-  while (true) {
-    {
-      absl::MutexLock lock(&mutex_);
-      stopped_.Await(mutex_, kRunCheck,
-                     [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return !stop_reason_.ok(); });
-      if (!stop_reason_.ok()) return;
-    }
-    const absl::Time now = clock_.Now();
-    WatchRuns(std::min(now - std::exchange(last, now), 2 * kRunCheck));
-  }
 }
 
 void TileScheduler::WatchRuns(absl::Duration passed) {

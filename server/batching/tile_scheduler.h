@@ -81,8 +81,9 @@ class TileScheduler {
   // To be called after the quarantine has announced the device, as failed or as working again.
   void OnDeviceChanged(const Device& device) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  static constexpr absl::Duration kRunCheck = absl::Seconds(1);
   // Lets time pass for the runs that go on: devices of those that it makes overdue have failed,
-  // with DEADLINE_EXCEEDED. A thread calls it every second.
+  // with DEADLINE_EXCEEDED. To be called every kRunCheck. Runs TileDones.
   void WatchRuns(absl::Duration passed) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Tiles in the queue, and all submitted from now on, get `reason` (not OK); running ones finish.
@@ -117,7 +118,6 @@ class TileScheduler {
   absl::Status Enqueue(const std::shared_ptr<Flow>& flow, const Executable& executable,
                        const std::shared_ptr<Submission>& submission) ABSL_LOCKS_EXCLUDED(mutex_);
   void RunWorker(int slot) ABSL_LOCKS_EXCLUDED(mutex_);
-  void KeepWatch() ABSL_LOCKS_EXCLUDED(mutex_);
   // After a failed run of the batch: only the tiles that are the reason fail.
   void RunEachAlone(const std::shared_ptr<Device>& device, Stream& stream, FairQueue::Batch batch)
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -156,10 +156,8 @@ class TileScheduler {
   TileObserver* const observer_;
   std::vector<std::thread> workers_;  // one per stream
   RunWatch watch_;
-  std::thread watcher_;
 
   mutable absl::Mutex mutex_;  // also guards the flows
-  SteadyCondition stopped_;    // for the watcher
   SteadyCondition unheld_;     // for streams that hold background work back
   // The device that the workers of each slot run on; null: it has failed.
   DeviceList slots_ ABSL_GUARDED_BY(mutex_);

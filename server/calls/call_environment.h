@@ -12,8 +12,10 @@
 #include "server/admission/admission.h"
 #include "server/base/peer_address.h"
 #include "server/base/request_record.h"
+#include "server/base/thread_pool.h"
+#include "server/base/timer.h"
 #include "server/calls/call_registry.h"
-#include "server/calls/request_workers.h"
+#include "server/calls/watchdog.h"
 #include "server/identity/authenticator.h"
 
 namespace upscaled::server {
@@ -21,7 +23,9 @@ namespace upscaled::server {
 // Everything outlives the calls.
 struct CallEnvironment {
   AdmissionController& admission;
-  RequestWorkers& workers;
+  ThreadPool& workers;
+  Timer& timer;
+  Watchdog& watchdog;
   CallRegistry& registry;
   const Clock& clock;
   // Called once per finished call, just before the client gets its status.

@@ -27,7 +27,7 @@ void NoteCaller(const Principal* caller, RequestRecord& record);
 // The payer of a call of `caller` (as above) from `address`.
 Payer PayerOf(std::string address, const Principal* caller);
 
-// Ends a call by `end`, on the watchdog's thread, when it has taken as long as the payer's tenant
+// Ends a call by `end`, on the timer's thread, when it has taken as long as the payer's tenant
 // may let it; to be dropped at the call's end.
 Watchdog::Id WatchCallTime(Watchdog& watchdog, const Payer& payer,
                            std::function<void(const absl::Status&)> end);

@@ -11,16 +11,9 @@ constexpr absl::Duration kPeriod = absl::Milliseconds(100);
 
 }  // namespace
 
-Watchdog::Watchdog() : thread_([this] { Loop(); }) {}
-
-Watchdog::~Watchdog() {
-  {
-    absl::MutexLock lock(&mutex_);
-    stopping_ = true;
-    stopped_.NotifyAll();
-  }
-  thread_.join();
-}
+Watchdog::Watchdog(Timer& timer)
+    : task_(
+          timer, Timer::Length::kQuick, [this] { Look(); }, kPeriod) {}
 
 Watchdog::Id Watchdog::Watch(absl::Duration timeout, std::function<void()> late) {
   const absl::Time end = Clock::Real().Now() + timeout;
@@ -36,21 +29,17 @@ void Watchdog::Drop(const Id& id) {
   dropped = watched_.extract(id);
 }
 
-void Watchdog::Loop() {
-  while (true) {
-    std::vector<std::function<void()>> late;
-    {
-      absl::MutexLock lock(&mutex_);
-      const auto stopping = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; };
-      if (stopped_.Await(mutex_, kPeriod, stopping)) return;
-      const absl::Time now = Clock::Real().Now();
-      while (!watched_.empty() && watched_.begin()->first.first <= now) {
-        late.push_back(std::move(watched_.begin()->second));
-        watched_.erase(watched_.begin());
-      }
+void Watchdog::Look() {
+  std::vector<std::function<void()>> late;
+  {
+    absl::MutexLock lock(&mutex_);
+    const absl::Time now = Clock::Real().Now();
+    while (!watched_.empty() && watched_.begin()->first.first <= now) {
+      late.push_back(std::move(watched_.begin()->second));
+      watched_.erase(watched_.begin());
     }
-    for (const auto& tell : late) tell();
   }
+  for (const auto& tell : late) tell();
 }
 
 }  // namespace upscaled::server

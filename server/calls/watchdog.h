@@ -4,39 +4,35 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <thread>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "engine/base/steady_wait.h"
+#include "server/base/timer.h"
 
 namespace upscaled::server {
 
-// Thread safe. One thread looks a few times a second, so that setting and dropping a time, which
-// every call does, wakes nobody.
+// Thread safe. Looks a few times a second, so that setting and dropping a time, which every call
+// does, wakes no thread.
 class Watchdog {
  public:
   using Id = std::pair<absl::Time, uint64_t>;
 
-  Watchdog();
-  ~Watchdog();
+  explicit Watchdog(Timer& timer);
 
-  // `late` runs on the watchdog's thread, with no lock held, when `timeout` has passed, and a
-  // little more, unless Drop came before. It owns what it needs: it may run beside Drop.
+  // `late` runs on the timer's thread, quickly and with no lock held, when `timeout` has passed,
+  // and a little more, unless Drop came before. It owns what it needs: it may run beside Drop.
   Id Watch(absl::Duration timeout, std::function<void()> late) ABSL_LOCKS_EXCLUDED(mutex_);
   void Drop(const Id& id) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  void Loop() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Look() ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::Mutex mutex_;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  SteadyCondition stopped_;
   uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<Id, std::function<void()>> watched_ ABSL_GUARDED_BY(mutex_);
-  std::thread thread_;  // last: it uses what is above
+  const Timer::Task task_;  // last: it uses what is above
 };
 
 }  // namespace upscaled::server

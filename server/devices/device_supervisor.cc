@@ -9,13 +9,15 @@
 
 namespace upscaled::server {
 
-DeviceSupervisor::DeviceSupervisor(const DeviceList& devices, const Clock& clock, Logger& logger,
-                                   Hooks hooks, const RebuildDelays& delays)
+DeviceSupervisor::DeviceSupervisor(const DeviceList& devices, const Clock& clock, Timer& timer,
+                                   Logger& logger, Hooks hooks, const RebuildDelays& delays)
     : clock_(clock),
       logger_(logger),
       hooks_(std::move(hooks)),
       delays_(delays),
-      max_weight_bytes_(devices.front()->models().max_weight_bytes()) {
+      max_weight_bytes_(devices.front()->models().max_weight_bytes()),
+      rebuilder_(timer, Timer::Length::kMayBlock,
+                 [this] { rebuilder_.Request(RebuildDue() - clock_.Now()); }) {
   absl::MutexLock lock(&mutex_);
   for (const std::shared_ptr<Device>& device : devices) {
     Slot slot;
@@ -30,26 +32,19 @@ DeviceSupervisor::DeviceSupervisor(const DeviceList& devices, const Clock& clock
 }
 
 void DeviceSupervisor::Start() {
-  thread_ = std::thread([this] {
-    while (true) {
-      const absl::Time due = RebuildDue();
-      absl::MutexLock lock(&mutex_);
-      const auto awake = [this]()
-                             ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stopping_ || changed_; };
-      wake_.Await(mutex_, due - clock_.Now(), awake);
-      if (stopping_) return;
-      changed_ = false;
-    }
-  });
+  {
+    absl::MutexLock lock(&mutex_);
+    started_ = true;
+  }
+  rebuilder_.Request();
 }
 
 void DeviceSupervisor::Stop() {
   {
     absl::MutexLock lock(&mutex_);
-    stopping_ = true;
+    stopped_ = true;
   }
-  wake_.NotifyAll();
-  if (thread_.joinable()) thread_.join();
+  rebuilder_.Stop();
 }
 
 void DeviceSupervisor::OnFailed(const Device& device, const absl::Status& fault) {
@@ -63,6 +58,7 @@ void DeviceSupervisor::OnFailed(const Device& device, const absl::Status& fault)
     const absl::Time now = clock_.Now();
     if (now - std::exchange(slot.since, now) >= delays_.longest) slot.delay = delays_.first;
     Schedule(slot);
+    if (started_) rebuilder_.Request(slot.due - now);
   }
   const std::string error = fault.ToString();
   const LogField fields[] = {{"device", device.name()}, {"error", error}};
@@ -91,7 +87,7 @@ void DeviceSupervisor::Rebuild(int slot) {
   int device_class = 0;
   {
     absl::MutexLock lock(&mutex_);
-    if (stopping_) return;
+    if (stopped_) return;
     name = slots_[slot].state.name;
     device_class = slots_[slot].device_class;
   }
@@ -142,8 +138,6 @@ absl::StatusOr<std::shared_ptr<Device>> DeviceSupervisor::Build(const std::strin
 void DeviceSupervisor::Schedule(Slot& slot) {
   slot.due = clock_.Now() + slot.delay;
   slot.delay = std::min(2 * slot.delay, delays_.longest);
-  changed_ = true;
-  wake_.NotifyAll();
 }
 
 std::vector<DeviceState> DeviceSupervisor::states() const {

@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -14,7 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "engine/base/clock.h"
-#include "engine/base/steady_wait.h"
+#include "server/base/timer.h"
 #include "server/devices/device.h"
 #include "server/telemetry/logger.h"
 
@@ -52,13 +51,12 @@ class DeviceSupervisor {
     std::function<void()> on_hopeless;
   };
 
-  // `devices` by slot; `clock` and `logger` must outlive it.
-  DeviceSupervisor(const DeviceList& devices, const Clock& clock, Logger& logger, Hooks hooks,
-                   const RebuildDelays& delays = {});
+  // `devices` by slot; `clock`, `timer` and `logger` must outlive it.
+  DeviceSupervisor(const DeviceList& devices, const Clock& clock, Timer& timer, Logger& logger,
+                   Hooks hooks, const RebuildDelays& delays = {});
   ~DeviceSupervisor() { Stop(); }
 
-  // Rebuilds on a thread of its own from now on, by real time, until Stop, which waits for a
-  // running attempt.
+  // Rebuilds from now on until Stop, in a task of the timer. Stop waits for a running attempt.
   void Start();
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -94,11 +92,9 @@ class DeviceSupervisor {
   const int64_t max_weight_bytes_;  // as the first devices have
 
   mutable absl::Mutex mutex_;
-  SteadyCondition wake_;
   std::vector<Slot> slots_ ABSL_GUARDED_BY(mutex_);
-  bool changed_ ABSL_GUARDED_BY(mutex_) = false;  // since the thread looked
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  bool started_ ABSL_GUARDED_BY(mutex_) = false, stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  Timer::Task rebuilder_;  // last: it uses what is above
 };
 
 }  // namespace upscaled::server

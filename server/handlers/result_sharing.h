@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "server/calls/request_workers.h"
+#include "server/base/thread_pool.h"
 #include "server/handlers/resolve_job.h"
 #include "server/results/in_flight.h"
 #include "server/results/network_digests.h"
@@ -40,7 +40,7 @@ class ResultSharing {
 
   InFlight& in_flight() { return in_flight_; }
   ResultStore* store() { return options_.store.get(); }  // null: none
-  RequestWorkers& workers() { return workers_; }
+  ThreadPool& workers() { return workers_; }
   ResultCounts& counts() { return counts_; }
   const ResultCounts& counts() const { return counts_; }
   int64_t max_held_bytes() const { return options_.max_held_bytes; }
@@ -61,7 +61,7 @@ class ResultSharing {
   NetworkDigests networks_;
   InFlight in_flight_;
   ResultCounts counts_;
-  RequestWorkers workers_;  // last: waits for the computations
+  ThreadPool workers_;  // last: waits for the computations
 };
 
 }  // namespace upscaled::server

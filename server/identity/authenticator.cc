@@ -43,10 +43,10 @@ std::string_view DenialName(Denial denial) {
 }
 
 absl::StatusOr<std::unique_ptr<Authenticator>> Authenticator::Load(
-    const std::filesystem::path& file, const Clock& clock,
+    const std::filesystem::path& file, const Clock& clock, Timer& timer,
     std::function<void(const DeniedCaller&)> on_denied, absl::Duration issuer_min_interval) {
   std::unique_ptr<Authenticator> authenticator(
-      new Authenticator(file, clock, std::move(on_denied), issuer_min_interval));
+      new Authenticator(file, clock, timer, std::move(on_denied), issuer_min_interval));
   RETURN_IF_ERROR(authenticator->known_.Load());
   const std::shared_ptr<IssuerKeys> issuer_keys = authenticator->issuer_keys();
   if (issuer_keys == nullptr) return authenticator;
@@ -55,10 +55,11 @@ absl::StatusOr<std::unique_ptr<Authenticator>> Authenticator::Load(
   return authenticator;
 }
 
-Authenticator::Authenticator(const std::filesystem::path& file, const Clock& clock,
+Authenticator::Authenticator(const std::filesystem::path& file, const Clock& clock, Timer& timer,
                              std::function<void(const DeniedCaller&)> on_denied,
                              absl::Duration issuer_min_interval)
     : on_denied_(std::move(on_denied)),
+      timer_(timer),
       issuer_min_interval_(issuer_min_interval),
       known_([this, file](FileReader& reader) { return Read(file, reader); }),
       wrong_keys_(kWrongKeys, clock),
@@ -100,7 +101,8 @@ std::shared_ptr<IssuerKeys> Authenticator::FollowIssuer(const std::optional<Toke
   const bool same = issuer_keys_ != nullptr && issuer_keys_->issuer() == issuer;
   if (same) return issuer_keys_;
   left = std::exchange(
-      issuer_keys_, fetches ? std::make_shared<IssuerKeys>(issuer, issuer_min_interval_) : nullptr);
+      issuer_keys_,
+      fetches ? std::make_shared<IssuerKeys>(timer_, issuer, issuer_min_interval_) : nullptr);
   return issuer_keys_;
 }
 

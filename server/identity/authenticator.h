@@ -57,11 +57,11 @@ struct Authorization {
 // Thread safe.
 class Authenticator {
  public:
-  // As ParseKeyFile and KeySet::Parse; NOT_FOUND when a file cannot be read. `clock` must outlive
-  // it, `on_denied` is called for each rejection. Waits up to 10 s for the keys of an issuer;
-  // without them it knows no token yet.
+  // As ParseKeyFile and KeySet::Parse; NOT_FOUND when a file cannot be read. `clock` and `timer`,
+  // which fetches an issuer's keys, must outlive it. `on_denied` is called for each rejection.
+  // Waits up to 10 s for the keys of an issuer; without them it knows no token yet.
   static absl::StatusOr<std::unique_ptr<Authenticator>> Load(
-      const std::filesystem::path& file, const Clock& clock,
+      const std::filesystem::path& file, const Clock& clock, Timer& timer,
       std::function<void(const DeniedCaller&)> on_denied,
       absl::Duration issuer_min_interval = IssuerKeys::kMinInterval);
 
@@ -105,7 +105,7 @@ class Authenticator {
     bool is_its = true, expired = false, early = false;
   };
 
-  Authenticator(const std::filesystem::path& file, const Clock& clock,
+  Authenticator(const std::filesystem::path& file, const Clock& clock, Timer& timer,
                 std::function<void(const DeniedCaller&)> on_denied,
                 absl::Duration issuer_min_interval);
 
@@ -128,6 +128,7 @@ class Authenticator {
   Authorization Deny(const DeniedCaller& caller) const;
 
   const std::function<void(const DeniedCaller&)> on_denied_;
+  Timer& timer_;
   const absl::Duration issuer_min_interval_;
   mutable absl::Mutex issuer_mutex_;
   std::shared_ptr<IssuerKeys> issuer_keys_ ABSL_GUARDED_BY(issuer_mutex_);  // null: none to fetch

@@ -112,11 +112,12 @@ absl::StatusOr<std::string> FetchIssuerKeys(const Issuer& issuer) {
   return text;
 }
 
-IssuerKeys::IssuerKeys(Issuer issuer, absl::Duration min_interval, Fetch fetch)
+IssuerKeys::IssuerKeys(Timer& timer, Issuer issuer, absl::Duration min_interval, Fetch fetch)
     : issuer_(std::move(issuer)),
       min_interval_(min_interval),
       fetch_(std::move(fetch)),
-      task_([this] { Update(); }, kInterval) {
+      task_(
+          timer, Timer::Length::kMayBlock, [this] { Update(); }, kInterval) {
   task_.Request();
 }
 

@@ -12,7 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "engine/base/steady_wait.h"
-#include "server/base/background_task.h"
+#include "server/base/timer.h"
 #include "server/identity/key_set.h"
 
 namespace upscaled::server {
@@ -33,7 +33,7 @@ absl::Status CheckIssuerUrl(const std::string& url);
 // URL.
 absl::StatusOr<std::string> FetchIssuerKeys(const Issuer& issuer);
 
-// Keeps the keys of one issuer up to date on a thread of its own. Thread safe.
+// Keeps the keys of one issuer up to date, in a task of a timer. Thread safe.
 class IssuerKeys {
  public:
   using Fetch = std::function<absl::StatusOr<std::string>(const Issuer& issuer)>;
@@ -41,8 +41,9 @@ class IssuerKeys {
   static constexpr absl::Duration kInterval = absl::Minutes(5);
   static constexpr absl::Duration kMinInterval = absl::Seconds(30);
 
-  // Begins to fetch. Request fetches no sooner than `min_interval` after the last time.
-  explicit IssuerKeys(Issuer issuer, absl::Duration min_interval = kMinInterval,
+  // Begins to fetch. `timer` must outlive it. Request fetches no sooner than `min_interval` after
+  // the last time.
+  explicit IssuerKeys(Timer& timer, Issuer issuer, absl::Duration min_interval = kMinInterval,
                       Fetch fetch = FetchIssuerKeys);
 
   const Issuer& issuer() const { return issuer_; }
@@ -69,7 +70,7 @@ class IssuerKeys {
   bool tried_ ABSL_GUARDED_BY(mutex_) = false;
   mutable SteadyCondition tried_condition_;
   absl::Time last_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
-  BackgroundTask task_;  // last: it uses what is above
+  Timer::Task task_;  // last: it uses what is above
 };
 
 }  // namespace upscaled::server

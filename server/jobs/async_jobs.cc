@@ -99,29 +99,30 @@ absl::Status CheckStore(const std::string& folder) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<AsyncJobs>> AsyncJobs::Open(AsyncJobsOptions options) {
-  return Open(std::move(options), [](const std::string& address) {
+absl::StatusOr<std::unique_ptr<AsyncJobs>> AsyncJobs::Open(Timer& timer, AsyncJobsOptions options) {
+  return Open(timer, std::move(options), [](const std::string& address) {
     return client::OpenQueue(address, client::RetryClock::Real());
   });
 }
 
-absl::StatusOr<std::unique_ptr<AsyncJobs>> AsyncJobs::Open(AsyncJobsOptions options,
+absl::StatusOr<std::unique_ptr<AsyncJobs>> AsyncJobs::Open(Timer& timer, AsyncJobsOptions options,
                                                            QueueOpener open_queue) {
   RETURN_IF_ERROR(CheckStore(options.store));
   ASSIGN_OR_RETURN(JobStore store, JobStore::Open(options.store));
   ASSIGN_OR_RETURN(std::unique_ptr<client::JobQueue> queue, open_queue(options.queue));
   std::unique_ptr<AsyncJobs> jobs(
-      new AsyncJobs(std::move(options), std::move(queue), std::move(store)));
+      new AsyncJobs(timer, std::move(options), std::move(queue), std::move(store)));
   jobs->Sweep(absl::Now());
   return jobs;
 }
 
-AsyncJobs::AsyncJobs(AsyncJobsOptions options, std::unique_ptr<client::JobQueue> queue,
-                     JobStore store)
+AsyncJobs::AsyncJobs(Timer& timer, AsyncJobsOptions options,
+                     std::unique_ptr<client::JobQueue> queue, JobStore store)
     : options_(std::move(options)),
       queue_(std::move(queue)),
       store_(std::move(store)),
-      sweep_([this] { Sweep(absl::Now()); }, kSweepInterval) {}
+      sweep_(
+          timer, Timer::Length::kMayBlock, [this] { Sweep(absl::Now()); }, kSweepInterval) {}
 
 std::string AsyncJobs::Batch::NewName() { return client::RandomUuid(); }
 

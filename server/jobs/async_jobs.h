@@ -21,7 +21,7 @@
 #include "client/jobs/job_failure.h"
 #include "client/jobs/job_queue.h"
 #include "engine/image/byte_stream.h"
-#include "server/base/background_task.h"
+#include "server/base/timer.h"
 #include "server/jobs/job_store.h"
 #include "upscale/v1/upscale.pb.h"
 
@@ -80,12 +80,13 @@ struct AsyncJob {
 // the tenant's; UNAVAILABLE when queue or store cannot be used now.
 class AsyncJobs {
  public:
-  // As client::OpenQueue and JobStore::Open; INVALID_ARGUMENT for a store that no task can name.
-  static absl::StatusOr<std::unique_ptr<AsyncJobs>> Open(AsyncJobsOptions options);
+  // `timer` sweeps and must outlive the jobs. As client::OpenQueue and JobStore::Open;
+  // INVALID_ARGUMENT for a store that no task can name.
+  static absl::StatusOr<std::unique_ptr<AsyncJobs>> Open(Timer& timer, AsyncJobsOptions options);
   // With another way to open queues, for tests.
   using QueueOpener =
       absl::FunctionRef<absl::StatusOr<std::unique_ptr<client::JobQueue>>(const std::string&)>;
-  static absl::StatusOr<std::unique_ptr<AsyncJobs>> Open(AsyncJobsOptions options,
+  static absl::StatusOr<std::unique_ptr<AsyncJobs>> Open(Timer& timer, AsyncJobsOptions options,
                                                          QueueOpener open_queue);
 
   // Jobs of one submission, all of them queued or none. Not thread safe; `jobs` must outlive it.
@@ -144,7 +145,8 @@ class AsyncJobs {
   void Sweep(absl::Time now);
 
  private:
-  AsyncJobs(AsyncJobsOptions options, std::unique_ptr<client::JobQueue> queue, JobStore store);
+  AsyncJobs(Timer& timer, AsyncJobsOptions options, std::unique_ptr<client::JobQueue> queue,
+            JobStore store);
   absl::StatusOr<client::JobInfo> Look(const std::string& tenant, const std::string& id);
   // As callers see a job of the queue's.
   AsyncJob Show(const client::JobInfo& job) const;
@@ -163,7 +165,7 @@ class AsyncJobs {
   // By tenant: as the latest sweep found it, and what has come since that began.
   std::map<std::string, int64_t> swept_bytes_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, int64_t> new_bytes_ ABSL_GUARDED_BY(mutex_);
-  BackgroundTask sweep_;  // last: it uses what is above
+  Timer::Task sweep_;  // last: it uses what is above
 };
 
 }  // namespace upscaled::server

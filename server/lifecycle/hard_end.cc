@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -47,7 +48,7 @@ struct HardEnd::State {
   bool expired ABSL_GUARDED_BY(mutex) = false;
   bool unused ABSL_GUARDED_BY(mutex) = false;  // destroyed before it was armed
 
-  // The timer's thread.
+  // Runs on a thread of its own.
   void AwaitEnd() ABSL_LOCKS_EXCLUDED(mutex) {
     int code = kExitCode;
     {
@@ -64,19 +65,23 @@ struct HardEnd::State {
       counts.resize(leftovers.size());
     }
     alarm(kLastResortSeconds);
-    changed.NotifyAll();
+    CountAside();
     Report(code);
     std::_Exit(code);
   }
 
-  // The counts' thread: it may hang, and the other one goes on.
+  // The counts stay unknown if the machine has no thread to spare. `this` lives until the end of
+  // the process, which the caller brings about.
+  void CountAside() try {
+    std::thread([this] { Count(); }).detach();
+  } catch (const std::system_error&) {
+  }
+
+  // May hang.
   void Count() ABSL_LOCKS_EXCLUDED(mutex) {
     std::vector<Leftover> all;
     {
       absl::MutexLock lock(&mutex);
-      changed.Await(mutex, absl::InfiniteDuration(),
-                    [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return expired || unused; });
-      if (unused) return;
       all = leftovers;
     }
     for (size_t i = 0; i < all.size(); ++i) {
@@ -118,7 +123,6 @@ struct HardEnd::State {
 };
 
 HardEnd::HardEnd(Logger& logger) : state_(std::make_shared<State>(logger)) {
-  std::thread([state = state_] { state->Count(); }).detach();
   std::thread([state = state_] { state->AwaitEnd(); }).detach();
 }
 

@@ -29,7 +29,7 @@ class HardEnd {
     std::function<int64_t()> count;
   };
 
-  // Starts its threads, while there still are some to be had: std::system_error when there are not.
+  // Starts its thread while the machine still has one: std::system_error if it has none.
   // `logger` must outlive it.
   explicit HardEnd(Logger& logger);
   // The time goes on: later steps may hang, too. It then ends without a word of the logger.
@@ -45,7 +45,7 @@ class HardEnd {
 
  private:
   struct State;
-  const std::shared_ptr<State> state_;  // also its threads', which nobody waits for
+  const std::shared_ptr<State> state_;  // shared with its thread, which nobody waits for
 };
 
 }  // namespace upscaled::server

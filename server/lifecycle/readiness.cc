@@ -7,30 +7,27 @@
 
 namespace upscaled::server {
 
-Readiness::Readiness(Checks checks, Hooks hooks, Logger& logger)
-    : checks_(std::move(checks)), hooks_(std::move(hooks)), logger_(logger) {}
+Readiness::Readiness(Timer& timer, Checks checks, Hooks hooks, Logger& logger)
+    : checks_(std::move(checks)),
+      hooks_(std::move(hooks)),
+      logger_(logger),
+      task_(timer, Timer::Length::kMayBlock, [this] { Run(); }) {}
 
-Readiness::~Readiness() {
-  Stop();
-  if (thread_.joinable()) thread_.join();
-}
+Readiness::~Readiness() { Stop(); }
 
-void Readiness::Start() {
-  thread_ = std::thread([this] {
-    for (absl::Duration pause;; pause = Check()) {
-      absl::MutexLock lock(&mutex_);
-      const auto over = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; };
-      if (stopped_.Await(mutex_, pause, over)) return;
-    }
-  });
-}
+void Readiness::Start() { task_.Request(); }
 
 void Readiness::Stop() {
+  absl::MutexLock lock(&mutex_);
+  stopping_ = true;
+}
+
+void Readiness::Run() {
   {
     absl::MutexLock lock(&mutex_);
-    stopping_ = true;
+    if (stopping_) return;
   }
-  stopped_.NotifyAll();
+  task_.Request(Check());
 }
 
 absl::Duration Readiness::Check() {

@@ -2,18 +2,17 @@
 #pragma once
 
 #include <functional>
-#include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "engine/base/steady_wait.h"
+#include "server/base/timer.h"
 #include "server/telemetry/logger.h"
 
 namespace upscaled::server {
 
-// Looks every few seconds, on a thread of its own, from Start to Stop. Thread safe.
+// Looks every few seconds, in a task of a timer, from Start to Stop. Thread safe.
 class Readiness {
  public:
   struct Checks {
@@ -22,7 +21,7 @@ class Readiness {
     // Whether something is about to run out. Quick.
     std::function<absl::Status()> resources;
   };
-  // Called with no lock held, on the thread of the checks.
+  // Called with no lock held, by the task.
   struct Hooks {
     std::function<void(bool ready)> on_change;
     std::function<void()> on_served;  // after every self call that went well
@@ -33,11 +32,10 @@ class Readiness {
   static constexpr absl::Duration kInterval = absl::Seconds(5);
   static constexpr absl::Duration kRetryInterval = absl::Seconds(1);
 
-  // `logger`, and what the functions use, must outlive it.
-  Readiness(Checks checks, Hooks hooks, Logger& logger);
-  ~Readiness();  // as Stop, and waits for a check that is under way
+  // `timer`, `logger` and the captures of the functions must outlive it.
+  Readiness(Timer& timer, Checks checks, Hooks hooks, Logger& logger);
+  ~Readiness();  // as Stop, and waits for a running check
 
-  // No second time. Throws std::system_error when there is no thread.
   void Start();
   // Nothing is reported or logged from now on.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -49,17 +47,17 @@ class Readiness {
   absl::Status state() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  void Run() ABSL_LOCKS_EXCLUDED(mutex_);
   void Report(const absl::Status& state) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const Checks checks_;
   const Hooks hooks_;
   Logger& logger_;
-  int failures_ = 0;  // of self calls, in a row; of the thread of the checks
+  int failures_ = 0;  // of self calls, in a row; used by the task
   mutable absl::Mutex mutex_;
-  SteadyCondition stopped_;
   absl::Status state_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  Timer::Task task_;  // last: it uses what is above
 };
 
 }  // namespace upscaled::server

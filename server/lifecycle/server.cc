@@ -109,7 +109,7 @@ Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
       metrics_({.version = kVersion, .device = DeviceNames(devices)}, ProcessProbe().start_time()),
       trace_failures_(logger_, clock_, "could not hand over spans of traces"),
       admission_(config_.limits, config_.memory_budget_bytes, clock_),
-      supervisor_(devices, clock_, logger_,
+      supervisor_(devices, clock_, timer_, logger_,
                   {.create = std::move(create),
                    .probe = [this](Device& device) -> absl::Status {
                      ASSIGN_OR_RETURN(const auto model, catalog_.Find(""));
@@ -125,6 +125,7 @@ Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
       grpc_connections_(ConnectionLimitsOf(config_)),
       http_connections_(ConnectionLimitsOf(config_)),
       admin_connections_(ConnectionLimitsOf(config_)),
+      watchdog_(timer_),
       proxies_(ProxiesOf(config_)),
       offences_(logger_, clock_, "ended a connection"),
       denials_(logger_, clock_, "refused a caller"),
@@ -139,6 +140,8 @@ Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
                 .version = kVersion},
       calls_{.admission = admission_,
              .workers = workers_,
+             .timer = timer_,
+             .watchdog = watchdog_,
              .registry = registry_,
              .clock = clock_,
              .on_finished = [this](const RequestRecord& record) { OnFinished(record); },
@@ -155,9 +158,13 @@ Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
                             .limits = config_.limits},
           handlers_, calls_)),
       idle_trim_(admission_, [this] { ReleaseSpareMemory(); }),
-      idle_look_(std::make_unique<PeriodicTask>(housekeeping_, kIdleLookInterval,
-                                                [this] { idle_trim_.Look(); })),
+      runs_watched_(clock_.Now()),
+      run_watch_(
+          timer_, Timer::Length::kQuick, [this] { WatchRuns(); }, TileScheduler::kRunCheck),
+      idle_look_(
+          timer_, Timer::Length::kMayBlock, [this] { idle_trim_.Look(); }, kIdleLookInterval),
       readiness_(
+          timer_,
           {.self_call =
                [this] { return CallSelf(SelfTarget(config_, *grpc_port_), kSelfCallTimeout); },
            .resources =
@@ -234,15 +241,15 @@ absl::Status Server::OpenIdentity() {
   }
   if (!config_.auth_keys.empty()) RETURN_IF_ERROR(OpenAuthenticator());
   if (url_keys_ != nullptr || authenticator_ != nullptr) {
-    keys_reload_ = std::make_unique<PeriodicTask>(housekeeping_, kFileWatchInterval,
-                                                  [this] { ReloadKeysIfChanged(); });
+    keys_reload_.emplace(
+        timer_, Timer::Length::kMayBlock, [this] { ReloadKeysIfChanged(); }, kFileWatchInterval);
   }
   return absl::OkStatus();
 }
 
 absl::Status Server::OpenAuthenticator() {
   ASSIGN_OR_RETURN(authenticator_,
-                   Authenticator::Load(config_.auth_keys, clock_,
+                   Authenticator::Load(config_.auth_keys, clock_, timer_,
                                        [this](const DeniedCaller& caller) { OnDenied(caller); }));
   calls_.authenticator = authenticator_.get();
   const LogField fields[] = {{"keys", static_cast<int64_t>(authenticator_->key_count())}};
@@ -256,7 +263,7 @@ absl::Status Server::OpenRecords() {
       const LogField fields[] = {{"lines", lines}, {"reason", reason}};
       logger_.Log(LogLevel::kError, "lost lines of the audit log", fields);
     };
-    ASSIGN_OR_RETURN(audit_, AuditLog::Open(config_.audit_log, on_lost));
+    ASSIGN_OR_RETURN(audit_, AuditLog::Open(timer_, config_.audit_log, on_lost));
   }
   if (!config_.usage_db.empty()) {
     const auto on_failure = [this](const absl::Status& failure) {
@@ -264,7 +271,7 @@ absl::Status Server::OpenRecords() {
       const LogField fields[] = {{"reason", reason}};
       logger_.Log(LogLevel::kError, "usage could not be written", fields);
     };
-    ASSIGN_OR_RETURN(usage_, UsageLedger::Open(config_.usage_db, on_failure));
+    ASSIGN_OR_RETURN(usage_, UsageLedger::Open(timer_, config_.usage_db, on_failure));
     handlers_.usage = usage_.get();
   }
   if (!config_.trace_endpoint.empty()) {
@@ -272,8 +279,9 @@ absl::Status Server::OpenRecords() {
       const std::string text(reason.message());
       trace_failures_.OnOffence({{"spans", spans}, {"reason", text}});
     };
-    traces_ = std::make_unique<TraceExporter>(TraceExporterOptions{
-        .url = config_.trace_endpoint, .version = kVersion, .on_failure = on_failure});
+    traces_ = std::make_unique<TraceExporter>(
+        timer_, TraceExporterOptions{
+                    .url = config_.trace_endpoint, .version = kVersion, .on_failure = on_failure});
     calls_.trace_ratio = config_.trace_ratio;
   }
   return absl::OkStatus();
@@ -286,11 +294,11 @@ absl::Status Server::OpenJobs() {
     job_troubles_.OnOffence({{"reason", reason}});
   };
   absl::StatusOr<std::unique_ptr<AsyncJobs>> jobs =
-      AsyncJobs::Open({.queue = config_.job_queue,
-                       .store = config_.job_store,
-                       .max_bytes = config_.job_store_bytes,
-                       .retention = config_.job_retention,
-                       .warn = warn});
+      AsyncJobs::Open(timer_, {.queue = config_.job_queue,
+                               .store = config_.job_store,
+                               .max_bytes = config_.job_store_bytes,
+                               .retention = config_.job_retention,
+                               .warn = warn});
   if (!jobs.ok()) {
     return absl::Status(jobs.status().code(),
                         absl::StrCat("--job-queue, --job-store: ", jobs.status().message()));
@@ -306,8 +314,8 @@ absl::Status Server::OpenTls() {
                                            .client_ca = config_.tls.client_ca}));
   handshakes_ =
       std::make_unique<HandshakeCrew>(std::clamp(AvailableCpuCount(), 1, kMaxHandshakers));
-  tls_reload_ =
-      std::make_unique<PeriodicTask>(housekeeping_, kFileWatchInterval, [this] { ReloadTls(); });
+  tls_reload_.emplace(
+      timer_, Timer::Length::kMayBlock, [this] { ReloadTls(); }, kFileWatchInterval);
   return absl::OkStatus();
 }
 
@@ -317,6 +325,13 @@ void Server::ReopenAuditLog() {
   const std::string error(reopened.message());
   const LogField fields[] = {{"error", error}};
   logger_.Log(LogLevel::kError, "the audit log stays the file that it was", fields);
+}
+
+// A step longer than two intervals counts as two: the process was stopped meanwhile.
+void Server::WatchRuns() {
+  const absl::Time now = clock_.Now();
+  scheduler_.WatchRuns(
+      std::min(now - std::exchange(runs_watched_, now), 2 * TileScheduler::kRunCheck));
 }
 
 void Server::ReloadTls() {

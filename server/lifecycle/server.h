@@ -15,6 +15,7 @@
 #include "engine/base/clock.h"
 #include "server/admission/admission.h"
 #include "server/base/process_usage.h"
+#include "server/base/timer.h"
 #include "server/batching/tile_scheduler.h"
 #include "server/config/config.h"
 #include "server/devices/device.h"
@@ -35,9 +36,7 @@
 #include "server/models/model_catalog.h"
 #include "server/net/connection_table.h"
 #include "server/net/http2_port.h"
-#include "server/net/io_thread.h"
 #include "server/net/peer_names.h"
-#include "server/net/periodic_task.h"
 #include "server/net/tls_context.h"
 #include "server/net/trusted_proxies.h"
 #include "server/rest/rest_service.h"
@@ -70,6 +69,9 @@ class Server {
   // Runs the default model once on every device, so that the first client does not pay for it, and
   // reports ready.
   absl::Status WarmUp();
+
+  // Runs recurring work. Outlives the ports.
+  Timer& timer() { return timer_; }
 
   // Reloads models, certificates and keys, and reopens the audit log. Successes and failures are
   // logged. One at a time.
@@ -124,6 +126,8 @@ class Server {
   absl::Status OpenAdminPort();
   HealthSource HealthTexts();
   void ReopenAuditLog();
+  // Tells the scheduler how long its runs have been going on.
+  void WatchRuns();
   void ReloadTls();
   void ReloadKeysIfChanged();
   void ReloadKeys();
@@ -138,6 +142,7 @@ class Server {
 
   const ServerConfig config_;
   Logger& logger_;
+  Timer timer_;
   const Clock& clock_;
   ModelCatalog catalog_;
   const std::vector<std::string> device_classes_;  // the names of each one's devices
@@ -153,6 +158,7 @@ class Server {
   TileScheduler scheduler_;
   std::unique_ptr<DecodeSandbox> sandbox_;  // null: off, or not to be had
   CallRegistry registry_;
+  Watchdog watchdog_;
   ConnectionTable grpc_connections_, http_connections_, admin_connections_;
   const TrustedProxies proxies_;
   PeerNames peers_;
@@ -166,7 +172,7 @@ class Server {
   std::unique_ptr<HandshakeCrew> handshakes_;  // null: no TLS
   std::unique_ptr<AsyncJobs> jobs_;            // null: none are kept
   // After all that its jobs use: its end waits for them.
-  RequestWorkers workers_;
+  ThreadPool workers_;
   const ProcessProbe probe_;
   ResourceWatch resources_;
   const std::unique_ptr<GrpcServer> grpc_;  // never null
@@ -176,10 +182,12 @@ class Server {
   std::unique_ptr<RestService> rest_;           // null: no HTTP port
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<HttpServer> admin_;
-  IoThread housekeeping_;
   IdleTrim idle_trim_;
-  std::unique_ptr<PeriodicTask> tls_reload_, keys_reload_, idle_look_;
-  Readiness readiness_;  // last: it calls the ports
+  // From here on last: they use everything above.
+  absl::Time runs_watched_;  // used by run_watch_
+  Timer::Task run_watch_, idle_look_;
+  std::optional<Timer::Task> tls_reload_, keys_reload_;  // empty: there is nothing to reload
+  Readiness readiness_;
   absl::Time drain_end_ = absl::InfinitePast();
   bool calls_finished_ = false, finished_in_time_ = true, closed_ = false;
 };

@@ -23,7 +23,7 @@ absl::Status TooMany(absl::string_view whose, int64_t maximum) {
 
 }  // namespace
 
-// Only the thread uses it, except that the client's end is noted by another thread.
+// Only the task uses it, except that another thread notes the client's end.
 class EventStreams::Listener {
  public:
   Listener(std::unique_ptr<HttpExchange> exchange, std::unique_ptr<EventFeed> feed)
@@ -61,29 +61,23 @@ class EventStreams::Listener {
   size_t sent_bytes_ = 0;
 };
 
-EventStreams::EventStreams(const Clock& clock, absl::Duration period, int max_listeners_per_address)
+EventStreams::EventStreams(Timer& timer, const Clock& clock, absl::Duration period,
+                           int max_listeners_per_address)
     : clock_(clock),
       period_(period),
       shares_(max_listeners_per_address),
-      thread_([this] { Loop(); }) {}
+      task_(timer, Timer::Length::kMayBlock, [this] { Advance(); }) {}
 
-EventStreams::~EventStreams() {
-  {
-    absl::MutexLock lock(&mutex_);
-    stopping_ = true;
-    news_.NotifyAll();
-  }
-  thread_.join();
-}
+EventStreams::~EventStreams() = default;
 
 absl::Status EventStreams::Add(std::unique_ptr<HttpExchange>& exchange,
                                std::vector<HttpField> fields, std::unique_ptr<EventFeed> feed) {
   const std::string& address = exchange->request().peer;
   {
     absl::MutexLock lock(&mutex_);
-    if (listeners_ >= kMaxListeners) return TooMany("", kMaxListeners);
+    if (listener_count_ >= kMaxListeners) return TooMany("", kMaxListeners);
     if (!shares_.Fits(address, 1)) return TooMany(" of this address", shares_.max_per_address());
-    ++listeners_;
+    ++listener_count_;
     shares_.Take(address, 1);
   }
   auto listener = std::make_unique<Listener>(std::move(exchange), std::move(feed));
@@ -91,38 +85,33 @@ absl::Status EventStreams::Add(std::unique_ptr<HttpExchange>& exchange,
     Leave(*listener);
     return absl::OkStatus();  // the client has gone
   }
-  absl::MutexLock lock(&mutex_);
-  arrivals_.push_back(std::move(listener));
-  news_.NotifyAll();
+  {
+    absl::MutexLock lock(&mutex_);
+    arrivals_.push_back(std::move(listener));
+  }
+  task_.Request();
   return absl::OkStatus();
 }
 
 void EventStreams::Leave(const Listener& listener) {
   const std::string address = listener.address();
   absl::MutexLock lock(&mutex_);
-  --listeners_;
+  --listener_count_;
   shares_.Give(address, 1);
 }
 
-void EventStreams::Loop() {
-  std::list<std::unique_ptr<Listener>> listeners;
-  while (true) {
-    {
-      absl::MutexLock lock(&mutex_);
-      const auto has_news = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-        return stopping_ || !arrivals_.empty();
-      };
-      news_.Await(mutex_, listeners.empty() ? absl::InfiniteDuration() : period_, has_news);
-      if (stopping_) return;
-      listeners.splice(listeners.end(), arrivals_);
-    }
-    const absl::Time now = clock_.Now();
-    std::erase_if(listeners, [&](const std::unique_ptr<Listener>& listener) {
-      if (listener->Advance(now)) return false;
-      Leave(*listener);
-      return true;
-    });
+void EventStreams::Advance() {
+  {
+    absl::MutexLock lock(&mutex_);
+    listeners_.splice(listeners_.end(), arrivals_);
   }
+  const absl::Time now = clock_.Now();
+  std::erase_if(listeners_, [&](const std::unique_ptr<Listener>& listener) {
+    if (listener->Advance(now)) return false;
+    Leave(*listener);
+    return true;
+  });
+  if (!listeners_.empty()) task_.Request(period_);
 }
 
 }  // namespace upscaled::server

@@ -1,10 +1,9 @@
-// Streams of server-sent events: all listeners of a kind, on one thread.
+// Streams server-sent events to all listeners of a kind.
 #pragma once
 
 #include <list>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -12,13 +11,13 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "engine/base/clock.h"
-#include "engine/base/steady_wait.h"
 #include "server/admission/address_shares.h"
+#include "server/base/timer.h"
 #include "server/http/http_exchange.h"
 
 namespace upscaled::server {
 
-// The events of one listener (FormatEvent in progress_events.h). Used by the streams' thread.
+// The events of one listener (FormatEvent in progress_events.h). Used by one thread at a time.
 class EventFeed {
  public:
   virtual ~EventFeed() = default;
@@ -34,9 +33,10 @@ class EventStreams {
  public:
   static constexpr int kMaxListeners = 256;
 
-  // Asks each feed once per `period`. The clock must outlive it.
-  EventStreams(const Clock& clock, absl::Duration period, int max_listeners_per_address);
-  // Cuts the streams that there are.
+  // Asks each feed once per `period`. Timer and clock must outlive it.
+  EventStreams(Timer& timer, const Clock& clock, absl::Duration period,
+               int max_listeners_per_address);
+  // Cuts all streams.
   ~EventStreams();
 
   // Streams the events of `feed`, with `fields` next to its own in the answer's header.
@@ -48,18 +48,17 @@ class EventStreams {
  private:
   class Listener;
 
-  void Loop() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Advance() ABSL_LOCKS_EXCLUDED(mutex_);
   void Leave(const Listener& listener) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const Clock& clock_;
   const absl::Duration period_;
   absl::Mutex mutex_;
-  SteadyCondition news_;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  int listeners_ ABSL_GUARDED_BY(mutex_) = 0;
+  int listener_count_ ABSL_GUARDED_BY(mutex_) = 0;
   AddressShares shares_ ABSL_GUARDED_BY(mutex_);
   std::list<std::unique_ptr<Listener>> arrivals_ ABSL_GUARDED_BY(mutex_);
-  std::thread thread_;  // last: it uses what is above
+  std::list<std::unique_ptr<Listener>> listeners_;  // used by the task
+  Timer::Task task_;                                // last: it uses what is above
 };
 
 }  // namespace upscaled::server

@@ -33,9 +33,11 @@ class ProgressFeed final : public EventFeed {
 
 }  // namespace
 
-ProgressStreams::ProgressStreams(ProgressBoard& board, const Clock& clock,
+ProgressStreams::ProgressStreams(ProgressBoard& board, Timer& timer, const Clock& clock,
                                  int max_listeners_per_address)
-    : board_(board), clock_(clock), streams_(clock, kProgressPeriod, max_listeners_per_address) {}
+    : board_(board),
+      clock_(clock),
+      streams_(timer, clock, kProgressPeriod, max_listeners_per_address) {}
 
 absl::Status ProgressStreams::Add(std::unique_ptr<HttpExchange>& exchange,
                                   std::vector<HttpField> fields) {

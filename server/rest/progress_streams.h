@@ -18,8 +18,9 @@ class ProgressStreams {
  public:
   static constexpr int kMaxListeners = EventStreams::kMaxListeners;
 
-  // Both must outlive it.
-  ProgressStreams(ProgressBoard& board, const Clock& clock, int max_listeners_per_address);
+  // All three must outlive it.
+  ProgressStreams(ProgressBoard& board, Timer& timer, const Clock& clock,
+                  int max_listeners_per_address);
 
   // Streams the events of the request that the route's parameter names. As EventStreams::Add.
   absl::Status Add(std::unique_ptr<HttpExchange>& exchange, std::vector<HttpField> fields);

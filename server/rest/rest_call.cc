@@ -63,7 +63,7 @@ void RestCall::WatchClient() {
   exchange_->OnGone([weak] {
     if (const auto call = weak.lock()) call->GiveUp(ClientGone());
   });
-  call_time_ = WatchCallTime(host_.watchdog, payer_, [weak](const absl::Status& status) {
+  call_time_ = WatchCallTime(host_.calls.watchdog, payer_, [weak](const absl::Status& status) {
     if (const auto call = weak.lock()) call->GiveUp(status);
   });
   // By a weak pointer: what waits for the body may be the last owner.
@@ -88,7 +88,7 @@ void RestCall::Refuse(const absl::Status& refusal) {
 
 void RestCall::SetTimeout(absl::Duration timeout) {
   deadline_ = std::min(deadline_, start_ + timeout);
-  timeout_ = host_.watchdog.Watch(timeout - Elapsed(), [weak = weak_from_this()] {
+  timeout_ = host_.calls.watchdog.Watch(timeout - Elapsed(), [weak = weak_from_this()] {
     if (const auto call = weak.lock()) call->GiveUp(DeadlinePassed());
   });
 }
@@ -96,8 +96,8 @@ void RestCall::SetTimeout(absl::Duration timeout) {
 void RestCall::Conclude(const absl::Status& status) {
   CloseRecord(record_, status, Elapsed());
   host_.calls.on_finished(record_);
-  host_.watchdog.Drop(call_time_);
-  host_.watchdog.Drop(timeout_);
+  host_.calls.watchdog.Drop(call_time_);
+  host_.calls.watchdog.Drop(timeout_);
   slot_.Release();
 }
 

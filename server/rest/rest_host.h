@@ -4,7 +4,6 @@
 #include <cstddef>
 
 #include "server/calls/call_environment.h"
-#include "server/calls/watchdog.h"
 #include "server/fetch/fetcher.h"
 #include "server/handlers/handler_environment.h"
 #include "server/rest/cors.h"
@@ -20,7 +19,6 @@ struct RestHost {
   CallEnvironment& calls;
   const Cors& cors;
   const Fetcher& fetcher;
-  Watchdog& watchdog;
   ProgressBoard& board;
   AsyncJobs* jobs = nullptr;  // null: images are upscaled while their callers wait
   absl::Duration signed_max_age = absl::ZeroDuration();  // as RestOptions has it

@@ -88,10 +88,10 @@ RestService::RestService(const HandlerEnvironment& handlers, CallEnvironment& ca
       web_(options.web),
       signed_urls_(options.signed_urls),
       board_(calls.clock),
-      host_{handlers,  calls,  cors_,        fetcher_,
-            watchdog_, board_, options.jobs, options.signed_max_age},
-      streams_(board_, calls.clock, ListenersPerAddress(calls.admission.limits())),
-      job_streams_(calls.clock, JobFeed::kPeriod, ListenersPerAddress(calls.admission.limits())) {}
+      host_{handlers, calls, cors_, fetcher_, board_, options.jobs, options.signed_max_age},
+      streams_(board_, calls.timer, calls.clock, ListenersPerAddress(calls.admission.limits())),
+      job_streams_(calls.timer, calls.clock, JobFeed::kPeriod,
+                   ListenersPerAddress(calls.admission.limits())) {}
 
 // Whoever may submit a job may ask for it.
 std::vector<HttpRoute> RestService::JobRoutes() {

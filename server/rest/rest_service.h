@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "server/calls/call_environment.h"
-#include "server/calls/watchdog.h"
 #include "server/fetch/fetcher.h"
 #include "server/handlers/handler_environment.h"
 #include "server/http/http_exchange.h"
@@ -53,7 +52,6 @@ class RestService {
   const Cors cors_;
   const Fetcher fetcher_;
   const bool web_, signed_urls_;
-  Watchdog watchdog_;
   ProgressBoard board_;
   RestHost host_;
   ProgressStreams streams_;

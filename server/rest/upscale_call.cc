@@ -93,7 +93,7 @@ void UpscaleCall::Begin(RestHost& host, std::unique_ptr<HttpExchange> exchange) 
 
 void UpscaleCall::WatchStart() {
   const absl::Duration timeout = host().calls.start_timeout;
-  watch_ = host().watchdog.Watch(timeout, [weak = weak_from_this(), timeout] {
+  watch_ = host().calls.watchdog.Watch(timeout, [weak = weak_from_this(), timeout] {
     const auto call = weak.lock();
     if (call == nullptr) return;
     if (!static_cast<UpscaleCall&>(*call).exchange().BodyBegun()) call->GiveUp(Late(timeout));
@@ -232,7 +232,7 @@ bool UpscaleCall::AnswerOriginal(const absl::Status& error) {
 }
 
 void UpscaleCall::Conclude(const absl::Status& status) {
-  host().watchdog.Drop(watch_);
+  host().calls.watchdog.Drop(watch_);
   kept_memory_.Release();
   RestCall::Conclude(status);
 }

@@ -97,11 +97,11 @@ absl::Status Call::Authorize(const PeerAddress& peer) {
   NoteCaller(asked.caller.get(), record_);
   RETURN_IF_ERROR(asked.status);
   payer_ = PayerOf(peer.host, asked.caller.get());
-  call_time_ =
-      WatchCallTime(host_.watchdog, payer_, [weak = weak_from_this()](const absl::Status& status) {
-        const std::shared_ptr<Call> call = weak.lock();
-        if (call != nullptr) call->cancellation().Cancel(status);
-      });
+  call_time_ = WatchCallTime(host_.environment.watchdog, payer_,
+                             [weak = weak_from_this()](const absl::Status& status) {
+                               const std::shared_ptr<Call> call = weak.lock();
+                               if (call != nullptr) call->cancellation().Cancel(status);
+                             });
   return absl::OkStatus();
 }
 
@@ -119,9 +119,10 @@ absl::Status Call::BeginReading() {
         host_.environment.admission.Reserve(
             {.memory_bytes = static_cast<int64_t>(method_->memory_bytes()), .payer = payer_}));
   }
-  watch_ = host_.watchdog.Watch(host_.environment.start_timeout, [weak = weak_from_this()] {
-    if (const std::shared_ptr<Call> call = weak.lock()) call->OnLate();
-  });
+  watch_ =
+      host_.environment.watchdog.Watch(host_.environment.start_timeout, [weak = weak_from_this()] {
+        if (const std::shared_ptr<Call> call = weak.lock()) call->OnLate();
+      });
   {
     absl::MutexLock lock(&mutex_);
     if (cancelled_) return cancellation().status();
@@ -137,7 +138,7 @@ bool Call::LeaveUnread() {
     if (phase_ != Phase::kUnread) return false;
     phase_ = Phase::kRunning;
   }
-  host_.watchdog.Drop(watch_);
+  host_.environment.watchdog.Drop(watch_);
   unread_place_.Release();
   return true;
 }
@@ -289,11 +290,12 @@ void Call::Finish(const absl::Status& status, MessagePtr answer) {
     input_.clear();
     stuck = writing_ && method_->streams();
     if (answering_) {
-      watch_ = host_.watchdog.Watch(host_.environment.stall_timeout, [weak = weak_from_this()] {
-        const std::shared_ptr<Call> call = weak.lock();
-        if (call == nullptr) return;
-        call->CancelWith(ToGrpcStatus(call->Stalled(kTookNothing), call->record_.request_id));
-      });
+      watch_ = host_.environment.watchdog.Watch(
+          host_.environment.stall_timeout, [weak = weak_from_this()] {
+            const std::shared_ptr<Call> call = weak.lock();
+            if (call == nullptr) return;
+            call->CancelWith(ToGrpcStatus(call->Stalled(kTookNothing), call->record_.request_id));
+          });
     }
   }
   // A status waits behind the message that the client does not take; this does not.
@@ -310,8 +312,8 @@ grpc::Status Call::Conclude(const absl::Status& status) {
 }
 
 void Call::OnFinished() {
-  host_.watchdog.Drop(watch_);
-  host_.watchdog.Drop(call_time_);
+  host_.environment.watchdog.Drop(watch_);
+  host_.environment.watchdog.Drop(call_time_);
   reservation_.Release();
   absl::MutexLock lock(&mutex_);
   answering_ = false;

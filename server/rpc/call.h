@@ -54,7 +54,6 @@ struct CallHost {
   const MethodTable& methods;
   grpc::AsyncGenericService& service;
   UnreadCalls& unread;
-  Watchdog& watchdog;
 };
 
 class Call final : public std::enable_shared_from_this<Call>, private MessageStreams {

@@ -96,7 +96,7 @@ GrpcServer::GrpcServer(const GrpcServerOptions& options, const HandlerEnvironmen
       calls_(calls),
       health_([&handlers] { return AnyDeviceWorks(handlers); }),
       unread_(kMaxUnreadCalls, MaxUnreadCallsPerAddress(options.limits)),
-      host_{calls_, methods_, service_, unread_, watchdog_} {
+      host_{calls_, methods_, service_, unread_} {
   AddUpscaleMethods(handlers, static_cast<size_t>(options.output_queue_bytes), methods_);
   health_.AddMethods(methods_);
 }

@@ -8,7 +8,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/calls/watchdog.h"
 #include "server/handlers/handler_environment.h"
 #include "server/rpc/call.h"
 #include "server/rpc/completion_queues.h"
@@ -57,7 +56,6 @@ class GrpcServer {
   MethodTable methods_;
   grpc::AsyncGenericService service_;
   UnreadCalls unread_;
-  Watchdog watchdog_;
   CallHost host_;
   std::unique_ptr<CompletionQueues> queues_;
   std::unique_ptr<grpc::Server> server_;

@@ -65,17 +65,21 @@ std::string AuditLine(const RequestRecord& record, absl::Time now) {
   return Dump(line) + "\n";
 }
 
-absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(std::filesystem::path file,
+absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(Timer& timer, std::filesystem::path file,
                                                          OnLost on_lost) {
   ASSIGN_OR_RETURN(File opened, OpenFile(file));
-  std::unique_ptr<AuditLog> log(
-      new AuditLog(std::move(file), std::move(opened), std::move(on_lost)));
-  log->writer_ = std::make_unique<BackgroundTask>([log = log.get()] { log->WriteWaiting(); });
-  return log;
+  return std::unique_ptr<AuditLog>(
+      new AuditLog(timer, std::move(file), std::move(opened), std::move(on_lost)));
 }
 
+AuditLog::AuditLog(Timer& timer, std::filesystem::path path, File file, OnLost on_lost)
+    : path_(std::move(path)),
+      on_lost_(std::move(on_lost)),
+      file_(std::move(file)),
+      writer_(timer, Timer::Length::kMayBlock, [this] { WriteWaiting(); }) {}
+
 AuditLog::~AuditLog() {
-  writer_.reset();
+  writer_.Stop();
   WriteWaiting();
 }
 
@@ -99,7 +103,7 @@ void AuditLog::Add(const RequestRecord& record, absl::Time now) {
     }
     waiting_ += line;
   }
-  writer_->Request();
+  writer_.Request();
 }
 
 absl::Status AuditLog::Reopen() {

@@ -15,21 +15,23 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "engine/base/unique_fd.h"
-#include "server/base/background_task.h"
 #include "server/base/request_record.h"
+#include "server/base/timer.h"
 
 namespace upscaled::server {
 
-// Thread safe. Lines are appended to the file on a thread of its own, as soon as they come: no call
+// Thread safe. A task of the timer appends lines to the file as soon as they come: no call
 // waits for the disk, and none fails by it.
 class AuditLog {
  public:
   // The report of one failed write: how many lines are lost by it, and why.
   using OnLost = std::function<void(int64_t lines, std::string_view reason)>;
 
-  // Creates a missing file: the owner may write, the group may read. `on_lost` is called on the
-  // log's own thread. INVALID_ARGUMENT names the file and says why it cannot be used.
-  static absl::StatusOr<std::unique_ptr<AuditLog>> Open(std::filesystem::path file, OnLost on_lost);
+  // Creates a missing file: the owner may write, the group may read. `on_lost` is called on a
+  // helper of the timer, which must outlive the log. INVALID_ARGUMENT names the file and says why
+  // it cannot be used.
+  static absl::StatusOr<std::unique_ptr<AuditLog>> Open(Timer& timer, std::filesystem::path file,
+                                                        OnLost on_lost);
   // Writes the lines that wait.
   ~AuditLog();
 
@@ -48,8 +50,7 @@ class AuditLog {
  private:
   using File = std::shared_ptr<const UniqueFd>;
 
-  AuditLog(std::filesystem::path path, File file, OnLost on_lost)
-      : path_(std::move(path)), on_lost_(std::move(on_lost)), file_(std::move(file)) {}
+  AuditLog(Timer& timer, std::filesystem::path path, File file, OnLost on_lost);
   static absl::StatusOr<File> OpenFile(const std::filesystem::path& path);
   void WriteWaiting() ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -60,8 +61,8 @@ class AuditLog {
   File file_ ABSL_GUARDED_BY(mutex_);
   std::string waiting_ ABSL_GUARDED_BY(mutex_);
   int64_t overrun_ ABSL_GUARDED_BY(mutex_) = 0;  // lines that found no room since the last write
-  File torn_;  // the file that ends within a line, if one does; of whoever writes
-  std::unique_ptr<BackgroundTask> writer_;  // last: it uses what is above
+  File torn_;           // the file that ends within a line, if one does; of whoever writes
+  Timer::Task writer_;  // last: it uses what is above
 };
 
 // The line of a call, with its end.

@@ -29,18 +29,19 @@ void AddText(const char* key, const std::string& text, otlp::Resource& resource)
 
 }  // namespace
 
-TraceExporter::TraceExporter(TraceExporterOptions options)
+TraceExporter::TraceExporter(Timer& timer, TraceExporterOptions options)
     : options_(std::move(options)),
       clock_(Clock::Real()),
       collector_(WholeUrl(options_.url)),
-      sender_(std::make_unique<BackgroundTask>([this] { Send(); }, kSendInterval)) {}
+      sender_(
+          timer, Timer::Length::kMayBlock, [this] { Send(); }, kSendInterval) {}
 
 TraceExporter::~TraceExporter() {
   {
     absl::MutexLock lock(&mutex_);
     end_by_ = clock_.Now() + kLastFlush;
   }
-  sender_.reset();
+  sender_.Stop();
   Send();
 }
 
@@ -56,7 +57,7 @@ void TraceExporter::Add(const RequestRecord& record, absl::Time now) {
     std::ranges::move(spans, std::back_inserter(waiting_));
     if (waiting_.size() < kMaxWaiting / 2) return;
   }
-  sender_->Request();
+  sender_.Request();
 }
 
 void TraceExporter::Send() {

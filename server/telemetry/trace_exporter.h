@@ -14,8 +14,8 @@
 #include "absl/time/time.h"
 #include "engine/base/clock.h"
 #include "opentelemetry/otlp_trace.pb.h"
-#include "server/base/background_task.h"
 #include "server/base/request_record.h"
+#include "server/base/timer.h"
 #include "server/telemetry/collector_client.h"
 
 namespace upscaled::server {
@@ -23,7 +23,7 @@ namespace upscaled::server {
 struct TraceExporterOptions {
   std::string url;      // spans are POSTed there; without a path: to /v1/traces
   std::string version;  // of the service
-  // Hears, on the exporter's own thread, of spans that the collector did not take.
+  // Called on a helper of the timer if the collector did not take spans.
   std::function<void(int64_t spans, const absl::Status& reason)> on_failure;
 };
 
@@ -34,7 +34,7 @@ struct SpanCounts {
   int64_t failed = 0;   // the collector did not take them
 };
 
-// Thread safe. Lossy: calls put spans into a bounded list and go on; a thread of its own sends it
+// Thread safe. Lossy: calls put spans into a bounded list and go on; a task of the timer sends it
 // every kSendInterval, or when it is half full, and tries nothing twice.
 class TraceExporter {
  public:
@@ -43,7 +43,8 @@ class TraceExporter {
   static constexpr absl::Duration kLastFlush = absl::Seconds(1);  // at the end, for what there is
   static constexpr size_t kMaxWaiting = 4096;                     // spans
 
-  explicit TraceExporter(TraceExporterOptions options);
+  // `timer` must outlive it.
+  TraceExporter(Timer& timer, TraceExporterOptions options);
   // Sends what waits, for kLastFlush at most.
   ~TraceExporter();
 
@@ -65,7 +66,7 @@ class TraceExporter {
   absl::Mutex mutex_;
   std::vector<opentelemetry::proto::Span> waiting_ ABSL_GUARDED_BY(mutex_);
   absl::Time end_by_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
-  std::unique_ptr<BackgroundTask> sender_;  // last: it uses what is above
+  Timer::Task sender_;  // last: it uses what is above
 };
 
 }  // namespace upscaled::server

@@ -26,19 +26,21 @@ Usage UsageOf(const RequestRecord& record) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<UsageLedger>> UsageLedger::Open(
-    const std::filesystem::path& file, std::function<void(const absl::Status&)> on_failure) {
+    Timer& timer, const std::filesystem::path& file,
+    std::function<void(const absl::Status&)> on_failure) {
   ASSIGN_OR_RETURN(std::unique_ptr<UsageDb> db, UsageDb::Open(file));
-  return std::unique_ptr<UsageLedger>(new UsageLedger(std::move(db), std::move(on_failure)));
+  return std::unique_ptr<UsageLedger>(new UsageLedger(timer, std::move(db), std::move(on_failure)));
 }
 
-UsageLedger::UsageLedger(std::unique_ptr<UsageDb> db,
+UsageLedger::UsageLedger(Timer& timer, std::unique_ptr<UsageDb> db,
                          std::function<void(const absl::Status&)> on_failure)
     : db_(std::move(db)),
       on_failure_(std::move(on_failure)),
-      writer_(std::make_unique<BackgroundTask>([this] { WriteOrTell(); }, kWriteInterval)) {}
+      writer_(
+          timer, Timer::Length::kMayBlock, [this] { WriteOrTell(); }, kWriteInterval) {}
 
 UsageLedger::~UsageLedger() {
-  writer_.reset();
+  writer_.Stop();
   WriteOrTell();
 }
 

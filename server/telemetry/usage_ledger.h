@@ -13,14 +13,14 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "server/base/background_task.h"
 #include "server/base/request_record.h"
+#include "server/base/timer.h"
 #include "server/telemetry/usage.h"
 #include "server/telemetry/usage_db.h"
 
 namespace upscaled::server {
 
-// Thread safe. Calls never wait for the disk: a thread of the ledger writes the sums every
+// Thread safe. Calls never wait for the disk: a task of the timer writes the sums every
 // kWriteInterval. A crash may lose that much. If a write fails, the next one includes its sums.
 class UsageLedger {
  public:
@@ -28,10 +28,11 @@ class UsageLedger {
   // Days and tenants that wait to be written; calls of more are lost, and `on_failure` says so.
   static constexpr size_t kMaxWaiting = 10'000;
 
-  // Errors as UsageDb's. `on_failure` hears, on the ledger's own thread, why usage could not be
-  // written.
+  // Errors as UsageDb's. Tells `on_failure`, on the timer's helper, why usage could not be
+  // written. `timer` must outlive it.
   static absl::StatusOr<std::unique_ptr<UsageLedger>> Open(
-      const std::filesystem::path& file, std::function<void(const absl::Status&)> on_failure);
+      Timer& timer, const std::filesystem::path& file,
+      std::function<void(const absl::Status&)> on_failure);
   // Writes all pending sums.
   ~UsageLedger();
 
@@ -42,7 +43,8 @@ class UsageLedger {
   absl::StatusOr<std::vector<UsageRow>> Read(const UsageQuery& query);
 
  private:
-  UsageLedger(std::unique_ptr<UsageDb> db, std::function<void(const absl::Status&)> on_failure);
+  UsageLedger(Timer& timer, std::unique_ptr<UsageDb> db,
+              std::function<void(const absl::Status&)> on_failure);
   absl::Status Write() ABSL_LOCKS_EXCLUDED(mutex_, write_mutex_);
   void WriteOrTell();
 
@@ -52,7 +54,7 @@ class UsageLedger {
   absl::Mutex mutex_;
   std::map<UsageKey, Usage> waiting_ ABSL_GUARDED_BY(mutex_);
   int64_t lost_ ABSL_GUARDED_BY(mutex_) = 0;  // calls, since it was last told
-  std::unique_ptr<BackgroundTask> writer_;    // last: it uses what is above
+  Timer::Task writer_;                        // last: it uses what is above
 };
 
 }  // namespace upscaled::server

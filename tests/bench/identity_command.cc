@@ -305,12 +305,13 @@ void RunIdentity(const IdentityOptions& options) {
   const Signers signers = {TokenSigner("RS256", "a"), TokenSigner("ES256", "b"),
                            TokenSigner("EdDSA", "c")};
   const SteppingClock clock;
+  server::Timer timer;
   Report report(options.json);
   std::vector<std::vector<Sum>> rounds;
   while (true) {
     const Callers callers(signers);
-    const auto authenticator =
-        ValueOrExit(Authenticator::Load(callers.file(), clock, [](const server::DeniedCaller&) {}));
+    const auto authenticator = ValueOrExit(
+        Authenticator::Load(callers.file(), clock, timer, [](const server::DeniedCaller&) {}));
     rounds.push_back(Sample(*authenticator, callers.kinds(), options.samples / kRounds));
     if (rounds.size() < kRounds) continue;
     ReportKeys(rounds, report);

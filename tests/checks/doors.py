@@ -74,7 +74,7 @@ MAY_INCLUDE = {
                    "grpc/health/v1"],
     "server/proof": ["engine/base", "engine/proof", "engine/backends/backend_list.h", "server/telemetry/logger.h"],
     "server/lifecycle": ["server"] + ENGINE_INTERFACE,
-    "server": ["server/base/background_task.h", "server/config", "server/identity/keys_command.h", "server/lifecycle", "server/telemetry"],
+    "server": ["server/base/timer.h", "server/config", "server/identity/keys_command.h", "server/lifecycle", "server/telemetry"],
     "client/jobs": ["upscale/v1", "proto/json", "client/error_details.h", "client/http/http_target.h", "client/image_io.h", "client/random_uuid.h", "client/retry.h", "client/service.h",
                     "engine/base/sqlite.h", "engine/base/status_macros.h", "engine/base/string_view.h", "engine/base/unique_fd.h", "engine/base/unnamed_file.h",
                     "server/base/spool_folder.h", "server/fetch/address_kind.h", "server/fetch/source_url.h", "server/fetch/url_prefix.h"],

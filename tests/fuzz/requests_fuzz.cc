@@ -102,7 +102,8 @@ class Service {
   ModelCatalog catalog_ = *ModelCatalog::Create(*ModelRepository::Open({UPSCALED_BUNDLED_MODELS}),
                                                 {.default_model = "general-2x"}, nullptr);
   Logger logger_{LogFormat::kText, LogLevel::kError};
-  DeviceSupervisor supervisor_{devices_, Clock::Real(), logger_, {}};
+  Timer timer_;
+  DeviceSupervisor supervisor_{devices_, Clock::Real(), timer_, logger_, {}};
   AdmissionController admission_{kLimits, kMemoryBudgetBytes, Clock::Real()};
   DeviceQuarantine quarantine_{devices_};
   DeviceChooser chooser_{quarantine_, [this] { return scheduler_.work(); }};

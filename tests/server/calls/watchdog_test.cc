@@ -10,8 +10,9 @@ namespace {
 TEST(WatchdogTest, TellsOfWhatIsLateAndNothingElse) {
   absl::Notification early, late;
   bool dropped = false;
+  Timer timer;
   {
-    Watchdog watchdog;
+    Watchdog watchdog(timer);
     const Watchdog::Id id = watchdog.Watch(absl::ZeroDuration(), [&] { early.Notify(); });
     watchdog.Drop(watchdog.Watch(absl::ZeroDuration(), [&] { dropped = true; }));
     watchdog.Watch(absl::Hours(1), [&] { dropped = true; });

@@ -27,7 +27,7 @@ class DeviceSupervisorTest : public ::testing::Test {
     backends.push_back(std::make_unique<NamedBackend>("gpu:1", "of a make", 2));
     devices_ = *MakeDevices(std::move(backends));
     supervisor_ = std::make_unique<DeviceSupervisor>(
-        devices_, clock_, logger_,
+        devices_, clock_, timer_, logger_,
         DeviceSupervisor::Hooks{
             .create = [this](const std::string& name) -> absl::StatusOr<std::unique_ptr<Backend>> {
               created_.push_back(name);
@@ -50,6 +50,7 @@ class DeviceSupervisorTest : public ::testing::Test {
   absl::Status create_error_, probe_error_;
   bool out_of_memory_ = false;
   int changes_ = 0, hopeless_ = 0;
+  Timer timer_{clock_};
   std::unique_ptr<DeviceSupervisor> supervisor_;
 };
 
@@ -193,14 +194,15 @@ TEST_F(DeviceSupervisorTest, DevicesAreRebuiltEachInItsTime) {
   EXPECT_THAT(created_, ElementsAre("gpu:0", "gpu:1"));
 }
 
-TEST_F(DeviceSupervisorTest, ItsThreadRebuilds) {
+TEST_F(DeviceSupervisorTest, ItsTaskRebuilds) {
   DeviceSupervisor::Hooks hooks;
   absl::Notification restored;
   hooks.create = [](const std::string& name) { return std::make_unique<NamedBackend>(name); };
   hooks.probe = [](Device&) { return absl::OkStatus(); };
   hooks.restore = [&](auto) { restored.Notify(); };
   hooks.on_change = [] {};
-  DeviceSupervisor supervisor(devices_, Clock::Real(), logger_, hooks,
+  Timer timer;
+  DeviceSupervisor supervisor(devices_, Clock::Real(), timer, logger_, hooks,
                               {.first = absl::ZeroDuration()});
   supervisor.Start();
   supervisor.OnFailed(*devices_[0], absl::InternalError("context lost"));

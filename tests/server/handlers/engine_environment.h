@@ -23,7 +23,8 @@ class EngineEnvironment {
   ModelCatalog catalog_ = *ModelCatalog::Create(*ModelRepository::Open({"engine/model/bundled"}),
                                                 {.default_model = "general-2x"}, nullptr);
   Logger logger_{LogFormat::kText, LogLevel::kError};
-  DeviceSupervisor supervisor_{devices_, Clock::Real(), logger_, {}};
+  Timer timer_;
+  DeviceSupervisor supervisor_{devices_, Clock::Real(), timer_, logger_, {}};
   AdmissionController admission_;
   DeviceQuarantine quarantine_{devices_};
   DeviceChooser chooser_{quarantine_, [this] { return scheduler_.work(); }};

@@ -36,7 +36,7 @@ class AuthenticatorTest : public ::testing::Test {
            EntryOf("old", R"(["upscale"])", "expires", absl::Now() - absl::Seconds(2)),
            EntryOf("early", R"(["upscale"])", "not_before", absl::Now() + absl::Hours(1)),
            EntryOf("timed", R"(["upscale"])", "expires", absl::Now() + absl::Hours(1))});
-    auto loaded = Authenticator::Load(file_, clock_, [this](const DeniedCaller& caller) {
+    auto loaded = Authenticator::Load(file_, clock_, timer_, [this](const DeniedCaller& caller) {
       denied_.push_back(absl::StrCat(std::string(DenialName(caller.denial)), ":",
                                      caller.principal == nullptr ? "" : caller.principal->name));
     });
@@ -79,6 +79,7 @@ class AuthenticatorTest : public ::testing::Test {
   const std::string file_ = absl::StrCat(testing::TempDir(), "keys-", getpid(), ".json");
   std::map<std::string, std::string> keys_;
   FakeClock clock_;
+  Timer timer_;
   std::vector<std::string> denied_;
   std::unique_ptr<Authenticator> authenticator_;
 };
@@ -320,7 +321,9 @@ TEST_F(AuthenticatorTest, KnowsCertificatesUnlessAKeyCameWithThem) {
 
 TEST(AuthenticatorLoadTest, NamesTheFileThatItCannotRead) {
   FakeClock clock;
-  const auto loaded = Authenticator::Load("/nowhere/keys.json", clock, [](const DeniedCaller&) {});
+  Timer timer;
+  const auto loaded =
+      Authenticator::Load("/nowhere/keys.json", clock, timer, [](const DeniedCaller&) {});
   EXPECT_EQ(loaded.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(loaded.status().message()), HasSubstr("/nowhere/keys.json"));
 }

@@ -124,7 +124,8 @@ TEST(IssuerKeysTest, KeepsWhatItHasWhenTheIssuerFails) {
     absl::MutexLock lock(&mutex);
     return next;
   };
-  IssuerKeys keys({.url = "https://a.example"}, absl::ZeroDuration(), fetch);
+  Timer timer;
+  IssuerKeys keys(timer, {.url = "https://a.example"}, absl::ZeroDuration(), fetch);
   keys.Await(absl::Seconds(60));
   const auto first = keys.get();
   ASSERT_NE(first, nullptr);
@@ -140,7 +141,8 @@ TEST(IssuerKeysTest, KeepsWhatItHasWhenTheIssuerFails) {
 
 TEST(IssuerKeysTest, IsNotAskedTooOften) {
   std::atomic<int> fetches = 0;
-  IssuerKeys keys({.url = "https://a.example"}, absl::Hours(1), [&](const Issuer&) {
+  Timer timer;
+  IssuerKeys keys(timer, {.url = "https://a.example"}, absl::Hours(1), [&](const Issuer&) {
     ++fetches;
     return absl::StatusOr<std::string>(absl::UnavailableError("gone"));
   });
@@ -161,7 +163,8 @@ class IssuerTest : public testing::Test {
   }
   std::unique_ptr<Authenticator> Load() {
     auto loaded = Authenticator::Load(
-        file_, clock_, [](const DeniedCaller&) {}, /*issuer_min_interval=*/absl::ZeroDuration());
+        file_, clock_, timer_, [](const DeniedCaller&) {},
+        /*issuer_min_interval=*/absl::ZeroDuration());
     EXPECT_TRUE(loaded.ok()) << loaded.status();
     return loaded.ok() ? *std::move(loaded) : nullptr;
   }
@@ -180,6 +183,7 @@ class IssuerTest : public testing::Test {
 
   TestIssuer issuer_;
   FakeClock clock_;
+  Timer timer_;
   const std::string file_ = absl::StrCat(testing::TempDir(), "/issuer_keys.", getpid(), ".json");
 };
 
@@ -228,7 +232,7 @@ TEST_F(IssuerTest, AFileStandsForTheIssuer) {
   EXPECT_TRUE(Takes(*Load(), Bearer(issuer_.signer)));
   EXPECT_EQ(issuer_.requests(), before);
   WriteRules({{"key_set", name}, {"ca", "ca.pem"}});
-  const auto loaded = Authenticator::Load(file_, clock_, [](const DeniedCaller&) {});
+  const auto loaded = Authenticator::Load(file_, clock_, timer_, [](const DeniedCaller&) {});
   EXPECT_THAT(std::string(loaded.status().message()), HasSubstr("\"ca\" is for an issuer"));
 }
 

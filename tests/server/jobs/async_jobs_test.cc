@@ -47,10 +47,10 @@ class AsyncJobsTest : public testing::Test {
 
   void Open(int64_t max_bytes = int64_t{1} << 30) {
     jobs_.reset();
-    auto jobs = AsyncJobs::Open({.queue = folder_ / "queue",
-                                 .store = folder_ / "store",
-                                 .max_bytes = max_bytes,
-                                 .retention = kRetention});
+    auto jobs = AsyncJobs::Open(timer_, {.queue = folder_ / "queue",
+                                         .store = folder_ / "store",
+                                         .max_bytes = max_bytes,
+                                         .retention = kRetention});
     ASSERT_TRUE(jobs.ok()) << jobs.status();
     jobs_ = *std::move(jobs);
   }
@@ -80,6 +80,7 @@ class AsyncJobsTest : public testing::Test {
   }
 
   const client::TempFolder folder_;
+  Timer timer_;
   WorkerOf worker_{folder_ / "queue"};
   std::unique_ptr<AsyncJobs> jobs_;
 };
@@ -253,7 +254,7 @@ TEST_F(AsyncJobsTest, ARecordThatCannotBeReadHoldsNoSweepUp) {
   }
   int troubles = 0;
   const auto jobs = AsyncJobs::Open(
-      {.store = store, .warn = [&](const absl::Status&) { ++troubles; }},
+      timer_, {.store = store, .warn = [&](const absl::Status&) { ++troubles; }},
       [](const std::string&) { return std::make_unique<testing::NiceMock<DamagedQueue>>(); });
   ASSERT_TRUE(jobs.ok()) << jobs.status();
   EXPECT_THAT(Stored(), testing::UnorderedElementsAre("a-done/tenant", "b-damaged/source",
@@ -279,16 +280,18 @@ TEST_F(AsyncJobsTest, TakesNoMoreThanTheStoreHolds) {
 }
 
 TEST(AsyncJobsOpenTest, SaysWhatCannotBeUsed) {
+  Timer timer;
   const client::TempFolder folder;
   WriteText(folder / "file", "");
-  EXPECT_FALSE(AsyncJobs::Open({.queue = folder / "file", .store = folder / "store"}).ok());
-  EXPECT_FALSE(AsyncJobs::Open({.queue = folder / "queue", .store = folder / "file"}).ok());
+  EXPECT_FALSE(AsyncJobs::Open(timer, {.queue = folder / "file", .store = folder / "store"}).ok());
+  EXPECT_FALSE(AsyncJobs::Open(timer, {.queue = folder / "queue", .store = folder / "file"}).ok());
   for (const std::string& store : {std::string("store"), folder.path().string() + "/\xff"}) {
-    const absl::Status none = AsyncJobs::Open({.queue = folder / "queue", .store = store}).status();
+    const absl::Status none =
+        AsyncJobs::Open(timer, {.queue = folder / "queue", .store = store}).status();
     EXPECT_TRUE(absl::IsInvalidArgument(none)) << none;
   }
   const absl::Status wrong =
-      AsyncJobs::Open({.queue = "ftp://me:hidden@host", .store = folder / "store"}).status();
+      AsyncJobs::Open(timer, {.queue = "ftp://me:hidden@host", .store = folder / "store"}).status();
   EXPECT_TRUE(absl::IsInvalidArgument(wrong)) << wrong;
   EXPECT_THAT(wrong.message(), testing::Not(HasSubstr("hidden")));
 }

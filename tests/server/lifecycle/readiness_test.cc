@@ -26,7 +26,9 @@ class ReadinessTest : public ::testing::Test {
   absl::Status call_, resources_;
   std::vector<bool> changes_;
   int served_ = 0;
+  Timer timer_;
   Readiness readiness_{
+      timer_,
       {.self_call = [this] { return call_; }, .resources = [this] { return resources_; }},
       {.on_change = [this](bool ready) { changes_.push_back(ready); },
        .on_served = [this] { ++served_; }},
@@ -69,7 +71,8 @@ TEST_F(ReadinessTest, SaysNothingOnceItIsStopped) {
 
 TEST_F(ReadinessTest, ChecksOnItsThreadAndSurvivesExceptions) {
   absl::Notification called, changed;
-  Readiness readiness({.self_call = []() -> absl::Status { return absl::OkStatus(); },
+  Readiness readiness(timer_,
+                      {.self_call = []() -> absl::Status { return absl::OkStatus(); },
                        .resources = []() -> absl::Status { throw std::runtime_error("no /proc"); }},
                       {.on_change = [&](bool) { changed.Notify(); },
                        .on_served =

@@ -67,9 +67,10 @@ class JobCallsTest : public testing::Test {
   }
 
   const client::TempFolder folder_;
+  Timer timer_;
   WorkerOf worker_{folder_ / "queue"};
   const std::unique_ptr<AsyncJobs> jobs_ =
-      *AsyncJobs::Open({.queue = folder_ / "queue", .store = folder_ / "store"});
+      *AsyncJobs::Open(timer_, {.queue = folder_ / "queue", .store = folder_ / "store"});
   RestEnvironment env_{{.max_source_bytes = 100'000}, {.jobs = jobs_.get()}};
 };
 

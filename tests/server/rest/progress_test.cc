@@ -136,7 +136,8 @@ class ProgressStreamsTest : public testing::Test {
   ProgressBoard board_{clock_};
   static constexpr int kMaxListenersPerAddress = 40;
 
-  ProgressStreams streams_{board_, clock_, kMaxListenersPerAddress};
+  Timer timer_;
+  ProgressStreams streams_{board_, timer_, clock_, kMaxListenersPerAddress};
 };
 
 TEST_F(ProgressStreamsTest, StreamsToWhomeverListens) {

@@ -71,10 +71,14 @@ class RestEnvironment {
 
   EngineEnvironment engine_;
   const absl::Duration start_timeout_;
-  RequestWorkers workers_{8, absl::Seconds(1)};
+  ThreadPool workers_{8, absl::Seconds(1)};
   CallRegistry registry_;
+  Timer timer_;
+  Watchdog watchdog_{timer_};
   CallEnvironment calls_{.admission = engine_.admission(),
                          .workers = workers_,
+                         .timer = timer_,
+                         .watchdog = watchdog_,
                          .registry = registry_,
                          .clock = Clock::Real(),
                          .on_finished =

@@ -41,7 +41,7 @@ RequestRecord RecordOf(const std::string& request_id) {
 class AuditLogTest : public ::testing::Test {
  protected:
   std::unique_ptr<AuditLog> Open(const std::filesystem::path& path) {
-    auto log = AuditLog::Open(path, [this](int64_t lines, std::string_view reason) {
+    auto log = AuditLog::Open(timer_, path, [this](int64_t lines, std::string_view reason) {
       told_ += lines;
       reason_ = reason;
     });
@@ -49,6 +49,7 @@ class AuditLogTest : public ::testing::Test {
     return *std::move(log);
   }
 
+  Timer timer_;
   client::TempFolder folder_;
   const std::filesystem::path file_ = folder_ / "audit.log";
   int64_t told_ = 0;  // by the log's thread; to be read when the log is gone
@@ -177,7 +178,7 @@ TEST_F(AuditLogTest, ATornLineIsAloneOnItsOwn) {
 }
 
 TEST_F(AuditLogTest, AFileThatCannotBeOpenedIsSaidSo) {
-  const auto log = AuditLog::Open(folder_ / "none" / "audit.log", nullptr);
+  const auto log = AuditLog::Open(timer_, folder_ / "none" / "audit.log", nullptr);
   EXPECT_EQ(log.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(log.status().message()), HasSubstr("none/audit.log: No such file"));
 }

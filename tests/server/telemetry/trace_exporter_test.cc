@@ -38,9 +38,10 @@ class TraceExporterTest : public ::testing::Test {
       reason_ = std::string(reason.message());
     };
     return std::make_unique<TraceExporter>(
-        TraceExporterOptions{.url = url, .version = "1.2.3", .on_failure = on_failure});
+        timer_, TraceExporterOptions{.url = url, .version = "1.2.3", .on_failure = on_failure});
   }
 
+  Timer timer_;
   int64_t told_ = 0;  // by the exporter's thread; to be read when that is gone
   std::string reason_;
 };

@@ -37,7 +37,7 @@ class UsageLedgerTest : public ::testing::Test {
  protected:
   std::unique_ptr<UsageLedger> Open() {
     auto ledger = UsageLedger::Open(
-        file_, [this](const absl::Status& failure) { failures_.push_back(failure); });
+        timer_, file_, [this](const absl::Status& failure) { failures_.push_back(failure); });
     EXPECT_TRUE(ledger.ok()) << ledger.status();
     return *std::move(ledger);
   }
@@ -47,6 +47,7 @@ class UsageLedgerTest : public ::testing::Test {
     return *std::move(rows);
   }
 
+  Timer timer_;
   client::TempFolder folder_;
   const std::filesystem::path file_ = folder_ / "usage.db";
   std::vector<absl::Status> failures_;  // of the ledger's thread; to be read when that is gone
@@ -141,7 +142,7 @@ TEST_F(UsageLedgerTest, WhatADiskDoesNotTakeIsWrittenLater) {
 
 TEST_F(UsageLedgerTest, OneProcessAtATime) {
   const auto first = Open();
-  const auto second = UsageLedger::Open(file_, nullptr);
+  const auto second = UsageLedger::Open(timer_, file_, nullptr);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("another process has it open"));
   EXPECT_THAT(std::string(second.status().message()), HasSubstr(file_.string()));
@@ -162,7 +163,7 @@ TEST_F(UsageLedgerTest, MoreTenantsThanThereIsRoomForAreTold) {
 
 TEST_F(UsageLedgerTest, ADamagedFileIsSaidSo) {
   client::WriteText(file_, std::string(8192, 'x'));
-  const auto ledger = UsageLedger::Open(file_, nullptr);
+  const auto ledger = UsageLedger::Open(timer_, file_, nullptr);
   EXPECT_EQ(ledger.status().code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(ledger.status().message()), HasSubstr(file_.string()));
 }

@@ -1,4 +1,4 @@
-#include "server/calls/request_workers.h"
+#include "server/base/thread_pool.h"
 
 #include <system_error>
 #include <utility>
@@ -12,10 +12,10 @@ void JoinAll(std::list<std::thread>& threads) {
 
 }  // namespace
 
-RequestWorkers::RequestWorkers(int max_threads, absl::Duration idle_timeout)
+ThreadPool::ThreadPool(int max_threads, absl::Duration idle_timeout)
     : max_threads_(static_cast<size_t>(max_threads)), idle_timeout_(idle_timeout) {}
 
-RequestWorkers::~RequestWorkers() {
+ThreadPool::~ThreadPool() {
   absl::MutexLock lock(&mutex_);
   stopping_ = true;
   news_.NotifyAll();
@@ -25,7 +25,7 @@ RequestWorkers::~RequestWorkers() {
   JoinAll(ended_);
 }
 
-bool RequestWorkers::Run(std::function<void()> job) {
+bool ThreadPool::Run(std::function<void()> job) {
   std::list<std::thread> ended;
   {
     absl::MutexLock lock(&mutex_);
@@ -49,7 +49,7 @@ bool RequestWorkers::Run(std::function<void()> job) {
   return true;
 }
 
-void RequestWorkers::Loop(std::list<std::thread>::iterator self) {
+void ThreadPool::Loop(std::list<std::thread>::iterator self) {
   absl::MutexLock lock(&mutex_);
   while (true) {
     ++idle_;
@@ -68,7 +68,7 @@ void RequestWorkers::Loop(std::list<std::thread>::iterator self) {
   ended_.splice(ended_.end(), threads_, self);
 }
 
-int RequestWorkers::thread_count() const {
+int ThreadPool::thread_count() const {
   absl::MutexLock lock(&mutex_);
   return static_cast<int>(threads_.size());
 }

@@ -1,4 +1,4 @@
-#include "server/calls/request_workers.h"
+#include "server/base/thread_pool.h"
 
 #include <atomic>
 #include <functional>
@@ -16,13 +16,13 @@
 namespace upscaled::server {
 namespace {
 
-void Start(RequestWorkers& workers, std::function<void()> job) {
+void Start(ThreadPool& workers, std::function<void()> job) {
   EXPECT_TRUE(workers.Run(std::move(job)));
 }
 
-TEST(RequestWorkersTest, RunsJobsSideBySide) {
+TEST(ThreadPoolTest, RunsJobsSideBySide) {
   constexpr int kJobs = 5;
-  RequestWorkers workers(kJobs, absl::Seconds(60));
+  ThreadPool workers(kJobs, absl::Seconds(60));
   auto* const barrier = new absl::Barrier(kJobs);  // the last one deletes it
   absl::BlockingCounter done(kJobs);
   for (int i = 0; i < kJobs; ++i) {
@@ -35,9 +35,9 @@ TEST(RequestWorkersTest, RunsJobsSideBySide) {
   EXPECT_EQ(workers.thread_count(), kJobs);
 }
 
-TEST(RequestWorkersTest, UsesIdleThreadsAgain) {
+TEST(ThreadPoolTest, UsesIdleThreadsAgain) {
   constexpr int kJobs = 100;
-  RequestWorkers workers(kJobs, absl::Seconds(60));
+  ThreadPool workers(kJobs, absl::Seconds(60));
   for (int i = 0; i < kJobs; ++i) {
     absl::BlockingCounter done(1);
     Start(workers, [&] { done.DecrementCount(); });
@@ -47,10 +47,10 @@ TEST(RequestWorkersTest, UsesIdleThreadsAgain) {
   EXPECT_LT(workers.thread_count(), kJobs);
 }
 
-TEST(RequestWorkersTest, JobsBeyondTheThreadsWait) {
+TEST(ThreadPoolTest, JobsBeyondTheThreadsWait) {
   std::atomic<int> running = 0, most = 0, ran = 0;
   {
-    RequestWorkers workers(3, absl::Seconds(60));
+    ThreadPool workers(3, absl::Seconds(60));
     for (int i = 0; i < 50; ++i) {
       Start(workers, [&] {
         const int now = ++running;
@@ -67,8 +67,8 @@ TEST(RequestWorkersTest, JobsBeyondTheThreadsWait) {
   EXPECT_LE(most, 3);
 }
 
-TEST(RequestWorkersTest, IdleThreadsEnd) {
-  RequestWorkers workers(4, absl::Milliseconds(1));
+TEST(ThreadPoolTest, IdleThreadsEnd) {
+  ThreadPool workers(4, absl::Milliseconds(1));
   absl::BlockingCounter done(4);
   for (int i = 0; i < 4; ++i) Start(workers, [&] { done.DecrementCount(); });
   done.Wait();

@@ -1,4 +1,4 @@
-// The threads that requests run on: plain blocking code, one request a thread.
+// Threads for jobs that block, one job a thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +15,14 @@
 namespace upscaled::server {
 
 // Thread safe. Starts threads as jobs come, keeps idle ones for a while.
-class RequestWorkers {
+class ThreadPool {
  public:
   static constexpr absl::Duration kIdleTimeout = absl::Seconds(5);
 
   // Jobs beyond `max_threads` wait for a thread.
-  explicit RequestWorkers(int max_threads, absl::Duration idle_timeout = kIdleTimeout);
+  explicit ThreadPool(int max_threads, absl::Duration idle_timeout = kIdleTimeout);
   // Waits for all jobs.
-  ~RequestWorkers();
+  ~ThreadPool();
 
   // false, and the job is dropped, when the machine gives not even one thread.
   [[nodiscard]] bool Run(std::function<void()> job) ABSL_LOCKS_EXCLUDED(mutex_);
