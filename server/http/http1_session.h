@@ -30,7 +30,7 @@
 namespace upscaled::server {
 
 // On the host's thread alone.
-class Http1Session final : public HttpSession, public HttpSocketOwner {
+class Http1Session final : public HttpSession {
  public:
   Http1Session(HttpHost& host, boost::asio::io_context& io, ConnectionTable::Place connection_place,
                PeerAddress peer, std::unique_ptr<SocketStream> stream)
@@ -56,13 +56,18 @@ class Http1Session final : public HttpSession, public HttpSocketOwner {
   }
   void Close(bool evicted) override;
 
-  void OnHandshake(bool succeeded) override;
-  size_t WantedBytes() const override;
-  void OnBytes(std::span<const uint8_t> bytes) override;
-  void OnEnd(bool broken) override;
-  void OnProgress(size_t bytes) override;
-  void OnSent() override;
-  void OnException() override { Close(/*evicted=*/false); }
+  // --- Called by the socket ---
+
+  void OnHandshake(bool succeeded);
+  // How many OnBytes may give now; 0: it is not called.
+  size_t WantedBytes() const;
+  void OnBytes(std::span<const uint8_t> bytes);
+  // Nothing more comes. `broken`: nothing can be sent, either.
+  void OnEnd(bool broken);
+  // The system has taken bytes of what was given to Send; OnSent: all of them.
+  void OnProgress(size_t bytes);
+  void OnSent();
+  void OnException() { Close(/*evicted=*/false); }
 
  private:
   enum class Phase : uint8_t {

@@ -1,104 +1,77 @@
 #include "server/http/http_server.h"
 
 #include <future>
-#include <memory>
-#include <optional>
 #include <utility>
 
 #include "absl/time/time.h"
 #include "engine/base/status_macros.h"
-#include "server/http/http_host.h"
 #include "server/http/http_session.h"
 #include "server/http/protocol_choice.h"
-#include "server/net/io_thread.h"
 
 namespace upscaled::server {
-namespace {
-
-class ListeningHttpServer final : public HttpServer {
- public:
-  ListeningHttpServer(HttpServerOptions options, ConnectionTable& table)
-      : tls_(options.tls),
-        on_http2_(std::move(options.on_http2)),
-        host_(options.limits, std::move(options.title), std::move(options.routes),
-              std::move(options.guard), std::move(options.fault_answer), table) {
-    host_.proxies = options.proxies;
-    if (tls_ != nullptr) host_.handshakes = options.handshakes;
-    host_.link = std::make_shared<HttpThreadLink>(thread_);
-    disk_link_ = host_.link;
-    if (options.bodies.spool_bytes > 0) {
-      disk_.emplace();
-      disk_link_ = std::make_shared<HttpThreadLink>(*disk_);
-    }
-    host_.room = std::make_shared<BodyRoom>(options.bodies, disk_link_);
-  }
-
-  ~ListeningHttpServer() override { Close(absl::ZeroDuration()); }
-
-  absl::Status Listen(const std::string& address) {
-    ASSIGN_OR_RETURN(
-        listener_,
-        Listener::Start({.address = address,
-                         .on_accepted = [this](AcceptedConnection c) { Serve(std::move(c)); },
-                         .make_room =
-                             [this](Refusal refusal, const std::string& host) {
-                               return host_.sessions.CloseLongestWaiting(
-                                   refusal == Refusal::kConnectionsOfAddress
-                                       ? std::optional<std::string_view>(host)
-                                       : std::nullopt);
-                             }},
-                        thread_, host_.table));
-    return absl::OkStatus();
-  }
-
-  int port() const override { return listener_->port(); }
-  int64_t spool_bytes_in_use() const override { return host_.room->spool_bytes_in_use(); }
-
-  void StartDraining() override { host_.draining = true; }
-
-  void Close(absl::Duration timeout) override {
-    if (std::exchange(closed_, true)) return;
-    if (listener_ != nullptr) listener_->Stop();
-    StartDraining();
-    if (timeout > absl::ZeroDuration()) {
-      const auto empty = std::make_shared<std::promise<void>>();
-      thread_.RunAndWait([&] { host_.sessions.CloseIdle([empty] { empty->set_value(); }); });
-      empty->get_future().wait_for(absl::ToChronoNanoseconds(timeout));
-    }
-    host_.link->Cut();
-    thread_.RunAndWait([this] { host_.sessions.CloseAll(); });
-    disk_link_->Cut();
-  }
-
- private:
-  void Serve(AcceptedConnection connection) {
-    const auto serve_http1 = [this](AcceptedConnection http1) {
-      StartHttpSession(host_, thread_.context(), std::move(http1),
-                       tls_ == nullptr ? nullptr : tls_->context(TlsProtocol::kHttp1));
-    };
-    if (on_http2_ == nullptr) return serve_http1(std::move(connection));
-    ChooseProtocol(host_, thread_.context(), tls_ == nullptr ? Transport::kPlain : Transport::kTls,
-                   std::move(connection), serve_http1, on_http2_);
-  }
-
-  const TlsContext* const tls_;
-  const std::function<void(AcceptedConnection)> on_http2_;
-  HttpHost host_;
-  std::optional<IoThread> disk_;  // where bodies are written; none: they are not
-  std::shared_ptr<HttpThreadLink> disk_link_;
-  IoThread thread_;  // its end is the end of all sessions, which use what is above
-  std::unique_ptr<Listener> listener_;
-  bool closed_ = false;
-};
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(HttpServerOptions options,
                                                               ConnectionTable& table) {
   const std::string address = options.address;
-  auto server = std::make_unique<ListeningHttpServer>(std::move(options), table);
+  std::unique_ptr<HttpServer> server(new HttpServer(std::move(options), table));
   RETURN_IF_ERROR(server->Listen(address));
   return server;
+}
+
+HttpServer::HttpServer(HttpServerOptions options, ConnectionTable& table)
+    : tls_(options.tls),
+      on_http2_(std::move(options.on_http2)),
+      host_(options.limits, std::move(options.title), std::move(options.routes),
+            std::move(options.guard), std::move(options.fault_answer), table) {
+  host_.proxies = options.proxies;
+  if (tls_ != nullptr) host_.handshakes = options.handshakes;
+  host_.link = std::make_shared<HttpThreadLink>(thread_);
+  disk_link_ = host_.link;
+  if (options.bodies.spool_bytes > 0) {
+    disk_.emplace();
+    disk_link_ = std::make_shared<HttpThreadLink>(*disk_);
+  }
+  host_.room = std::make_shared<BodyRoom>(options.bodies, disk_link_);
+}
+
+absl::Status HttpServer::Listen(const std::string& address) {
+  ASSIGN_OR_RETURN(
+      listener_,
+      Listener::Start({.address = address,
+                       .on_accepted = [this](AcceptedConnection c) { Serve(std::move(c)); },
+                       .make_room =
+                           [this](Refusal refusal, const std::string& host) {
+                             return host_.sessions.CloseLongestWaiting(
+                                 refusal == Refusal::kConnectionsOfAddress
+                                     ? std::optional<std::string_view>(host)
+                                     : std::nullopt);
+                           }},
+                      thread_, host_.table));
+  return absl::OkStatus();
+}
+
+void HttpServer::Close(absl::Duration timeout) {
+  if (std::exchange(closed_, true)) return;
+  if (listener_ != nullptr) listener_->Stop();
+  StartDraining();
+  if (timeout > absl::ZeroDuration()) {
+    const auto empty = std::make_shared<std::promise<void>>();
+    thread_.RunAndWait([&] { host_.sessions.CloseIdle([empty] { empty->set_value(); }); });
+    empty->get_future().wait_for(absl::ToChronoNanoseconds(timeout));
+  }
+  host_.link->Cut();
+  thread_.RunAndWait([this] { host_.sessions.CloseAll(); });
+  disk_link_->Cut();
+}
+
+void HttpServer::Serve(AcceptedConnection connection) {
+  const auto serve_http1 = [this](AcceptedConnection http1) {
+    StartHttpSession(host_, thread_.context(), std::move(http1),
+                     tls_ == nullptr ? nullptr : tls_->context(TlsProtocol::kHttp1));
+  };
+  if (on_http2_ == nullptr) return serve_http1(std::move(connection));
+  ChooseProtocol(host_, thread_.context(), tls_ == nullptr ? Transport::kPlain : Transport::kTls,
+                 std::move(connection), serve_http1, on_http2_);
 }
 
 }  // namespace upscaled::server

@@ -4,17 +4,22 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/http/body_room.h"
 #include "server/http/http_fault.h"
+#include "server/http/http_host.h"
 #include "server/http/http_limits.h"
 #include "server/http/http_router.h"
+#include "server/http/http_thread_link.h"
 #include "server/net/connection_table.h"
 #include "server/net/handshake_crew.h"
+#include "server/net/io_thread.h"
 #include "server/net/listener.h"
 #include "server/net/tls_context.h"
 #include "server/net/trusted_proxies.h"
@@ -39,7 +44,7 @@ struct HttpServerOptions {
   std::function<void(AcceptedConnection)> on_http2;
 };
 
-// Serves from Start to Close, on one thread that no client can hold up. Thread safe but for Close
+// Serves from Start to Close, on one thread that no client can hold up. Thread safe except Close
 // and destruction.
 class HttpServer {
  public:
@@ -47,18 +52,31 @@ class HttpServer {
   // `table` must outlive it.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(HttpServerOptions options,
                                                            ConnectionTable& table);
-  // As Close(absl::ZeroDuration()).
-  virtual ~HttpServer() = default;
+  ~HttpServer() { Close(absl::ZeroDuration()); }
   // The port that it listens on, also when it was asked for port 0.
-  virtual int port() const = 0;
+  int port() const { return listener_->port(); }
   // Bytes of disk that bodies take.
-  virtual int64_t spool_bytes_in_use() const = 0;
+  int64_t spool_bytes_in_use() const { return host_.room->spool_bytes_in_use(); }
 
   // No connection is kept for another request from now on; new ones are still accepted.
-  virtual void StartDraining() = 0;
+  void StartDraining() { host_.draining = true; }
   // Closes the port and idle connections, waits for at most `timeout` until what has begun has been
   // answered, and closes the others. Exchanges that are left fail with CANCELLED.
-  virtual void Close(absl::Duration timeout) = 0;
+  void Close(absl::Duration timeout);
+
+ private:
+  HttpServer(HttpServerOptions options, ConnectionTable& table);
+  absl::Status Listen(const std::string& address);
+  void Serve(AcceptedConnection connection);
+
+  const TlsContext* const tls_;
+  const std::function<void(AcceptedConnection)> on_http2_;
+  HttpHost host_;
+  std::optional<IoThread> disk_;  // where bodies are written; none: they are not
+  std::shared_ptr<HttpThreadLink> disk_link_;
+  IoThread thread_;  // its end is the end of all sessions, which use what is above
+  std::unique_ptr<Listener> listener_;
+  bool closed_ = false;
 };
 
 }  // namespace upscaled::server

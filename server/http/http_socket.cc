@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "server/http/http1_session.h"
 
 namespace upscaled::server {
 namespace {
@@ -22,7 +23,7 @@ HttpSocket::HttpSocket(boost::asio::io_context& io, std::unique_ptr<SocketStream
                        std::span<uint8_t> buffer, HandshakeCrew* crew)
     : io_(io), buffer_(buffer), stream_(std::move(stream)), descriptor_(io), shake_(crew) {}
 
-void HttpSocket::Shake(const std::shared_ptr<HttpSocketOwner>& owner) {
+void HttpSocket::Shake(const std::shared_ptr<Http1Session>& owner) {
   owner_ = owner;
   boost::system::error_code failed;
   descriptor_.assign(stream_->fd(), failed);
@@ -33,7 +34,7 @@ void HttpSocket::Shake(const std::shared_ptr<HttpSocketOwner>& owner) {
 void HttpSocket::ContinueHandshake() {
   shake_.Run([this] {
     shaken_ = stream_->Handshake();
-    std::shared_ptr<HttpSocketOwner> owner = owner_.lock();
+    std::shared_ptr<Http1Session> owner = owner_.lock();
     if (owner == nullptr) return;  // it is being destroyed, which waits for this
     boost::asio::post(io_,
                       [this, owner = std::move(owner)] { Run(*owner, &HttpSocket::OnShaken); });
@@ -53,7 +54,7 @@ void HttpSocket::OnShaken() {
   }
 }
 
-void HttpSocket::Run(HttpSocketOwner& owner, Step step) try {
+void HttpSocket::Run(Http1Session& owner, Step step) try {
   if (stream_ != nullptr) (this->*step)();
 } catch (const std::exception&) {  // no memory
   owner.OnException();

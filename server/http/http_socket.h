@@ -16,24 +16,10 @@
 
 namespace upscaled::server {
 
-// Whose bytes they are. The functions are called on the connection's thread, never after Close; an
-// exception closes the connection.
-class HttpSocketOwner {
- public:
-  virtual ~HttpSocketOwner() = default;
-  virtual void OnHandshake(bool succeeded) = 0;
-  // How many OnBytes may give now; 0: it is not called.
-  virtual size_t WantedBytes() const = 0;
-  virtual void OnBytes(std::span<const uint8_t> bytes) = 0;
-  // Nothing more comes. `broken`: nothing can be sent, either.
-  virtual void OnEnd(bool broken) = 0;
-  // The system has taken bytes of what was given to Send; OnSent: all of them.
-  virtual void OnProgress(size_t bytes) = 0;
-  virtual void OnSent() = 0;
-  virtual void OnException() = 0;
-};
+class Http1Session;
 
-// On the thread that runs `io`.
+// On the thread that runs `io`, on which it calls its owner, never after Close. An exception of the
+// owner closes the connection.
 class HttpSocket {
  public:
   // `buffer` is for one read at a time, and may be shared by all sockets of the thread. `crew`
@@ -45,7 +31,7 @@ class HttpSocket {
   HttpSocket& operator=(const HttpSocket&) = delete;
 
   // `owner` has this as a member.
-  void Shake(const std::shared_ptr<HttpSocketOwner>& owner);
+  void Shake(const std::shared_ptr<Http1Session>& owner);
   // Reads while the owner wants bytes, now and when there are some.
   void Receive();
   // One at a time; `head` goes before `body`.
@@ -73,7 +59,7 @@ class HttpSocket {
   void Await(Descriptor::wait_type what, Step step);
   // Calls `step` later, after others.
   void Yield(Step step);
-  void Run(HttpSocketOwner& owner, Step step);
+  void Run(Http1Session& owner, Step step);
   void ContinueHandshake();
   void OnShaken();
   void OnReadable();
@@ -89,7 +75,7 @@ class HttpSocket {
   const std::span<uint8_t> buffer_;
   std::unique_ptr<SocketStream> stream_;  // null after Close
   Descriptor descriptor_;                 // the stream's, borrowed
-  std::weak_ptr<HttpSocketOwner> owner_;
+  std::weak_ptr<Http1Session> owner_;
   bool receiving_ = false;
   bool awaits_bytes_ = false;
   bool ended_ = false;

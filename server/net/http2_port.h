@@ -6,12 +6,19 @@
 // ends here, too.
 #pragma once
 
+#include <cstddef>
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "engine/base/steady_wait.h"
 #include "engine/base/unique_fd.h"
 #include "server/base/endpoint.h"
 #include "server/net/connection_table.h"
@@ -46,27 +53,64 @@ struct Http2PortOptions {
   std::function<void(const PeerAddress& peer, Offence offence)> on_offence;
 };
 
+class Handshake;
+struct Http2Connection;
+
 class Http2Port {
  public:
   // `table` must outlive it. Errors as Listener::Start.
   static absl::StatusOr<std::unique_ptr<Http2Port>> Start(Http2PortOptions options,
                                                           ConnectionTable& table);
   // Ends all connections at once.
-  virtual ~Http2Port() = default;
+  ~Http2Port();
 
   int port() const { return own_endpoint().port; }  // 0 without an address, or on a Unix socket
   // Where this machine reaches it; empty without an address.
-  virtual Endpoint own_endpoint() const = 0;
+  Endpoint own_endpoint() const;
   // Serves a connection that another listener has accepted, unread. Thread safe.
-  virtual void Take(AcceptedConnection connection) = 0;
+  void Take(AcceptedConnection connection);
   // Closes the port and the connections that have not said anything yet; others go on.
-  virtual void StopAccepting() = 0;
+  void StopAccepting();
   // After StopAccepting and before Close: ends clients that take nothing of what they were sent for
   // this time. gRPC waits for them when it shuts down.
-  virtual void Hurry(absl::Duration stall_timeout) = 0;
+  void Hurry(absl::Duration stall_timeout);
   // After StopAccepting: waits, for at most `timeout`, until the server has closed its ends and the
   // clients have what was sent to them; then closes what is left.
-  virtual void Close(absl::Duration timeout) = 0;
+  void Close(absl::Duration timeout);
+
+ private:
+  struct Worker;      // a thread and the connections that it relays
+  struct SocketPair;  // of a connection
+  using Handshakes = std::list<std::shared_ptr<Handshake>>;
+
+  Http2Port(Http2PortOptions options, ConnectionTable& table);
+  absl::Status Listen();
+
+  // The worker that accepts, and on which handshakes are.
+  Worker& front();
+  void OnAccepted(AcceptedConnection accepted);
+
+  // Ends the oldest connection without a handshake. Picks one of `host` if it has too many.
+  bool Evict(Refusal refusal, const std::string& host);
+  void HandOver(std::shared_ptr<Http2Connection> connection);
+  bool Allowed(const SocketPair& sockets) const;
+  void StartRelay(Worker& worker, std::shared_ptr<Http2Connection> connection, SocketPair sockets);
+  void OnEnded();
+  void OnOffence(const Http2Connection& connection, Offence offence);
+
+  const Http2PortOptions options_;
+  ConnectionTable& table_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  bool accepting_ = true;
+  bool closed_ = false;
+  // Only on the first worker's thread.
+  bool stopped_ = false;
+  Handshakes handshakes_;  // the oldest first
+  size_t next_worker_ = 0;
+  absl::Mutex mutex_;
+  int relays_ ABSL_GUARDED_BY(mutex_) = 0;
+  SteadyCondition ended_;  // all relays
+  std::unique_ptr<Listener> listener_;
 };
 
 }  // namespace upscaled::server

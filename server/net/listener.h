@@ -3,7 +3,9 @@
 #pragma once
 
 #include <functional>
+#include <list>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -12,6 +14,7 @@
 #include "server/net/connection_table.h"
 #include "server/net/descriptors.h"
 #include "server/net/io_thread.h"
+#include "server/net/listening_sockets.h"
 #include "server/net/peer_address.h"
 
 namespace upscaled::server {
@@ -45,15 +48,39 @@ class Listener {
   // and why; INVALID_ARGUMENT an invalid one.
   static absl::StatusOr<std::unique_ptr<Listener>> Start(ListenerOptions options, IoThread& thread,
                                                          ConnectionTable& table);
-  // As Stop.
-  virtual ~Listener() = default;
+  ~Listener();  // as Stop
 
-  int port() const { return own_endpoint().port; }  // 0: a Unix socket
+  int port() const { return own_endpoint_.port; }  // 0: a Unix socket
   // Where this machine reaches it: its host is an address, not a name.
-  virtual const Endpoint& own_endpoint() const = 0;
+  const Endpoint& own_endpoint() const { return own_endpoint_; }
   // Closes the port, and removes the file of a Unix socket; no callback runs or begins afterwards.
   // Not on the listener's thread.
-  virtual void Stop() = 0;
+  void Stop();
+
+ private:
+  struct Acceptor;  // Asio stays out of this header: it compiles slowly
+
+  Listener(ListenerOptions options, ListeningSockets sockets, IoThread& thread,
+           ConnectionTable& table);
+  void Await(Acceptor& acceptor);
+  void Pause(Acceptor& acceptor);
+  void AcceptSome(Acceptor& acceptor);
+
+  // Closes the connection that waits for longest, so that its client does not hang.
+  void DropOne(Acceptor& acceptor);
+  void Admit(UniqueFd socket, PeerAddress peer);
+  bool MakeRoom(Refusal refusal, const std::string& host);
+
+  const ListenerOptions options_;
+  const Endpoint own_endpoint_;
+  std::optional<UnixSocketFile> file_;
+  IoThread& thread_;
+  ConnectionTable& table_;
+  bool stopped_ = false;
+  // Used only on the thread.
+  bool closed_ = false;
+  UniqueFd spare_;  // closed to accept, and close, where there is no descriptor left
+  std::list<Acceptor> acceptors_;
 };
 
 }  // namespace upscaled::server

@@ -4,15 +4,11 @@
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <cerrno>
-#include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "engine/base/clock.h"
 
@@ -20,7 +16,6 @@ namespace upscaled::server {
 namespace {
 
 namespace asio = boost::asio;
-using Descriptor = asio::posix::stream_descriptor;
 
 constexpr int kReadsAtATime = 4;  // until other connections of the thread have their turn
 // For the client to take what the server sent before it closed its end.
@@ -32,265 +27,225 @@ constexpr absl::Duration kLongestTime = absl::Hours(24 * 365);  // far from any 
 // The bytes read of a client that was dismissed, and floods on.
 constexpr size_t kLingerBytes = size_t{1} << 20;
 
-class AsioRelay final : public Relay, public std::enable_shared_from_this<AsioRelay> {
- public:
-  AsioRelay(IoThread& thread, std::shared_ptr<Http2Connection> connection, UniqueFd server,
-            std::span<uint8_t> buffer, RelayOptions options)
-      : connection_(std::move(connection)),
-        server_fd_(std::move(server)),
-        buffer_(buffer),
-        client_(thread.context()),
-        server_(thread.context()),
-        timer_(thread.context()),
-        stall_timer_(thread.context()),
-        stall_time_(absl::ToChronoNanoseconds(std::min(options.stall_timeout, kLongestTime))),
-        close_time_(absl::ToChronoNanoseconds(options.close_timeout)),
-        options_(std::move(options)) {}
-  ~AsioRelay() override { ReleaseSockets(); }
-
-  void Begin() {
-    if (ended_) return;
-    boost::system::error_code client_failed, server_failed;
-    client_.assign(connection_->stream->fd(), client_failed);
-    server_.assign(server_fd_.get(), server_failed);
-    if (client_failed || server_failed) return End();
-    Await(server_, Descriptor::wait_error, &AsioRelay::OnServerGone);
-    ReceiveFromServer();
-    if (ended_) return;
-    // The handshake has taken it from the client.
-    const auto* const preface = reinterpret_cast<const uint8_t*>(Http2Guard::kPreface.data());
-    if (PassToServer({preface, Http2Guard::kPreface.size()})) ReceiveFromClient();
-  }
-
-  void SetStallTimeout(absl::Duration timeout) override {
-    stall_time_ = absl::ToChronoNanoseconds(std::min(timeout, kLongestTime));
-    if (!to_client_.empty()) StartTimer(stall_timer_, stall_time_, /*stalled=*/true);
-  }
-  void Cancel() override { End(); }
-  const Http2Connection& connection() const override { return *connection_; }
-
- private:
-  using Step = void (AsioRelay::*)();
-
-  void Await(Descriptor& side, Descriptor::wait_type what, Step step) {
-    side.async_wait(what, [self = shared_from_this(), step](boost::system::error_code error) {
-      if (!error && !self->ended_) (self.get()->*step)();
-    });
-  }
-  void AwaitFromClient() { Await(client_, Descriptor::wait_read, &AsioRelay::ReceiveFromClient); }
-  void AwaitFromServer() { Await(server_, Descriptor::wait_read, &AsioRelay::ReceiveFromServer); }
-
-  // To end it: `stalled`, as the client takes nothing.
-  void StartTimer(asio::steady_timer& timer, std::chrono::nanoseconds time, bool stalled) {
-    timer.expires_after(time);
-    timer.async_wait([self = shared_from_this(), stalled](boost::system::error_code error) {
-      if (error || self->ended_) return;
-      if (stalled) self->Report(Offence::kStalled);
-      self->End();
-    });
-  }
-
-  // The client may have sent something, and the server has taken all that came before.
-  void ReceiveFromClient() {
-    for (int i = 0; i < kReadsAtATime && !ended_; ++i) {
-      const IoResult result = connection_->stream->Read(buffer_);
-      switch (result.status) {
-        case IoStatus::kDone:
-          if (!OnReceived(buffer_.first(result.bytes))) return;
-          if (result.bytes < buffer_.size()) i = kReadsAtATime;  // that was all, most likely
-          break;
-        case IoStatus::kWantRead:
-          return AwaitFromClient();
-        case IoStatus::kWantWrite:
-          return Await(client_, Descriptor::wait_write, &AsioRelay::ReceiveFromClient);
-        case IoStatus::kEnd:
-          return OnClientEnded();
-        case IoStatus::kError:
-          return End();
-      }
-    }
-    if (ended_) return;
-    if (!connection_->stream->HasBuffered()) return AwaitFromClient();
-    asio::post(client_.get_executor(), [self = shared_from_this()] { self->ReceiveFromClient(); });
-  }
-
-  // Whether to go on reading.
-  bool OnReceived(std::span<const uint8_t> bytes) {
-    if (server_ended_) return Discard(bytes.size());
-    if (const auto offence = connection_->guard.OnReceived(bytes, Clock::Real().Now())) {
-      Dismiss(*offence);
-      return true;
-    }
-    return PassToServer(bytes);
-  }
-
-  // No reader takes it any more.
-  bool Discard(size_t bytes) {
-    if (!reported_) return true;
-    discarded_bytes_ += bytes;
-    if (discarded_bytes_ <= kLingerBytes) return true;
-    End();
-    return false;
-  }
-
-  // Whether the server has taken all of it.
-  bool PassToServer(std::span<const uint8_t> bytes) {
-    while (!bytes.empty()) {
-      const ssize_t n = send(server_fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-        to_server_.assign(bytes.begin(), bytes.end());
-        Await(server_, Descriptor::wait_write, &AsioRelay::ResumeToServer);
-        return false;
-      }
-      if (n < 0) return true;  // it has closed its end, which is read to its end
-      bytes = bytes.subspan(static_cast<size_t>(n));
-    }
-    return true;
-  }
-
-  void ResumeToServer() {
-    const std::vector<uint8_t> bytes = std::exchange(to_server_, {});
-    if (PassToServer(bytes)) ReceiveFromClient();
-  }
-
-  void OnClientEnded() {
-    client_ended_ = true;
-    if (server_ended_) return End();
-    shutdown(server_fd_.get(), SHUT_WR);  // the server may still answer
-    StartTimer(timer_, close_time_, /*stalled=*/true);
-  }
-
-  // The server may have sent something, and the client has taken all that came before.
-  void ReceiveFromServer() {
-    if (server_ended_) return;
-    for (int i = 0; i < kReadsAtATime; ++i) {
-      const ssize_t n = recv(server_fd_.get(), buffer_.data(), buffer_.size(), 0);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
-      if (n <= 0) return OnServerEnded();
-      const auto bytes = buffer_.first(static_cast<size_t>(n));
-      const std::optional<Offence> offence = connection_->guard.OnSent(bytes);
-      const bool passed = PassToClient(bytes);
-      if (offence && !ended_) return Dismiss(*offence);
-      if (!passed) return;
-      if (static_cast<size_t>(n) < buffer_.size()) break;  // that was all, most likely
-    }
-    AwaitFromServer();
-  }
-
-  // Whether the client has taken all of it.
-  bool PassToClient(std::span<const uint8_t> bytes) {
-    while (!bytes.empty()) {
-      const IoResult result = connection_->stream->Write(bytes);
-      if (result.status == IoStatus::kDone) {
-        bytes = bytes.subspan(result.bytes);
-        continue;
-      }
-      if (result.status != IoStatus::kWantRead && result.status != IoStatus::kWantWrite) {
-        End();
-        return false;
-      }
-      to_client_.assign(bytes.begin(), bytes.end());
-      StartTimer(stall_timer_, stall_time_, /*stalled=*/true);
-      const bool read = result.status == IoStatus::kWantRead;
-      Await(client_, read ? Descriptor::wait_read : Descriptor::wait_write,
-            &AsioRelay::ResumeToClient);
-      return false;
-    }
-    return true;
-  }
-
-  void ResumeToClient() {
-    stall_timer_.cancel();
-    const std::vector<uint8_t> bytes = std::exchange(to_client_, {});
-    if (PassToClient(bytes)) ReceiveFromServer();
-  }
-
-  // The server has closed its end, but the client may not have read everything yet.
-  void OnServerGone() {
-    if (!server_ended_) StartTimer(timer_, kFlushTime, /*stalled=*/true);
-  }
-
-  void OnServerEnded() {
-    server_ended_ = true;
-    if (client_ended_) return End();
-    Linger();
-  }
-
-  // Nothing more will come from the server.
-  void Linger() {
-    connection_->stream->EndWrites();
-    StartTimer(timer_, kLingerTime, /*stalled=*/false);
-    if (!std::exchange(to_server_, {}).empty()) ReceiveFromClient();  // it waited for the server
-  }
-
-  // Tells the client why, if that can be said now, and the server that it is gone.
-  void Dismiss(Offence offence) {
-    Report(offence);
-    const std::string farewell = connection_->guard.Farewell(offence);
-    if (std::exchange(to_client_, {}).empty() && !farewell.empty()) {
-      // Bytes that a full socket does not take are lost.
-      (void)connection_->stream->Write(
-          {reinterpret_cast<const uint8_t*>(farewell.data()), farewell.size()});
-    }
-    server_ended_ = true;
-    server_.release();
-    server_fd_ = UniqueFd();
-    if (client_ended_) return End();
-    stall_timer_.cancel();
-    Linger();
-  }
-
-  void Report(Offence offence) {
-    if (!std::exchange(reported_, true)) options_.on_offence(*this, offence);
-  }
-
-  void End() {
-    if (std::exchange(ended_, true)) return;
-    timer_.cancel();
-    stall_timer_.cancel();
-    ReleaseSockets();
-    server_fd_ = UniqueFd();
-    connection_->stream.reset();
-    connection_->place = {};  // waits that were aborted may own this for a little longer
-    const auto self = shared_from_this();  // which on_end may forget
-    options_.on_end(*this);
-  }
-
-  void ReleaseSockets() {
-    if (client_.is_open()) client_.release();
-    if (server_.is_open()) server_.release();
-  }
-
-  const std::shared_ptr<Http2Connection> connection_;
-  UniqueFd server_fd_;
-  const std::span<uint8_t> buffer_;
-  Descriptor client_;  // borrowed, as `server_`
-  Descriptor server_;
-  asio::steady_timer timer_;
-  asio::steady_timer stall_timer_;  // while the client does not take `to_client_`
-  std::chrono::nanoseconds stall_time_;
-  const std::chrono::nanoseconds close_time_;
-  const RelayOptions options_;
-  std::vector<uint8_t> to_server_;  // what it has not taken yet
-  std::vector<uint8_t> to_client_;
-  bool client_ended_ = false;
-  bool server_ended_ = false;
-  bool reported_ = false;  // the client has done something wrong
-  size_t discarded_bytes_ = 0;
-  bool ended_ = false;
-};
-
 }  // namespace
 
 std::shared_ptr<Relay> Relay::Start(IoThread& thread, std::shared_ptr<Http2Connection> connection,
                                     UniqueFd server, std::span<uint8_t> buffer,
                                     RelayOptions options) {
-  auto relay = std::make_shared<AsioRelay>(thread, std::move(connection), std::move(server), buffer,
-                                           std::move(options));
+  std::shared_ptr<Relay> relay(
+      new Relay(thread, std::move(connection), std::move(server), buffer, std::move(options)));
   thread.Post([relay] { relay->Begin(); });  // after the caller knows of it
   return relay;
+}
+
+Relay::Relay(IoThread& thread, std::shared_ptr<Http2Connection> connection, UniqueFd server,
+             std::span<uint8_t> buffer, RelayOptions options)
+    : connection_(std::move(connection)),
+      server_fd_(std::move(server)),
+      buffer_(buffer),
+      client_(thread.context()),
+      server_(thread.context()),
+      timer_(thread.context()),
+      stall_timer_(thread.context()),
+      stall_time_(absl::ToChronoNanoseconds(std::min(options.stall_timeout, kLongestTime))),
+      close_time_(absl::ToChronoNanoseconds(options.close_timeout)),
+      options_(std::move(options)) {}
+
+void Relay::Begin() {
+  if (ended_) return;
+  boost::system::error_code client_failed, server_failed;
+  client_.assign(connection_->stream->fd(), client_failed);
+  server_.assign(server_fd_.get(), server_failed);
+  if (client_failed || server_failed) return End();
+  Await(server_, Descriptor::wait_error, &Relay::OnServerGone);
+  ReceiveFromServer();
+  if (ended_) return;
+  // The handshake has taken it from the client.
+  const auto* const preface = reinterpret_cast<const uint8_t*>(Http2Guard::kPreface.data());
+  if (PassToServer({preface, Http2Guard::kPreface.size()})) ReceiveFromClient();
+}
+
+void Relay::SetStallTimeout(absl::Duration timeout) {
+  stall_time_ = absl::ToChronoNanoseconds(std::min(timeout, kLongestTime));
+  if (!to_client_.empty()) StartTimer(stall_timer_, stall_time_, /*stalled=*/true);
+}
+
+void Relay::Await(Descriptor& side, Descriptor::wait_type what, Step step) {
+  side.async_wait(what, [self = shared_from_this(), step](boost::system::error_code error) {
+    if (!error && !self->ended_) (self.get()->*step)();
+  });
+}
+
+void Relay::StartTimer(asio::steady_timer& timer, std::chrono::nanoseconds time, bool stalled) {
+  timer.expires_after(time);
+  timer.async_wait([self = shared_from_this(), stalled](boost::system::error_code error) {
+    if (error || self->ended_) return;
+    if (stalled) self->Report(Offence::kStalled);
+    self->End();
+  });
+}
+
+void Relay::ReceiveFromClient() {
+  for (int i = 0; i < kReadsAtATime && !ended_; ++i) {
+    const IoResult result = connection_->stream->Read(buffer_);
+    switch (result.status) {
+      case IoStatus::kDone:
+        if (!OnReceived(buffer_.first(result.bytes))) return;
+        if (result.bytes < buffer_.size()) i = kReadsAtATime;  // that was all, most likely
+        break;
+      case IoStatus::kWantRead:
+        return AwaitFromClient();
+      case IoStatus::kWantWrite:
+        return Await(client_, Descriptor::wait_write, &Relay::ReceiveFromClient);
+      case IoStatus::kEnd:
+        return OnClientEnded();
+      case IoStatus::kError:
+        return End();
+    }
+  }
+  if (ended_) return;
+  if (!connection_->stream->HasBuffered()) return AwaitFromClient();
+  asio::post(client_.get_executor(), [self = shared_from_this()] { self->ReceiveFromClient(); });
+}
+
+bool Relay::OnReceived(std::span<const uint8_t> bytes) {
+  if (server_ended_) return Discard(bytes.size());
+  if (const auto offence = connection_->guard.OnReceived(bytes, Clock::Real().Now())) {
+    Dismiss(*offence);
+    return true;
+  }
+  return PassToServer(bytes);
+}
+
+bool Relay::Discard(size_t bytes) {
+  if (!reported_) return true;
+  discarded_bytes_ += bytes;
+  if (discarded_bytes_ <= kLingerBytes) return true;
+  End();
+  return false;
+}
+
+bool Relay::PassToServer(std::span<const uint8_t> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = send(server_fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      to_server_.assign(bytes.begin(), bytes.end());
+      Await(server_, Descriptor::wait_write, &Relay::ResumeToServer);
+      return false;
+    }
+    if (n < 0) return true;  // it has closed its end, which is read to its end
+    bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+  return true;
+}
+
+void Relay::ResumeToServer() {
+  const std::vector<uint8_t> bytes = std::exchange(to_server_, {});
+  if (PassToServer(bytes)) ReceiveFromClient();
+}
+
+void Relay::OnClientEnded() {
+  client_ended_ = true;
+  if (server_ended_) return End();
+  shutdown(server_fd_.get(), SHUT_WR);  // the server may still answer
+  StartTimer(timer_, close_time_, /*stalled=*/true);
+}
+
+void Relay::ReceiveFromServer() {
+  if (server_ended_) return;
+  for (int i = 0; i < kReadsAtATime; ++i) {
+    const ssize_t n = recv(server_fd_.get(), buffer_.data(), buffer_.size(), 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+    if (n <= 0) return OnServerEnded();
+    const auto bytes = buffer_.first(static_cast<size_t>(n));
+    const std::optional<Offence> offence = connection_->guard.OnSent(bytes);
+    const bool passed = PassToClient(bytes);
+    if (offence && !ended_) return Dismiss(*offence);
+    if (!passed) return;
+    if (static_cast<size_t>(n) < buffer_.size()) break;  // that was all, most likely
+  }
+  AwaitFromServer();
+}
+
+bool Relay::PassToClient(std::span<const uint8_t> bytes) {
+  while (!bytes.empty()) {
+    const IoResult result = connection_->stream->Write(bytes);
+    if (result.status == IoStatus::kDone) {
+      bytes = bytes.subspan(result.bytes);
+      continue;
+    }
+    if (result.status != IoStatus::kWantRead && result.status != IoStatus::kWantWrite) {
+      End();
+      return false;
+    }
+    to_client_.assign(bytes.begin(), bytes.end());
+    StartTimer(stall_timer_, stall_time_, /*stalled=*/true);
+    const bool read = result.status == IoStatus::kWantRead;
+    Await(client_, read ? Descriptor::wait_read : Descriptor::wait_write, &Relay::ResumeToClient);
+    return false;
+  }
+  return true;
+}
+
+void Relay::ResumeToClient() {
+  stall_timer_.cancel();
+  const std::vector<uint8_t> bytes = std::exchange(to_client_, {});
+  if (PassToClient(bytes)) ReceiveFromServer();
+}
+
+void Relay::OnServerGone() {
+  if (!server_ended_) StartTimer(timer_, kFlushTime, /*stalled=*/true);
+}
+
+void Relay::OnServerEnded() {
+  server_ended_ = true;
+  if (client_ended_) return End();
+  Linger();
+}
+
+void Relay::Linger() {
+  connection_->stream->EndWrites();
+  StartTimer(timer_, kLingerTime, /*stalled=*/false);
+  if (!std::exchange(to_server_, {}).empty()) ReceiveFromClient();  // it waited for the server
+}
+
+void Relay::Dismiss(Offence offence) {
+  Report(offence);
+  const std::string farewell = connection_->guard.Farewell(offence);
+  if (std::exchange(to_client_, {}).empty() && !farewell.empty()) {
+    // Bytes that a full socket does not take are lost.
+    (void)connection_->stream->Write(
+        {reinterpret_cast<const uint8_t*>(farewell.data()), farewell.size()});
+  }
+  server_ended_ = true;
+  server_.release();
+  server_fd_ = UniqueFd();
+  if (client_ended_) return End();
+  stall_timer_.cancel();
+  Linger();
+}
+
+void Relay::Report(Offence offence) {
+  if (!std::exchange(reported_, true)) options_.on_offence(*this, offence);
+}
+
+void Relay::End() {
+  if (std::exchange(ended_, true)) return;
+  timer_.cancel();
+  stall_timer_.cancel();
+  ReleaseSockets();
+  server_fd_ = UniqueFd();
+  connection_->stream.reset();
+  connection_->place = {};               // waits that were aborted may own this for a little longer
+  const auto self = shared_from_this();  // which on_end may forget
+  options_.on_end(*this);
+}
+
+void Relay::ReleaseSockets() {
+  if (client_.is_open()) client_.release();
+  if (server_.is_open()) server_.release();
 }
 
 }  // namespace upscaled::server

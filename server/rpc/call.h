@@ -56,7 +56,7 @@ struct CallHost {
   UnreadCalls& unread;
 };
 
-class Call final : public std::enable_shared_from_this<Call>, private MessageStreams {
+class Call final : public std::enable_shared_from_this<Call> {
  public:
   // Makes one more call ready to be called.
   static void Listen(CallHost& host, grpc::ServerCompletionQueue& queue);
@@ -72,8 +72,17 @@ class Call final : public std::enable_shared_from_this<Call>, private MessageStr
   // lock held.
   void TellWhenIdle(std::function<void()> idle) { idle_ = std::move(idle); }
   // Sends a small message unless others still wait to be sent, or the call has ended. Never waits.
-  bool SendIfIdle(MessagePtr message) override ABSL_LOCKS_EXCLUDED(mutex_);
+  bool SendIfIdle(MessagePtr message) ABSL_LOCKS_EXCLUDED(mutex_);
   void EndWatch(const absl::Status& status) { Finish(status); }
+
+  // --- For Method::stream, as MessageReader and MessageWriter have them ---
+
+  // Null: the client has sent all.
+  absl::StatusOr<MessagePtr> Read() ABSL_LOCKS_EXCLUDED(mutex_);
+  void ReportInput() ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Reserve(size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Send(MessagePtr message, size_t reserved_bytes, std::shared_ptr<const void> held)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
   const std::string& address() const { return payer_.address; }  // the client's, without a port
 
@@ -133,8 +142,6 @@ class Call final : public std::enable_shared_from_this<Call>, private MessageStr
 
   // --- Messages: call_streams.cc ---
 
-  absl::StatusOr<MessagePtr> Read() override ABSL_LOCKS_EXCLUDED(mutex_);
-  void ReportInput() override ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status AwaitInput() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool WantsRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartRead() { stream_.Read(&incoming_, read_.Arm(shared_from_this())); }
@@ -144,9 +151,6 @@ class Call final : public std::enable_shared_from_this<Call>, private MessageStr
   void OnStreamRead(absl::StatusOr<MessagePtr> message) ABSL_LOCKS_EXCLUDED(mutex_);
   void QueueInput(MessagePtr message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  absl::Status Reserve(size_t bytes) override ABSL_LOCKS_EXCLUDED(mutex_);
-  void Send(MessagePtr message, size_t reserved_bytes, std::shared_ptr<const void> held) override
-      ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Flush() ABSL_LOCKS_EXCLUDED(mutex_);
   // Waits for `condition` as long as the client takes its messages.
   absl::Status AwaitOutput(const std::function<bool()>& condition)

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "google/protobuf/message.h"
 #include "server/calls/call_context.h"
 #include "server/identity/principal.h"
@@ -20,21 +19,6 @@ namespace upscaled::server {
 class Call;
 
 using MessagePtr = std::unique_ptr<google::protobuf::Message>;
-
-// A call's messages in both directions, without their types. As MessageReader and MessageWriter
-// (server/calls/message_stream.h) have them.
-class MessageStreams {
- public:
-  virtual ~MessageStreams() = default;
-  // Null: the client has sent all.
-  virtual absl::StatusOr<MessagePtr> Read() = 0;
-  virtual void ReportInput() = 0;
-  virtual absl::Status Reserve(size_t bytes) = 0;
-  virtual void Send(MessagePtr message, size_t reserved_bytes,
-                    std::shared_ptr<const void> held) = 0;
-  // Whether the message was taken.
-  virtual bool SendIfIdle(MessagePtr message) = 0;
-};
 
 // One method. Exactly one of the three handlers is set, by the functions of typed_method.h.
 struct Method {
@@ -50,7 +34,7 @@ struct Method {
   std::optional<Role> role = Role::kAdmin;
 
   // Many messages either way; on a request worker, with a slot.
-  std::function<absl::Status(CallContext, MessageStreams&)> stream;
+  std::function<absl::Status(CallContext, Call&)> stream;
   // One message either way, for which the handler works: on a request worker, with a slot. The
   // answer is null after an error.
   std::function<std::pair<absl::Status, MessagePtr>(CallContext,

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/calls/message_stream.h"
+#include "server/rpc/call.h"
 #include "server/rpc/method.h"
 
 namespace upscaled::server {
@@ -15,34 +16,34 @@ namespace upscaled::server {
 template <typename Request, typename Response>
 class TypedStreams final : public MessageReader<Request>, public MessageWriter<Response> {
  public:
-  explicit TypedStreams(MessageStreams& streams) : streams_(streams) {}
+  explicit TypedStreams(Call& call) : call_(call) {}
 
   absl::StatusOr<bool> Read(Request& request) override {
-    absl::StatusOr<MessagePtr> message = streams_.Read();
+    absl::StatusOr<MessagePtr> message = call_.Read();
     if (!message.ok()) return message.status();
     if (*message == nullptr) return false;
     request = std::move(static_cast<Request&>(**message));
     return true;
   }
-  void ReportProgress() override { streams_.ReportInput(); }
+  void ReportProgress() override { call_.ReportInput(); }
 
-  absl::Status Reserve(size_t bytes) override { return streams_.Reserve(bytes); }
+  absl::Status Reserve(size_t bytes) override { return call_.Reserve(bytes); }
   void Send(Response response, size_t reserved_bytes, std::shared_ptr<const void> held) override {
-    streams_.Send(std::make_unique<Response>(std::move(response)), reserved_bytes, std::move(held));
+    call_.Send(std::make_unique<Response>(std::move(response)), reserved_bytes, std::move(held));
   }
   void SendIfIdle(Response response) override {
-    streams_.SendIfIdle(std::make_unique<Response>(std::move(response)));
+    call_.SendIfIdle(std::make_unique<Response>(std::move(response)));
   }
 
  private:
-  MessageStreams& streams_;
+  Call& call_;
 };
 
 // `handler(CallContext, MessageReader<Request>&, MessageWriter<Response>&)` gives an absl::Status.
 template <typename Request, typename Response, typename Handler>
 auto StreamHandler(Handler handler) {
-  return [handler = std::move(handler)](CallContext context, MessageStreams& streams) {
-    TypedStreams<Request, Response> typed(streams);
+  return [handler = std::move(handler)](CallContext context, Call& call) {
+    TypedStreams<Request, Response> typed(call);
     return handler(context, typed, typed);
   };
 }
