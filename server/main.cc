@@ -1,7 +1,7 @@
 // upscaled: the server's process.
 //
 // Exit codes: 0 when a signal has stopped it, after the drain; 2 when it cannot start as asked; 3
-// (HardEnd::kExitCode) when the drain hangs beyond --drain-timeout and a grace of 4 s; 4 when no
+// (ForcedExit::kExitCode) when the drain hangs beyond --drain-timeout and a grace of 4 s; 4 when no
 // device is left, as one of them does not answer, after the same drain; 128 + the signal when that
 // has killed it.
 //
@@ -34,7 +34,7 @@
 #include "server/base/timer.h"
 #include "server/config/config.h"
 #include "server/identity/keys_command.h"
-#include "server/lifecycle/hard_end.h"
+#include "server/lifecycle/forced_exit.h"
 #include "server/lifecycle/server.h"
 #include "server/lifecycle/service_manager.h"
 #include "server/telemetry/fd_sink.h"
@@ -176,18 +176,18 @@ int AwaitStop(const sigset_t& signals, const Startup& startup, std::optional<Tim
   }
 }
 
-void Stop(Server& server, const ServerConfig& config, int hang_code, HardEnd& hard_end,
+void Stop(Server& server, const ServerConfig& config, int hang_code, ForcedExit& forced_exit,
           Logger& logger) {
   const auto leftovers = [&server] {
-    return std::vector<HardEnd::Leftover>{
+    return std::vector<ForcedExit::Leftover>{
         {"calls", [&server] { return int64_t{server.admission_state().requests}; }},
         {"tiles", [&server] {
            const TileLoad load = server.tile_load();
            return int64_t{load.queued_tiles} + int64_t{load.running_tiles};
          }}};
   };
-  const absl::Duration grace = HardEnd::kGrace - HardEnd::kReportTime;
-  hard_end.Arm(config.lame_duck_delay + config.drain_timeout + grace, leftovers(), hang_code);
+  const absl::Duration grace = ForcedExit::kGrace - ForcedExit::kReportTime;
+  forced_exit.Arm(config.lame_duck_delay + config.drain_timeout + grace, leftovers(), hang_code);
   if (config.lame_duck_delay > absl::ZeroDuration()) {
     server.StartLameDuck();
     std::this_thread::sleep_for(absl::ToChronoNanoseconds(config.lame_duck_delay));
@@ -197,9 +197,9 @@ void Stop(Server& server, const ServerConfig& config, int hang_code, HardEnd& ha
     logger.Warning(absl::StrCat("calls were cancelled after ",
                                 absl::FormatDuration(config.drain_timeout), " (--drain-timeout)"));
   }
-  hard_end.Arm(grace, leftovers(), hang_code);  // from now on even after --drain-timeout=inf
+  forced_exit.Arm(grace, leftovers(), hang_code);  // from now on even after --drain-timeout=inf
   server.Close();
-  hard_end.ForgetLeftovers();
+  forced_exit.ForgetLeftovers();
 }
 
 int Run(const ServerConfig& config) {
@@ -208,14 +208,14 @@ int Run(const ServerConfig& config) {
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // we say what is wrong, and in one line
 
   Logger logger(config.log_format, config.log_level);
-  HardEnd hard_end(logger);
+  ForcedExit forced_exit(logger);
   Startup startup(config, logger, SIGTERM);
   std::optional<Timer::Task> reload;
   const int received = AwaitStop(signals, startup, reload, logger);
   if (absl::Status status = startup.Settle(); !status.ok()) {
     logger.Flush(kLastWords);
     ReleaseStopSignals();
-    hard_end.Arm(HardEnd::kGrace, {});
+    forced_exit.Arm(ForcedExit::kGrace, {});
     return CannotStart(status);
   }
   NotifyServiceManager("STOPPING=1");
@@ -227,7 +227,7 @@ int Run(const ServerConfig& config) {
             : absl::StrCat("draining after ", received == SIGTERM ? "SIGTERM" : "SIGINT");
   logger.Info(absl::StrCat(why, "; a second signal ends at once"));
   if (Server* const server = startup.server()) {
-    Stop(*server, config, hangs ? kExitDeviceHangs : HardEnd::kExitCode, hard_end, logger);
+    Stop(*server, config, hangs ? kExitDeviceHangs : ForcedExit::kExitCode, forced_exit, logger);
   }
   logger.Info("stopped");
   // No call is left, so nobody misses what a start or a reload that still goes on would get done.

@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "client/cli/hard_end.h"
+#include "client/cli/forced_exit.h"
 #include "client/error_details.h"
 #include "client/http/http_target.h"
 #include "client/image_io.h"
@@ -131,7 +131,7 @@ absl::Status ImageBatch::Transfer(int id, ImageSource& source, ImageSink& sink,
   ImageRequest request{.options = options_.upscale};
   request.options.set_format(job.format);
   if (IsHttpUrl(job.input)) request.source_url = job.input;
-  const HardEnd end(options_.timeout);
+  const ForcedExit end(options_.timeout);
   ASSIGN_OR_RETURN(result, service_.UpscaleImage(request, source, sink, observer, stop_));
   return absl::OkStatus();
 }

@@ -8,7 +8,7 @@
 #include "client/cli/errors.h"
 #include "client/cli/exit_code.h"
 #include "client/cli/flags.h"
-#include "client/cli/hard_end.h"
+#include "client/cli/forced_exit.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/model_commands.h"
 #include "google/protobuf/message.h"
@@ -161,7 +161,7 @@ int RunReload(const InfoFlags& flags) {
   }
   const auto client = flags.connection.MakeAdminClient();
   if (!client.ok()) return Fail(client.status());
-  const HardEnd end(flags.connection.timeout());
+  const ForcedExit end(flags.connection.timeout());
   return Show((*client)->ReloadModels(interrupt.token()), flags.json, PrintReload);
 }
 
@@ -169,7 +169,7 @@ int RunUsage(const InfoFlags& flags) {
   const Interrupt interrupt;
   const auto client = flags.connection.MakeAdminClient();
   if (!client.ok()) return Fail(client.status());
-  const HardEnd end(flags.connection.timeout());
+  const ForcedExit end(flags.connection.timeout());
   return Show((*client)->GetUsage(flags.usage, interrupt.token()), flags.json, PrintUsage);
 }
 
@@ -178,7 +178,7 @@ int RunModels(const InfoFlags& flags) {
   const Interrupt interrupt;
   const auto connection = flags.connection.Connect(interrupt.token());
   if (!connection.ok()) return Fail(connection.status());
-  const HardEnd end(flags.connection.timeout());
+  const ForcedExit end(flags.connection.timeout());
   return Show(connection->service->ListModels(interrupt.token()), flags.json, PrintModels);
 }
 
@@ -186,7 +186,7 @@ int ShowServerInfo(const InfoFlags& flags, void (*print)(const v1::GetServerInfo
   const Interrupt interrupt;
   const auto connection = flags.connection.Connect(interrupt.token());
   if (!connection.ok()) return Fail(connection.status());
-  const HardEnd end(flags.connection.timeout());
+  const ForcedExit end(flags.connection.timeout());
   return Show(connection->service->ServerInfo(interrupt.token()), flags.json, print);
 }
 
@@ -197,7 +197,7 @@ int RunHealth(const InfoFlags& flags) {
   const Interrupt interrupt;
   const auto connection = flags.connection.Connect(interrupt.token());
   if (!connection.ok()) return Fail(connection.status());
-  const HardEnd end(flags.connection.timeout());
+  const ForcedExit end(flags.connection.timeout());
   const auto status = connection->service->CheckHealth(flags.service, interrupt.token());
   if (!status.ok()) return Fail(status.status());
   absl::PrintF("%s\n", HealthCheckResponse::ServingStatus_Name(*status));

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "absl/time/time.h"
-#include "client/cli/hard_end.h"
+#include "client/cli/forced_exit.h"
 
 namespace upscaled::client {
 
@@ -15,7 +15,7 @@ namespace upscaled::client {
 // signal mask.
 class Interrupt {
  public:
-  explicit Interrupt(absl::Duration grace = HardEnd::kGrace);
+  explicit Interrupt(absl::Duration grace = ForcedExit::kGrace);
   ~Interrupt();
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;

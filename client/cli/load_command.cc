@@ -18,7 +18,7 @@
 #include "client/cli/errors.h"
 #include "client/cli/exit_code.h"
 #include "client/cli/flags.h"
-#include "client/cli/hard_end.h"
+#include "client/cli/forced_exit.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/load_stats.h"
 #include "client/error_details.h"
@@ -201,7 +201,7 @@ int RunLoad(const LoadFlags& flags) {
   const absl::Time start = absl::Now();
   const absl::Time end = start + absl::Seconds(flags.seconds);
   {
-    const HardEnd hard_end(absl::Seconds(flags.seconds) + flags.connection.timeout());
+    const ForcedExit forced_exit(absl::Seconds(flags.seconds) + flags.connection.timeout());
     std::vector<std::jthread> threads;
     for (size_t i = 0; i < clients->size(); ++i) {
       threads.emplace_back([&, i] {

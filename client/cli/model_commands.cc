@@ -17,7 +17,7 @@
 #include "client/cli/errors.h"
 #include "client/cli/exit_code.h"
 #include "client/cli/flags.h"
-#include "client/cli/hard_end.h"
+#include "client/cli/forced_exit.h"
 #include "client/cli/interrupt.h"
 #include "client/http/http_target.h"
 #include "client/jobs/url_file.h"
@@ -107,7 +107,7 @@ absl::StatusOr<v1::AddModelResponse> AddModel(const AddModelFlags& flags, std::s
 
 int RunAdd(const AddModelFlags& flags) {
   const Interrupt interrupt;
-  const HardEnd end(flags.connection.timeout());
+  const ForcedExit end(flags.connection.timeout());
   const absl::StatusOr<v1::AddModelResponse> added = AddModel(flags, interrupt.token());
   if (!added.ok()) return Fail(added.status());
   const v1::Model& model = added->model();
@@ -181,7 +181,7 @@ absl::Status ExportModel(const ExportModelFlags& flags, std::stop_token stop) {
 
 int RunExport(const ExportModelFlags& flags) {
   const Interrupt interrupt;
-  const HardEnd end(flags.connection.timeout());
+  const ForcedExit end(flags.connection.timeout());
   const absl::Status status = ExportModel(flags, interrupt.token());
   return status.ok() ? kExitOk : Fail(status);
 }

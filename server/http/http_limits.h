@@ -17,8 +17,9 @@ struct HttpLimits {
   absl::Duration idle_timeout = absl::Seconds(30);   // between an answer and the next request
   // For what is left of a body when the answer has been sent.
   absl::Duration drain_timeout = absl::Seconds(30);
-  // Bodies and streamed answers have no hard end, but in every `stall_timeout` in which the server
-  // waits for the client, that many bytes must move. Nobody has to take an answer while sending.
+  // Bodies and streamed answers have no time limit, but in every `stall_timeout` in which the
+  // server waits for the client, that many bytes must move. Nobody has to take an answer while
+  // sending.
   absl::Duration stall_timeout = absl::Seconds(60);
   int64_t min_progress_bytes = 16 * 1024;
 };

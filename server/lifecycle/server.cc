@@ -525,7 +525,7 @@ void Server::Close() {
   for (Http2Port* port : {admin_grpc_port_.get(), grpc_port_.get()}) {
     if (port != nullptr) port->StopAccepting();
   }
-  // Tiles that are running still end. Should one not, the process does: see HardEnd.
+  // Tiles that are running still end. Should one not, the process does: see ForcedExit.
   admission_.AwaitIdle(absl::InfiniteDuration());
   for (Http2Port* port : {admin_grpc_port_.get(), grpc_port_.get()}) {
     if (port != nullptr) port->Hurry(kFarewell);

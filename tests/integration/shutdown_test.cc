@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "server/lifecycle/hard_end.h"
+#include "server/lifecycle/forced_exit.h"
 #include "tests/client/temp_folder.h"
 #include "tests/integration/slow_model.h"
 #include "tests/integration/test_server.h"
@@ -178,8 +178,8 @@ TEST_F(ShutdownTest, ADrainThatHangsEndsHard) {
   absl::SleepFor(absl::Milliseconds(500));  // the first tile runs
   const absl::Time start = absl::Now();
   process.Signal(SIGTERM);
-  EXPECT_EQ(process.Wait(), HardEnd::kExitCode) << process.log();
-  EXPECT_LT(absl::Now() - start, absl::Seconds(1) + HardEnd::kGrace);
+  EXPECT_EQ(process.Wait(), ForcedExit::kExitCode) << process.log();
+  EXPECT_LT(absl::Now() - start, absl::Seconds(1) + ForcedExit::kGrace);
   EXPECT_THAT(process.log(),
               HasSubstr("the drain hangs; the process ends with what is left calls="));
   EXPECT_THAT(process.log(), Not(HasSubstr("tiles=0")));

@@ -1,4 +1,4 @@
-#include "client/cli/hard_end.h"
+#include "client/cli/forced_exit.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -17,26 +17,26 @@ using ::testing::ExitedWithCode;
 constexpr absl::Duration kHang = absl::Minutes(1);
 constexpr int kToldToStop = 7;
 
-class HardEndDeathTest : public ::testing::Test {
+class ForcedExitDeathTest : public ::testing::Test {
  protected:
-  HardEndDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+  ForcedExitDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
 
-TEST_F(HardEndDeathTest, EndsACallThatHangs) {
+TEST_F(ForcedExitDeathTest, EndsACallThatHangs) {
   EXPECT_EXIT(
       {
-        const HardEnd end(absl::Milliseconds(1), absl::Milliseconds(1));
+        const ForcedExit end(absl::Milliseconds(1), absl::Milliseconds(1));
         absl::SleepFor(kHang);
       },
       ExitedWithCode(kExitRpcFailed), "went on after its end");
 }
 
-TEST_F(HardEndDeathTest, LeavesACallInTimeAlone) {
-  { const HardEnd end(absl::Hours(1)); }  // Hangs when it waits.
-  { const HardEnd end(absl::InfiniteDuration()); }
+TEST_F(ForcedExitDeathTest, LeavesACallInTimeAlone) {
+  { const ForcedExit end(absl::Hours(1)); }  // Hangs when it waits.
+  { const ForcedExit end(absl::InfiniteDuration()); }
 }
 
-TEST_F(HardEndDeathTest, ASignalIsARequestToStopFirst) {
+TEST_F(ForcedExitDeathTest, ASignalIsARequestToStopFirst) {
   EXPECT_EXIT(
       {
         const Interrupt interrupt(absl::Hours(1));
@@ -47,7 +47,7 @@ TEST_F(HardEndDeathTest, ASignalIsARequestToStopFirst) {
       ExitedWithCode(kToldToStop), "");
 }
 
-TEST_F(HardEndDeathTest, ASignalEndsWhatDoesNotStop) {
+TEST_F(ForcedExitDeathTest, ASignalEndsWhatDoesNotStop) {
   EXPECT_EXIT(
       {
         const Interrupt interrupt(absl::Milliseconds(1));
@@ -57,7 +57,7 @@ TEST_F(HardEndDeathTest, ASignalEndsWhatDoesNotStop) {
       ExitedWithCode(kExitInterrupted), "");
 }
 
-TEST_F(HardEndDeathTest, ASecondSignalEndsAtOnce) {
+TEST_F(ForcedExitDeathTest, ASecondSignalEndsAtOnce) {
   EXPECT_EXIT(
       {
         const Interrupt interrupt(absl::Hours(1));

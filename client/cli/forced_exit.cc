@@ -1,4 +1,4 @@
-#include "client/cli/hard_end.h"
+#include "client/cli/forced_exit.h"
 
 #include <unistd.h>
 
@@ -10,7 +10,7 @@
 
 namespace upscaled::client {
 
-HardEnd::HardEnd(absl::Duration timeout, absl::Duration grace) {
+ForcedExit::ForcedExit(absl::Duration timeout, absl::Duration grace) {
   if (timeout == absl::InfiniteDuration()) return;
   waiter_.emplace([=](std::stop_token done) {
     RetryClock::Real().Sleep(timeout + grace, done);

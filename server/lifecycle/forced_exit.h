@@ -15,7 +15,7 @@ namespace upscaled::server {
 
 // Ends the process with its exit code when its time is up: `_Exit`, from a thread that waits for
 // nothing but the monotonic clock. Thread safe.
-class HardEnd {
+class ForcedExit {
  public:
   static constexpr int kExitCode = 3;
   // From a drain's time limit to the end of the process, with the report, at most; main.cc arms it
@@ -31,11 +31,11 @@ class HardEnd {
 
   // Starts its thread while the machine still has one: std::system_error if it has none.
   // `logger` must outlive it.
-  explicit HardEnd(Logger& logger);
+  explicit ForcedExit(Logger& logger);
   // The time goes on: later steps may hang, too. It then ends without a word of the logger.
-  ~HardEnd();
-  HardEnd(const HardEnd&) = delete;
-  HardEnd& operator=(const HardEnd&) = delete;
+  ~ForcedExit();
+  ForcedExit(const ForcedExit&) = delete;
+  ForcedExit& operator=(const ForcedExit&) = delete;
 
   // The end comes `after` from now, which may be infinite. The log then says how many of
   // `leftovers`, threads and connections there are. A second call moves it.

@@ -1,4 +1,4 @@
-#include "server/lifecycle/hard_end.h"
+#include "server/lifecycle/forced_exit.h"
 
 #include <unistd.h>
 
@@ -17,64 +17,64 @@ int64_t Hang() {
   return 0;
 }
 
-class HardEndDeathTest : public ::testing::Test {
+class ForcedExitDeathTest : public ::testing::Test {
  protected:
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
 
-TEST_F(HardEndDeathTest, SaysWhatIsLeftThoughCountsHang) {
+TEST_F(ForcedExitDeathTest, SaysWhatIsLeftThoughCountsHang) {
   EXPECT_EXIT(
       {
         Logger logger(LogFormat::kText, LogLevel::kInfo);
-        HardEnd end(logger);
+        ForcedExit end(logger);
         end.Arm(absl::Milliseconds(1), {{"calls", [] { return int64_t{3}; }}, {"tiles", &Hang}});
         Hang();
       },
-      ::testing::ExitedWithCode(HardEnd::kExitCode),
+      ::testing::ExitedWithCode(ForcedExit::kExitCode),
       "error the drain hangs; the process ends with what is left calls=3 tiles=unknown threads=");
 }
 
-TEST_F(HardEndDeathTest, TheTimeGoesOnAfterItsEnd) {
+TEST_F(ForcedExitDeathTest, TheTimeGoesOnAfterItsEnd) {
   EXPECT_EXIT(
       {
         {
           Logger logger(LogFormat::kText, LogLevel::kInfo);
-          HardEnd end(logger);
+          ForcedExit end(logger);
           end.Arm(absl::Milliseconds(100), {{"calls", &Hang}});
           end.ForgetLeftovers();
         }
         Hang();
       },
-      ::testing::ExitedWithCode(HardEnd::kExitCode), "the exit hangs and is cut short");
+      ::testing::ExitedWithCode(ForcedExit::kExitCode), "the exit hangs and is cut short");
 }
 
-TEST_F(HardEndDeathTest, CanBeMoved) {
+TEST_F(ForcedExitDeathTest, CanBeMoved) {
   EXPECT_EXIT(
       {
         Logger logger(LogFormat::kText, LogLevel::kInfo);
-        HardEnd end(logger);
+        ForcedExit end(logger);
         end.Arm(absl::Hours(1), {});
         end.Arm(absl::Milliseconds(1), {});
         Hang();
       },
-      ::testing::ExitedWithCode(HardEnd::kExitCode), "the drain hangs");
+      ::testing::ExitedWithCode(ForcedExit::kExitCode), "the drain hangs");
 }
 
-TEST_F(HardEndDeathTest, MayHaveAnExitCodeOfItsOwn) {
+TEST_F(ForcedExitDeathTest, MayHaveAnExitCodeOfItsOwn) {
   EXPECT_EXIT(
       {
         Logger logger(LogFormat::kText, LogLevel::kInfo);
-        HardEnd end(logger);
+        ForcedExit end(logger);
         end.Arm(absl::Milliseconds(1), {}, 42);
         Hang();
       },
       ::testing::ExitedWithCode(42), "exit_code=42");
 }
 
-TEST(HardEndTest, NeverComesUnlessItIsArmed) {
+TEST(ForcedExitTest, NeverComesUnlessItIsArmed) {
   Logger logger(LogFormat::kText, LogLevel::kInfo);
-  HardEnd unarmed(logger);
-  HardEnd endless(logger);
+  ForcedExit unarmed(logger);
+  ForcedExit endless(logger);
   endless.Arm(absl::InfiniteDuration(), {});
 }
 

@@ -10,12 +10,12 @@ namespace upscaled::client {
 
 // Ends the process, as a call that failed, when it outlives `timeout` by `grace`. Calls keep their
 // deadlines themselves; this is for a library below that loses one.
-class HardEnd {
+class ForcedExit {
  public:
   static constexpr absl::Duration kGrace = absl::Seconds(5);
 
   // An infinite `timeout` is never over.
-  explicit HardEnd(absl::Duration timeout, absl::Duration grace = kGrace);
+  explicit ForcedExit(absl::Duration timeout, absl::Duration grace = kGrace);
 
  private:
   std::optional<std::jthread> waiter_;

@@ -1,4 +1,4 @@
-#include "server/lifecycle/hard_end.h"
+#include "server/lifecycle/forced_exit.h"
 
 #include <unistd.h>
 
@@ -34,7 +34,7 @@ absl::Duration Until(SteadyTime time) {
 
 }  // namespace
 
-struct HardEnd::State {
+struct ForcedExit::State {
   explicit State(Logger& given_logger) : logger(&given_logger) {}
 
   const ProcessProbe probe;
@@ -122,11 +122,11 @@ struct HardEnd::State {
   }
 };
 
-HardEnd::HardEnd(Logger& logger) : state_(std::make_shared<State>(logger)) {
+ForcedExit::ForcedExit(Logger& logger) : state_(std::make_shared<State>(logger)) {
   std::thread([state = state_] { state->AwaitEnd(); }).detach();
 }
 
-HardEnd::~HardEnd() {
+ForcedExit::~ForcedExit() {
   ForgetLeftovers();
   {
     absl::MutexLock lock(&state_->mutex);
@@ -137,7 +137,7 @@ HardEnd::~HardEnd() {
   state_->changed.NotifyAll();
 }
 
-void HardEnd::Arm(absl::Duration after, std::vector<Leftover> leftovers, int exit_code) {
+void ForcedExit::Arm(absl::Duration after, std::vector<Leftover> leftovers, int exit_code) {
   {
     absl::MutexLock lock(&state_->mutex);
     state_->leftovers = std::move(leftovers);
@@ -149,7 +149,7 @@ void HardEnd::Arm(absl::Duration after, std::vector<Leftover> leftovers, int exi
   state_->changed.NotifyAll();
 }
 
-void HardEnd::ForgetLeftovers() {
+void ForcedExit::ForgetLeftovers() {
   {
     absl::MutexLock lock(&state_->mutex);
     if (!state_->expired) {
