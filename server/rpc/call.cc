@@ -108,8 +108,8 @@ absl::Status Call::Authorize(const PeerAddress& peer) {
 // --- The request ---
 
 absl::Status Call::BeginReading() {
-  unread_place_ =
-      host_.unread.Enter(address(), [weak = weak_from_this()](const absl::Status& status) {
+  pending_place_ =
+      host_.pending.Enter(address(), [weak = weak_from_this()](const absl::Status& status) {
         if (const std::shared_ptr<Call> call = weak.lock()) call->RefuseRequest(status);
       });
   if (!method_->streams() && method_->memory_bytes() > 0) {
@@ -126,20 +126,20 @@ absl::Status Call::BeginReading() {
   {
     absl::MutexLock lock(&mutex_);
     if (cancelled_) return cancellation().status();
-    phase_ = Phase::kUnread;
+    phase_ = Phase::kPending;
   }
   StartRead();
   return absl::OkStatus();
 }
 
-bool Call::LeaveUnread() {
+bool Call::LeavePending() {
   {
     absl::MutexLock lock(&mutex_);
-    if (phase_ != Phase::kUnread) return false;
+    if (phase_ != Phase::kPending) return false;
     phase_ = Phase::kRunning;
   }
   host_.environment.watchdog.Drop(watch_);
-  unread_place_.Release();
+  pending_place_.Release();
   return true;
 }
 
@@ -152,7 +152,7 @@ void Call::OnLate() {
 }
 
 void Call::RefuseRequest(const absl::Status& status) {
-  if (LeaveUnread()) Finish(status);
+  if (LeavePending()) Finish(status);
 }
 
 void Call::OnRequest(absl::StatusOr<MessagePtr> message) {
@@ -161,7 +161,7 @@ void Call::OnRequest(absl::StatusOr<MessagePtr> message) {
   bool first = false;
   {
     absl::MutexLock lock(&mutex_);
-    if (phase_ != Phase::kUnread) return;  // refused by another thread, which has the request now
+    if (phase_ != Phase::kPending) return;  // refused by another thread, which has the request now
     first = request_ == nullptr;
     if (first) request_ = *std::move(message);
   }
@@ -171,7 +171,7 @@ void Call::OnRequest(absl::StatusOr<MessagePtr> message) {
         InvalidCall(absl::StrCat(method_->name, " takes one message, and there is a second one")));
   }
   if (!ended && !method_->streams()) return StartRead();  // its end is still to come
-  if (!LeaveUnread()) return;
+  if (!LeavePending()) return;
   if (method_->streams()) return RunStream();
   if (method_->watch != nullptr) return method_->watch(shared_from_this(), *request_);
   if (method_->quick != nullptr) return RunUnary();

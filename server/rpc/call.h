@@ -44,7 +44,7 @@
 #include "server/calls/watchdog.h"
 #include "server/rpc/completion_tag.h"
 #include "server/rpc/method.h"
-#include "server/rpc/unread_calls.h"
+#include "server/rpc/pending_calls.h"
 
 namespace upscaled::server {
 
@@ -53,7 +53,7 @@ struct CallHost {
   CallEnvironment& environment;
   const MethodTable& methods;
   grpc::AsyncGenericService& service;
-  UnreadCalls& unread;
+  PendingCalls& pending;
 };
 
 class Call final : public std::enable_shared_from_this<Call> {
@@ -93,7 +93,7 @@ class Call final : public std::enable_shared_from_this<Call> {
 
   enum class Phase : uint8_t {
     kNew,
-    kUnread,   // its request is on its way
+    kPending,  // its request is on its way
     kRunning,  // its handler ends it
     kEnded,    // its status is on its way
   };
@@ -110,7 +110,7 @@ class Call final : public std::enable_shared_from_this<Call> {
   absl::Status Authorize(const PeerAddress& peer);
   absl::Status BeginReading() ABSL_LOCKS_EXCLUDED(mutex_);
   // The first to be told so goes on with the call: whether that is the caller.
-  bool LeaveUnread() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool LeavePending() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnLate();
   // The message that was read; null when the client has sent all.
   void OnRequest(absl::StatusOr<MessagePtr> message) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -172,14 +172,14 @@ class Call final : public std::enable_shared_from_this<Call> {
   Payer payer_;
   RequestRecord record_;
   absl::Time start_time_;
-  UnreadCalls::Place unread_place_;
+  PendingCalls::Place pending_place_;
   Watchdog::Id watch_;                               // for the request, then for the answer
   Watchdog::Id call_time_;                           // for the end that the tenant's limits set
   AdmissionController::Reservation message_memory_;  // a unary request's
   AdmissionController::CallSlot slot_;
   AdmissionController::Reservation reservation_;  // the handler's
   grpc::ByteBuffer incoming_;                     // the message of the read in flight
-  MessagePtr request_;                            // the first message; whoever left kUnread has it
+  MessagePtr request_;                            // the first message; whoever left kPending has it
   bool request_handed_over_ = false;              // reads are the stream's
   std::function<void()> idle_;
 

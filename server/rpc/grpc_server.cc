@@ -25,7 +25,7 @@ constexpr int kThreadsPerQueue = 2;
 constexpr int kPendingCalls = 64;  // per queue: a burst finds somebody waiting
 
 // Calls whose messages are still to come. Each may have 64 KiB of them in the transport.
-constexpr int kMaxUnreadCalls = 2000;
+constexpr int kMaxPendingCalls = 2000;
 
 // The bytes of a stream in transit: 10 MB/s at a round trip of 50 ms.
 constexpr int kStreamWindowBytes = 512 << 10;
@@ -48,8 +48,8 @@ int Milliseconds(absl::Duration duration) {
 }
 
 // The share of an address, as it is of the slots.
-int MaxUnreadCallsPerAddress(const Limits& limits) {
-  return static_cast<int>(int64_t{kMaxUnreadCalls} * MaxRequestsPerAddress(limits) /
+int MaxPendingCallsPerAddress(const Limits& limits) {
+  return static_cast<int>(int64_t{kMaxPendingCalls} * MaxRequestsPerAddress(limits) /
                           limits.max_concurrent_requests);
 }
 
@@ -95,8 +95,8 @@ GrpcServer::GrpcServer(const GrpcServerOptions& options, const HandlerEnvironmen
     : options_(options),
       calls_(calls),
       health_([&handlers] { return AnyDeviceWorks(handlers); }),
-      unread_(kMaxUnreadCalls, MaxUnreadCallsPerAddress(options.limits)),
-      host_{calls_, methods_, service_, unread_} {
+      pending_(kMaxPendingCalls, MaxPendingCallsPerAddress(options.limits)),
+      host_{calls_, methods_, service_, pending_} {
   AddUpscaleMethods(handlers, static_cast<size_t>(options.output_queue_bytes), methods_);
   health_.AddMethods(methods_);
 }

@@ -14,7 +14,7 @@
 #include "server/rpc/connection_intake.h"
 #include "server/rpc/health_service.h"
 #include "server/rpc/method.h"
-#include "server/rpc/unread_calls.h"
+#include "server/rpc/pending_calls.h"
 
 namespace upscaled::server {
 
@@ -55,7 +55,7 @@ class GrpcServer {
   HealthService health_;
   MethodTable methods_;
   grpc::AsyncGenericService service_;
-  UnreadCalls unread_;
+  PendingCalls pending_;
   CallHost host_;
   std::unique_ptr<CompletionQueues> queues_;
   std::unique_ptr<grpc::Server> server_;

@@ -15,7 +15,7 @@
 namespace upscaled::server {
 
 // Thread safe. Must outlive the places that it hands out.
-class UnreadCalls {
+class PendingCalls {
  private:
   struct Waiting {
     std::string address;
@@ -38,14 +38,14 @@ class UnreadCalls {
     void Release();
 
    private:
-    friend class UnreadCalls;
-    Place(UnreadCalls* owner, std::list<Waiting>::iterator waiting)
+    friend class PendingCalls;
+    Place(PendingCalls* owner, std::list<Waiting>::iterator waiting)
         : owner_(owner), waiting_(waiting) {}
-    UnreadCalls* owner_ = nullptr;
+    PendingCalls* owner_ = nullptr;
     std::list<Waiting>::iterator waiting_;
   };
 
-  UnreadCalls(int max_calls, int max_per_address)
+  PendingCalls(int max_calls, int max_per_address)
       : max_calls_(static_cast<size_t>(max_calls)), shares_(max_per_address) {}
 
   // Where there are too many, in all or of this address, the oldest of those is refused: on this

@@ -1,4 +1,4 @@
-#include "server/rpc/unread_calls.h"
+#include "server/rpc/pending_calls.h"
 
 #include <gmock/gmock.h>
 
@@ -9,10 +9,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(UnreadCallsTest, TheOldestMakesRoom) {
-  UnreadCalls unread(/*max_calls=*/3, /*max_per_address=*/2);
+TEST(PendingCallsTest, TheOldestMakesRoom) {
+  PendingCalls unread(/*max_calls=*/3, /*max_per_address=*/2);
   absl::Status first, second, other;
-  UnreadCalls::Place places[] = {
+  PendingCalls::Place places[] = {
       unread.Enter("192.0.2.2", [&](const absl::Status& status) { other = status; }),
       unread.Enter("192.0.2.1", [&](const absl::Status& status) { first = status; }),
       unread.Enter("192.0.2.1", [&](const absl::Status& status) {
@@ -21,21 +21,21 @@ TEST(UnreadCallsTest, TheOldestMakesRoom) {
       })};
   EXPECT_TRUE(first.ok());
 
-  UnreadCalls::Place third = unread.Enter("192.0.2.1", [](const absl::Status&) {});
+  PendingCalls::Place third = unread.Enter("192.0.2.1", [](const absl::Status&) {});
   EXPECT_EQ(first.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(RetryDelayOf(first).has_value());
   EXPECT_THAT(std::string(first.message()), HasSubstr("2 calls of this address"));
   EXPECT_TRUE(second.ok() && other.ok());
 
   // That one has not gone yet, and is not told again.
-  UnreadCalls::Place fourth = unread.Enter("192.0.2.1", [](const absl::Status&) {});
+  PendingCalls::Place fourth = unread.Enter("192.0.2.1", [](const absl::Status&) {});
   EXPECT_FALSE(second.ok());
   EXPECT_TRUE(other.ok());
-  for (UnreadCalls::Place* place : {&places[1], &third}) place->Release();
+  for (PendingCalls::Place* place : {&places[1], &third}) place->Release();
 
-  UnreadCalls::Place fifth = unread.Enter("192.0.2.3", [](const absl::Status&) {});
+  PendingCalls::Place fifth = unread.Enter("192.0.2.3", [](const absl::Status&) {});
   EXPECT_TRUE(other.ok());
-  UnreadCalls::Place sixth = unread.Enter("192.0.2.4", [](const absl::Status&) {});
+  PendingCalls::Place sixth = unread.Enter("192.0.2.4", [](const absl::Status&) {});
   EXPECT_THAT(std::string(other.message()), HasSubstr("3 calls,"));
 }
 

@@ -1,4 +1,4 @@
-#include "server/rpc/unread_calls.h"
+#include "server/rpc/pending_calls.h"
 
 #include <algorithm>
 
@@ -20,8 +20,8 @@ absl::Status TooMany(absl::string_view whose, size_t calls) {
 
 }  // namespace
 
-void UnreadCalls::Place::Release() {
-  UnreadCalls* const owner = std::exchange(owner_, nullptr);
+void PendingCalls::Place::Release() {
+  PendingCalls* const owner = std::exchange(owner_, nullptr);
   if (owner == nullptr) return;
   std::list<Waiting> gone;  // destroyed without the lock
   absl::MutexLock lock(&owner->mutex_);
@@ -29,8 +29,8 @@ void UnreadCalls::Place::Release() {
   gone.splice(gone.end(), owner->waiting_, waiting_);
 }
 
-UnreadCalls::Place UnreadCalls::Enter(const std::string& address,
-                                      std::function<void(const absl::Status&)> refuse) {
+PendingCalls::Place PendingCalls::Enter(const std::string& address,
+                                        std::function<void(const absl::Status&)> refuse) {
   std::function<void(const absl::Status&)> refuse_oldest;
   absl::Status status;
   Place place;
