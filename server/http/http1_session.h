@@ -23,7 +23,7 @@
 #include "server/http/http_host.h"
 #include "server/http/http_session_list.h"
 #include "server/http/http_socket.h"
-#include "server/http/pace.h"
+#include "server/http/minimum_rate.h"
 #include "server/http/request_parser.h"
 #include "server/net/connection_table.h"
 
@@ -167,7 +167,7 @@ class Http1Session final : public HttpSession {
   bool body_failed_ = false;      // it is read and dropped
   uint64_t body_bytes_ = 0, max_body_bytes_ = 0;
   std::shared_ptr<HttpExchangeState> exchange_;  // null when nobody answers
-  std::optional<Pace> pace_;                     // while a stream is answered
+  std::optional<MinimumRate> minimum_rate_;      // while a stream is answered
   // The state of its answer.
   bool waits_ = false;  // as the list of connections has it
   bool answer_begun_ = false;

@@ -89,7 +89,7 @@ void Http1Session::OnBytes(std::span<const uint8_t> bytes) {
     }
     return ReadHeader();
   }
-  if (pace_) pace_->OnInput(static_cast<int64_t>(bytes.size()), Now());
+  if (minimum_rate_) minimum_rate_->OnInput(static_cast<int64_t>(bytes.size()), Now());
   FeedBody();
   if (phase_ == Phase::kExchange) UpdatePace();
 }
@@ -175,7 +175,7 @@ void Http1Session::Handle() {
           if (const std::shared_ptr<HttpSession> self = weak.lock()) self->Advance();
         });
       });
-  if (streams_) pace_.emplace(host_.limits.stall_timeout, host_.limits.min_progress_bytes);
+  if (streams_) minimum_rate_.emplace(host_.limits.stall_timeout, host_.limits.min_progress_bytes);
   Dispatch(found);
 }
 
@@ -207,7 +207,7 @@ void Http1Session::Refuse(const HttpFault& fault, const HttpRequest& request) {
   minor_version_ = 1;
   keep_alive_ = streams_ = false;
   head_ = request.method == "HEAD" || (request.method.empty() && buffer_.starts_with("HEAD "));
-  pace_.reset();
+  minimum_rate_.reset();
   if (fault.status == 431) host_.table.OnEnded(Offence::kHeaderBytes);
   phase_ = Phase::kExchange;
   HttpExchangeState::Answer answer{.response = host_.fault_answer(fault, request)};

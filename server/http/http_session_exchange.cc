@@ -175,11 +175,11 @@ std::string Http1Session::BeginAnswer(HttpExchangeState::Answer& answer) {
 }
 
 void Http1Session::OnProgress(size_t bytes) {
-  if (pace_) pace_->OnOutput(static_cast<int64_t>(bytes), Now());
+  if (minimum_rate_) minimum_rate_->OnOutput(static_cast<int64_t>(bytes), Now());
 }
 
 void Http1Session::OnSent() {
-  if (pace_) pace_->OnOutputTaken(Now());
+  if (minimum_rate_) minimum_rate_->OnOutputTaken(Now());
   if (answer_ends_) return OnAnswered();
   SendMore();
   if (!closed_ && phase_ == Phase::kExchange) UpdatePace();
@@ -188,7 +188,7 @@ void Http1Session::OnSent() {
 void Http1Session::OnAnswered() {
   socket_.SetResetAtEnd(false);
   exchange_ = nullptr;
-  pace_.reset();
+  minimum_rate_.reset();
   ClearDeadline();
   host_.sessions.SetWaiting(place_, true);
   if (ended_ && (buffer_.empty() || !keep_alive_)) return Close();
@@ -205,17 +205,17 @@ void Http1Session::NoteWaiting() {
 }
 
 void Http1Session::UpdatePace() {
-  if (!pace_ || exchange_ == nullptr) return;
+  if (!minimum_rate_ || exchange_ == nullptr) return;
   NoteWaiting();
   const absl::Time now = Now();
   const bool sends = !parser_->body_done() && !paused_ && !awaits_continue_ && !body_failed_;
-  pace_->SetWaits(/*for_input=*/sends, /*for_output=*/socket_.sending() && answer_begun_ && !sends,
-                  now);
+  minimum_rate_->SetWaits(/*for_input=*/sends,
+                          /*for_output=*/socket_.sending() && answer_begun_ && !sends, now);
   const bool wants_room = paused_ && exchange_->body()->waits_for_others();
   const bool deaf = WantedBytes() == 0 && !ended_;
   const absl::Duration look =
       std::min({wants_room ? kRoomInterval : absl::InfiniteDuration(),
-                deaf ? kEndInterval : absl::InfiniteDuration(), pace_->Patience(now)});
+                deaf ? kEndInterval : absl::InfiniteDuration(), minimum_rate_->Patience(now)});
   if (look == absl::InfiniteDuration() || next_look_ <= now + look) return;
   next_look_ = now + look;
   pace_timer_.expires_after(absl::ToChronoNanoseconds(look));
@@ -228,14 +228,14 @@ void Http1Session::UpdatePace() {
 }
 
 void Http1Session::LookAtPace() {
-  if (!pace_ || exchange_ == nullptr) return;
+  if (!minimum_rate_ || exchange_ == nullptr) return;
   if (WantedBytes() == 0 && !Answered() && socket_.OtherSideEnded()) return Close();
   const absl::Time now = Now();
-  if (pace_->output_stalled(now)) {
+  if (minimum_rate_->output_stalled(now)) {
     host_.table.OnEnded(Offence::kStalled);
     return Abort(Stalled("takes"));
   }
-  if (pace_->input_stalled(now)) {
+  if (minimum_rate_->input_stalled(now)) {
     host_.table.OnEnded(Offence::kStalled);
     keep_alive_ = false;
     body_failed_ = true;

@@ -10,9 +10,9 @@
 namespace upscaled::server {
 
 // Not thread safe.
-class Pace {
+class MinimumRate {
  public:
-  Pace(absl::Duration timeout, int64_t min_bytes)
+  MinimumRate(absl::Duration timeout, int64_t min_bytes)
       : input_(timeout, min_bytes), output_(timeout, min_bytes) {}
 
   // Sets what the server waits for, from now on.
