@@ -24,7 +24,7 @@ absl::Status OutOfThreads() {
   return MakeOverloaded("the machine has no thread to spare", kMachineRetryDelay);
 }
 
-void NoteCaller(const Principal* caller, RequestRecord& record) {
+void RecordCaller(const Principal* caller, RequestRecord& record) {
   if (caller == nullptr) return;
   record.key = caller->name;
   record.tenant = caller->tenant;
@@ -44,8 +44,8 @@ Watchdog::Id WatchCallTime(Watchdog& watchdog, const Payer& payer,
   });
 }
 
-void NoteTrace(const CallEnvironment& environment, std::string_view traceparent, absl::Time start,
-               RequestRecord& record) {
+void RecordTrace(const CallEnvironment& environment, std::string_view traceparent, absl::Time start,
+                 RequestRecord& record) {
   record.start = start;
   record.trace = ContinueTrace(traceparent, environment.trace_ratio);
 }

@@ -22,7 +22,7 @@ absl::Status OutOfMemory();
 absl::Status OutOfThreads();
 
 // Enters who calls into `record`; null: the server asks for no keys.
-void NoteCaller(const Principal* caller, RequestRecord& record);
+void RecordCaller(const Principal* caller, RequestRecord& record);
 
 // The payer of a call of `caller` (as above) from `address`.
 Payer PayerOf(std::string address, const Principal* caller);
@@ -34,8 +34,8 @@ Watchdog::Id WatchCallTime(Watchdog& watchdog, const Payer& payer,
 
 // Enters into `record` when a call began, and which trace it belongs to: the one that its caller
 // says, or its own. `traceparent` is empty where the caller says none, or several.
-void NoteTrace(const CallEnvironment& environment, std::string_view traceparent, absl::Time start,
-               RequestRecord& record);
+void RecordTrace(const CallEnvironment& environment, std::string_view traceparent, absl::Time start,
+                 RequestRecord& record);
 
 // When a call that began at `start` ends at the latest: at `deadline`, or when its payer's tenant
 // has it end.

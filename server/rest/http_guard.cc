@@ -55,8 +55,8 @@ HttpGuard MakeHttpGuard(const Authenticator* authenticator, const UrlKeys* url_k
       return std::nullopt;
     }
     RequestRecord record{.transport = kHttpTransport, .method = route.name, .peer = request.peer};
-    NoteTrace(calls, request.OnlyField(kTraceparent), calls.clock.Now(), record);
-    NoteCaller(caller.get(), record);
+    RecordTrace(calls, request.OnlyField(kTraceparent), calls.clock.Now(), record);
+    RecordCaller(caller.get(), record);
     CloseRecord(record, status, absl::ZeroDuration());
     calls.on_finished(record);
     HttpFault fault{HttpStatusOf(status), status};

@@ -16,8 +16,8 @@ HttpResponse AnswerWithJson(const CallEnvironment& calls, const HttpRequest& req
                             const std::function<absl::StatusOr<std::string>()>& source) {
   const absl::Time start = calls.clock.Now();
   RequestRecord record{.transport = kHttpTransport, .method = method, .peer = request.peer};
-  NoteTrace(calls, request.OnlyField(kTraceparent), start, record);
-  NoteCaller(request.caller.get(), record);
+  RecordTrace(calls, request.OnlyField(kTraceparent), start, record);
+  RecordCaller(request.caller.get(), record);
   std::string json;
   const absl::Status status = GuardHandler(record, [&]() -> absl::Status {
     ASSIGN_OR_RETURN(json, source());

@@ -31,8 +31,8 @@ RestCall::RestCall(RestHost& host, std::unique_ptr<HttpExchange> exchange, std::
       record_{.transport = kHttpTransport, .method = std::move(method), .peer = payer_.address},
       deadline_(EndOf(start_, payer_, absl::InfiniteFuture())),
       sink_(*exchange_) {
-  NoteTrace(host.calls, request().OnlyField(kTraceparent), start_, record_);
-  NoteCaller(request().caller.get(), record_);
+  RecordTrace(host.calls, request().OnlyField(kTraceparent), start_, record_);
+  RecordCaller(request().caller.get(), record_);
 }
 
 void RestCall::Start(int64_t memory_bytes) {

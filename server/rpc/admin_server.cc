@@ -80,7 +80,7 @@ class AdminService final : public pb::AdminService::Service {
     const PeerAddress peer = calls_.peer(context.peer());
     RequestRecord record{.transport = "grpc", .method = method, .peer = peer.name};
     const absl::Time start = handlers_.clock.Now();
-    NoteTrace(calls_, TraceparentOf(context.client_metadata()), start, record);
+    RecordTrace(calls_, TraceparentOf(context.client_metadata()), start, record);
     absl::Status status = Authorize(context, peer, record);
     if (status.ok()) status = GuardHandler(record, [&] { return handler(record); });
     CloseRecord(record, status, handlers_.clock.Now() - start);
@@ -93,7 +93,7 @@ class AdminService final : public pb::AdminService::Service {
     if (authenticator_ == nullptr) return absl::OkStatus();
     const auto [status, caller] = authenticator_->Authorize(
         CredentialsOf(context.client_metadata(), peer), peer.host, Role::kAdmin);
-    NoteCaller(caller.get(), record);
+    RecordCaller(caller.get(), record);
     return status;
   }
 

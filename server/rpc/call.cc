@@ -62,7 +62,7 @@ void Call::OnStarted(bool ok) {
   Listen(host_, queue_);
   start_time_ = Now();
   record_.transport = "grpc";
-  NoteTrace(host_.environment, TraceparentOf(context_.client_metadata()), start_time_, record_);
+  RecordTrace(host_.environment, TraceparentOf(context_.client_metadata()), start_time_, record_);
   PeerAddress peer = host_.environment.peer(context_.peer());
   record_.peer = peer.name;
   if (host_.environment.client_of != nullptr) {
@@ -94,7 +94,7 @@ absl::Status Call::Authorize(const PeerAddress& peer) {
   if (authenticator == nullptr || !method_->role) return absl::OkStatus();
   const Authorization asked = authenticator->Authorize(
       CredentialsOf(context_.client_metadata(), peer), peer.host, *method_->role);
-  NoteCaller(asked.caller.get(), record_);
+  RecordCaller(asked.caller.get(), record_);
   RETURN_IF_ERROR(asked.status);
   payer_ = PayerOf(peer.host, asked.caller.get());
   call_time_ = WatchCallTime(host_.environment.watchdog, payer_,
