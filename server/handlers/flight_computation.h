@@ -35,7 +35,7 @@ struct FlightComputation {
   std::shared_ptr<RequestRecord> record;
 };
 
-// Starts it on the environment's `sharing`, which is not null; its end, be it that there is no
+// Starts it on the environment's `sharing`; its end, be it that there is no
 // memory or no thread for it, is told by the flight. The memory of source and kept bytes stays
 // reserved while anybody waits. The result goes into the store as well.
 void StartComputation(FlightComputation computation);

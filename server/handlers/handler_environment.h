@@ -38,7 +38,7 @@ struct HandlerEnvironment {
   const DeviceQuarantine& quarantine;
   const DeviceSupervisor& devices;
   ChargedImageOpener open_image;            // null: in this process
-  ResultSharing* sharing = nullptr;         // null: every image is computed for itself, as it comes
+  ResultSharing* sharing = nullptr;         // never null while calls are served
   UsageLedger* usage = nullptr;             // null: none is kept
   std::filesystem::path model_folder = {};  // where AddModel puts files; empty: nowhere
   std::shared_ptr<const KernelProofs> proofs = nullptr;  // null: no kernel proves itself

@@ -187,7 +187,6 @@ class TilesRun {
   absl::StatusOr<std::string> NameComputation(const ModelCard& card, const ModelVariant& variant,
                                               Precision precision,
                                               const DeviceExecutable::Part& part) {
-    if (environment_.sharing == nullptr) return std::string();
     ASSIGN_OR_RETURN(const Digest key,
                      environment_.sharing->KeyOf(
                          /*tenant=*/"", Digest{}, RequestOptions{},

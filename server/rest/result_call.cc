@@ -21,10 +21,9 @@ void ResultCall::Begin(RestHost& host, std::unique_ptr<HttpExchange> exchange) {
 }
 
 absl::Status ResultCall::Answer() {
-  ResultSharing* const sharing = host().handlers.sharing;
-  if (sharing == nullptr || sharing->store() == nullptr) return NoResult();
-  const std::optional<ResultStore::Found> found =
-      sharing->store()->Find(request().parameter, payer().tenant);
+  ResultStore* const store = host().handlers.sharing->store();
+  if (store == nullptr) return NoResult();
+  const std::optional<ResultStore::Found> found = store->Find(request().parameter, payer().tenant);
   if (!found.has_value()) return NoResult();
   // Whoever asks may have it where nobody has a key.
   const bool for_all = request().caller == nullptr;

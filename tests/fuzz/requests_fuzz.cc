@@ -13,6 +13,7 @@
 
 #include "engine/model/repository.h"
 #include "server/base/error.h"
+#include "server/handlers/result_sharing.h"
 #include "server/handlers/upscale_image_handler.h"
 #include "server/handlers/upscale_tiles_handler.h"
 
@@ -114,8 +115,10 @@ class Service {
                                   .scheduler = scheduler_,
                                   .quarantine = quarantine_,
                                   .devices = supervisor_,
+                                  .sharing = &sharing_,
                                   .clock = Clock::Real(),
                                   .version = "fuzz"};
+  ResultSharing sharing_{{.software = "fuzz"}};  // last: its computations use the others
 };
 
 template <typename Request>

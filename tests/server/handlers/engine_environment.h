@@ -6,6 +6,7 @@
 
 #include "engine/backends/backend_list.h"
 #include "server/handlers/handler_environment.h"
+#include "server/handlers/result_sharing.h"
 
 namespace upscaled::server {
 
@@ -35,8 +36,11 @@ class EngineEnvironment {
                                .scheduler = scheduler_,
                                .quarantine = quarantine_,
                                .devices = supervisor_,
+                               .sharing = &sharing_,
                                .clock = Clock::Real(),
                                .version = "test"};
+  // Holds no source: images are computed as they come. Last: its computations use the others.
+  ResultSharing sharing_{{.software = "test"}};
 };
 
 }  // namespace upscaled::server
