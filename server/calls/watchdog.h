@@ -22,7 +22,8 @@ class Watchdog {
   explicit Watchdog(Timer& timer);
 
   // `late` runs on the timer's thread, quickly and with no lock held, when `timeout` has passed,
-  // and a little more, unless Drop came before. It owns what it needs: it may run beside Drop.
+  // and a little more, unless Drop came before. It must own its data, because it may run while Drop
+  // does.
   Id Watch(absl::Duration timeout, std::function<void()> late) ABSL_LOCKS_EXCLUDED(mutex_);
   void Drop(const Id& id) ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -35,9 +35,9 @@ struct FlightComputation {
   std::shared_ptr<RequestRecord> record;
 };
 
-// Starts it on the environment's `sharing`; its end, be it that there is no
-// memory or no thread for it, is told by the flight. The memory of source and kept bytes stays
-// reserved while anybody waits. The result goes into the store as well.
+// Starts it on the environment's `sharing`; the flight tells its end, also if memory or threads are
+// short. The memory of source and kept bytes stays reserved while a caller waits. The result goes
+// into the store as well.
 void StartComputation(FlightComputation computation);
 
 }  // namespace upscaled::server

@@ -34,7 +34,7 @@ size_t KeptBytes(const ResolvedJob& resolved) {
   return std::min(Flight::kKeptBytes, static_cast<size_t>(bytes));
 }
 
-// Whether somebody else's computation failed by something that is no matter of the request's.
+// Whether another call's computation failed for a reason that does not lie in the request.
 bool MayTryAgain(const absl::Status& status) {
   return absl::IsResourceExhausted(status) || absl::IsUnavailable(status) ||
          absl::IsAborted(status) || absl::IsCancelled(status);
@@ -93,7 +93,7 @@ class ImageJobRun {
     return sharing_.KeyOf(tenant(), source_digest_, job_.options, resolved_);
   }
 
-  // As a request for memory alone: it is not known yet whether anything is to be computed.
+  // Reserves memory only: it is not known yet whether anything has to be computed.
   absl::Status ReserveMemory(int64_t bytes) {
     const ResourceRequest resources{.memory_bytes = bytes, .payer = context_.payer};
     if (context_.reservation.holds()) return context_.reservation.Change(resources);
@@ -226,7 +226,7 @@ class ImageJobRun {
                                                                context_.payer, position_);
       source = place.flight->source();  // one copy for all
       if (place.started) {
-        // Others may wait already: whatever happens, somebody must compute for them.
+        // Other calls may wait already: this one must compute for them or say that it does not.
         absl::Cleanup abandon = [&] { Abandon(*place.flight); };
         // The result may have been stored since it was looked for.
         if (const auto found = FindStored()) {

@@ -29,7 +29,7 @@
 
 namespace upscaled::server {
 
-// On the host's thread alone.
+// Only on the host's thread.
 class Http1Session final : public HttpSession {
  public:
   Http1Session(HttpHost& host, boost::asio::io_context& io, ConnectionTable::Place connection_place,

@@ -15,11 +15,11 @@ struct HttpLimits {
   absl::Duration header_timeout = absl::Seconds(5);  // for a handshake and a request's header
   absl::Duration write_timeout = absl::Seconds(5);   // for an answer that is whole at once
   absl::Duration idle_timeout = absl::Seconds(30);   // between an answer and the next request
-  // For what is left of a body when the answer has been sent.
+  // For the rest of a body when the answer has been sent.
   absl::Duration drain_timeout = absl::Seconds(30);
   // Bodies and streamed answers have no time limit, but in every `stall_timeout` in which the
-  // server waits for the client, that many bytes must move. Nobody has to take an answer while
-  // sending.
+  // server waits for the client, that many bytes must move. A client need not take an answer while
+  // it sends.
   absl::Duration stall_timeout = absl::Seconds(60);
   int64_t min_progress_bytes = 16 * 1024;
 };
