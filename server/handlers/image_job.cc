@@ -59,10 +59,12 @@ class ImageJobRun {
       ASSIGN_OR_RETURN(const bool known, unsent ? FindSource(*job_.source_digest) : false);
       if (known) return Summary();
     }
-    const absl::StatusOr<ImageHeader> header = held.ReadHeader(
-        ToDecodeLimits(environment_.admission.limits(), job_.options), [this](int64_t bytes) {
-          return ReserveMemory(static_cast<int64_t>(job_.buffer_bytes) + bytes);
-        });
+    const absl::StatusOr<ImageHeader> header =
+        held.ReadHeader(ToDecodeLimits(environment_.admission.limits(), job_.options,
+                                       /*is_caged=*/environment_.open_image != nullptr),
+                        [this](int64_t bytes) {
+                          return ReserveMemory(static_cast<int64_t>(job_.buffer_bytes) + bytes);
+                        });
     if (!header.ok()) return ExplainEngineError(header.status());
     ASSIGN_OR_RETURN(resolved_, ResolveJob(environment_, job_.options, models_, *header));
     source_ = *header;
@@ -325,6 +327,7 @@ class ImageJobRun {
     record.device = computed.device;
     record.tiles = computed.tiles;
     record.spared_pixels = computed.spared_pixels;
+    record.unchanged_pixels = computed.unchanged_pixels;
     record.queue = computed.queue;
     record.decode = computed.decode;
     record.infer = computed.infer;
