@@ -9,7 +9,7 @@ namespace upscaled {
 // an object; "" if the linker made none.
 std::string BuildIdOf(const void* address);
 
-// That of the program.
+// The hash of the program.
 std::string BuildId();
 
 }  // namespace upscaled

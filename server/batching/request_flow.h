@@ -30,7 +30,7 @@ class RequestFlow final : public TileExecutor {
   void KeepClass();
 
   // `executable` is one of the adopted ones. A tile's own error, and one of memory (with a retry
-  // delay), leaves the other tiles of its batch alone. After a device's failure a tile gets
+  // delay), does not touch the other tiles of its batch. After a device's failure a tile gets
   // INTERNAL (kDeviceFailure) when it is the second that fails on it, UNAVAILABLE (kDeviceFailure)
   // when no other device can take it. TileDone is called with no lock held, from here when the
   // tiles are not accepted.
@@ -55,7 +55,7 @@ class RequestFlow final : public TileExecutor {
   int concurrency() const override;  // streams of all devices
   RequestUsage usage() const;
 
-  // Whose request it is now, and how often that has changed.
+  // The payer of the request now, and how often it has changed.
   Payer payer() const;
   int64_t payer_changes() const { return flow_->payer_changes; }
 

@@ -48,8 +48,8 @@ TEST_F(OpenClChoiceTest, EveryLayerHasAtMostSixteenChoicesAndMakersTheirOwnFirst
     device.vendor = vendor;
     for (const Layer& layer : layers) {
       const std::vector<KernelChoice> choices = rank(layer);
-      // Window attention has no kernel here: its networks run on the CPU.
-      ASSERT_EQ(choices.empty(), OperationOf(layer.op).attends) << test::Describe(layer);
+      // Layers that are only computed exactly have no kernel here: their networks run on the CPU.
+      ASSERT_EQ(choices.empty(), IsExactOnly(layer)) << test::Describe(layer);
       EXPECT_LE(choices.size(), kMaxChoices) << test::Describe(layer);
       for (const KernelChoice& choice : choices) {
         EXPECT_TRUE(static_cast<const KernelEntry*>(choice.info)->supports(layer));
