@@ -34,6 +34,9 @@ Rect TurnBack(Rect part, Size size, int quarters, bool mirrored) {
   return part;
 }
 
+// As many auxiliary items are looked at for the alpha.
+constexpr int kMaxAuxiliaries = 16;
+
 class LayoutParser {
  public:
   LayoutParser(const char* name, const DecodeLimits& limits, HeifItems items)
@@ -81,6 +84,9 @@ class LayoutParser {
         reader.TakeVersion();
         const uint64_t width = reader.Take(4), height = reader.Take(4);
         RETURN_IF_ERROR(CheckImageSize(name_, width, height, limits_));
+        // The part to show lies within the size that was known then.
+        if (layout_.crop.has_value())
+          return Fault("its size (ispe) follows the part to show (clap)");
         layout_.size = {static_cast<int>(width), static_cast<int>(height)};
         break;
       }
@@ -197,8 +203,8 @@ class LayoutParser {
       if (reference.type != BoxType("auxl") ||
           (reference.to != items.primary() && reference.to != layout_.picture))
         continue;
-      const std::vector<Property> properties = items.PropertiesOf(reference.from);
-      if (!layout_.alpha.has_value() && std::ranges::any_of(properties, IsAlpha))
+      if (!layout_.alpha.has_value() && layout_.other_auxiliaries < kMaxAuxiliaries &&
+          std::ranges::any_of(items.PropertiesOf(reference.from), IsAlpha))
         layout_.alpha = reference.from;
       else
         ++layout_.other_auxiliaries;

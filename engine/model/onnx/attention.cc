@@ -286,7 +286,8 @@ class Attentions {
       name = nodes_.Origin(add->input(first ? 1 : 0));
     }
     const NodeProto* product = nodes_.Find(name, "MatMul", 2);
-    const bool plain = product != nullptr && nodes_.Constant(product->input(1)) != nullptr;
+    const bool plain = product != nullptr && product->output_size() == 1 &&
+                       nodes_.Constant(product->input(1)) != nullptr;
     return plain ? product : nullptr;
   }
 

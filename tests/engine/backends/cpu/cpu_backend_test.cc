@@ -110,7 +110,11 @@ TEST_P(CpuVariantTest, AgreesWithTheReferenceAndWithItselfInTiles) {
 std::vector<std::string> ForcedKernels() {
   std::vector<std::string> names = {""};
   for (const cpu::KernelEntry& kernel : cpu::ListKernels()) {
-    if (kernel.precision == Precision::kExact) names.emplace_back(kernel.name);
+    // Networks that sample read anywhere, so they are never cut into tiles: tests of kernels and of
+    // cells have them.
+    if (kernel.precision == Precision::kExact && kernel.name != "sample") {
+      names.emplace_back(kernel.name);
+    }
   }
   return names;
 }
