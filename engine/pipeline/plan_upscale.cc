@@ -29,7 +29,7 @@ constexpr int kMaxCommonRepeatPx = 64;
 constexpr size_t kPlanOverheadBytes = 16384;  // everything small
 // Tiles that cost this many times as much as all of an image at once give way to a stream of rows.
 // Of cheaper ones several run at once, each in the caches of its own core.
-constexpr double kMaxTilesCost = 1.15;
+constexpr double kMaxTilesCost = 1.1;
 // A stream of rows keeps at most one thread busy per this many columns: of more threads some find
 // none left to take (`upscale-bench cores`).
 constexpr int kRowsThreadPx = 80;
