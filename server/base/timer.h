@@ -65,7 +65,7 @@ class Timer::Task {
   // Begins a run after `delay`, or earlier if one is due earlier. Requests that come before the run
   // begins share it. A request during a run leads to another one.
   void Request(absl::Duration delay = absl::ZeroDuration());
-  // No run begins any more. Waits for a running one: do not call this from `run`.
+  // No further run becomes due. Waits for one that is due or running: do not call this from `run`.
   void Stop();
   bool busy() const;
 

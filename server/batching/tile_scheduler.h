@@ -143,7 +143,7 @@ class TileScheduler {
   int64_t MaxBatchCost(const DeviceClass& device_class, int streams) const;
   int StreamCountLocked(int device_class) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // Binds the flow, with what it has queued, to a class of which a device works, preferring the one
-  // that it is bound to. UNAVAILABLE (kDeviceFailure) when there is none that it may have.
+  // that it is bound to. UNAVAILABLE (kDeviceFailure) when no class that it may have is left.
   absl::Status Bind(Flow& flow) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropCancelled(Submission& submission) ABSL_LOCKS_EXCLUDED(mutex_);
   void FinishDropped(const std::vector<SubmittedTile>& tiles) ABSL_LOCKS_EXCLUDED(mutex_);

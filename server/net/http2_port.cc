@@ -115,8 +115,8 @@ void Http2Port::Close(absl::Duration timeout) {
     worker->thread.RunAndWait([&worker] {
       for (const auto& [key, relay] : std::exchange(worker->relays, {})) relay->Cancel();
     });
-    // Until what was cancelled has let go of its connection. What the thread gives itself to do
-    // may come after what it is given meanwhile, so that once is not enough.
+    // Until cancelled relays have let go of their connections. The thread's own tasks may come
+    // after those that it is given meanwhile, so that once is not enough.
     for (int i = 0; i < 2; ++i) worker->thread.RunAndWait([] {});
     worker->thread.Stop();
   }

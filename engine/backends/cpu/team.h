@@ -25,7 +25,7 @@ using UnitWork = absl::FunctionRef<void(int begin, int end, float* scratch)>;
 // own, about the same in every piece, so it finds most of its input in its core's cache. It takes
 // two thirds of the units left there, then half of those left where most are (guided
 // self-scheduling, Polychronopoulos and Kuck 1987). So a slow CPU computes less, and does not keep
-// all waiting: two thirds of its range is all that one of half the speed can do beside another.
+// all waiting: a CPU of half the speed computes two thirds of its range while another does its own.
 class SharedUnits {
  public:
   struct Units {

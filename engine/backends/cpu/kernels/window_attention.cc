@@ -2,9 +2,11 @@
 // query stay in one lane, so no lanes are ever summed up, and channels of a head need no padding.
 // Queries are transposed to [channel][query] first, results back at the end, in the same place. For
 // up to four vectors of queries (two without AVX-512) a head takes three steps:
-//   scores    [key][query]      = biases + sum over channels of key * query, and the largest of
-//   each weights   [key][query]      = exp(score - largest), and their sum results [channel][query]
-//   = sum over keys of value * weight, divided by the sum
+//
+// - scores [key][query] = biases + sum over channels of key * query; the largest of each query
+// - weights [key][query] = exp(score - largest); the sum of each query
+// - results [channel][query] = sum over keys of value * weight, divided by the sum
+//
 // Both sums are one function: broadcasts of tokens times vectors of queries, six rows at a time. A
 // query's sums run in one order that only its window decides, so that no tile or thread changes
 // them.
