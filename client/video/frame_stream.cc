@@ -75,6 +75,14 @@ absl::Status CutShort(int64_t frame, size_t have, size_t want) {
                                                  have, " of its ", want, " bytes"));
 }
 
+// The next frame's bytes, of which there are `want`; counts it.
+absl::StatusOr<std::string> TakeFrame(Bytes& bytes, size_t want, int64_t& frame) {
+  RETURN_IF_ERROR(bytes.Await(want));
+  if (bytes.waiting().size() < want) return CutShort(frame, bytes.waiting().size(), want);
+  ++frame;
+  return bytes.Take(want);
+}
+
 // --- YUV4MPEG2 ---
 
 struct ChromaName {
@@ -179,11 +187,7 @@ class Y4mReader final : public FrameReader {
           absl::StrCat("frame ", frame_, " does not begin with the line FRAME"));
     }
     RETURN_IF_ERROR(line.status());
-    const size_t want = format_.yuv.frame_bytes();
-    RETURN_IF_ERROR(bytes_.Await(want));
-    if (bytes_.waiting().size() < want) return CutShort(frame_, bytes_.waiting().size(), want);
-    ++frame_;
-    return bytes_.Take(want);
+    return TakeFrame(bytes_, format_.yuv.frame_bytes(), frame_);
   }
 
  private:
@@ -215,12 +219,9 @@ class RawReader final : public FrameReader {
   absl::Status Start(const FrameReaderOptions& options) { return Complete(options, format_.yuv); }
 
   absl::StatusOr<std::optional<std::string>> Next() override {
-    const size_t want = RawFrameBytes(format_);
-    RETURN_IF_ERROR(bytes_.Await(want));
+    RETURN_IF_ERROR(bytes_.Await(1));
     if (bytes_.waiting().empty()) return std::nullopt;
-    if (bytes_.waiting().size() < want) return CutShort(frame_, bytes_.waiting().size(), want);
-    ++frame_;
-    return bytes_.Take(want);
+    return TakeFrame(bytes_, RawFrameBytes(format_), frame_);
   }
 
  private:

@@ -14,6 +14,8 @@ import sys
 import tempfile
 import unittest
 
+from local_server import LocalServer
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/cli.md").read_text()
 SAMPLE = ROOT / "tests/data/fast-2x/input.png"
@@ -37,21 +39,8 @@ def png_size(path: pathlib.Path) -> tuple[int, int]:
 class ComingFromTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
-        cls.server = subprocess.Popen([UPSCALED, "--listen=127.0.0.1:0", "--http=127.0.0.1:0", "--admin=off", "--threads=2"],
-                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        cls.addClassCleanup(cls.stop)
-        for line in cls.server.stdout:
-            if match := re.search(r"listening grpc=(\S+) http=(\S+)", line):
-                cls.grpc, cls.http = match.groups()
-            if " ready " in line:
-                return
-        sys.exit("the server ended before it was ready")
-
-    @classmethod
-    def stop(cls) -> None:
-        cls.server.kill()
-        cls.server.wait()
-        cls.server.stdout.close()
+        cls.server = LocalServer(UPSCALED)
+        cls.addClassCleanup(cls.server.stop)
 
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
@@ -63,7 +52,7 @@ class ComingFromTest(unittest.TestCase):
 
     def run_command(self, *arguments: str, server: str = "", status: int = 0) -> subprocess.CompletedProcess:
         done = subprocess.run([UPSCALE, *arguments], cwd=self.folder, capture_output=True, text=True, timeout=600,
-                              env=os.environ | {"UPSCALE_SERVER": server or self.grpc})
+                              env=os.environ | {"UPSCALE_SERVER": server or self.server.grpc})
         self.assertEqual(done.returncode, status, (arguments, done.stdout, done.stderr))
         return done
 
@@ -141,7 +130,7 @@ class ComingFromTest(unittest.TestCase):
     @row("`-i *.png -o out/`")
     def test_several_inputs(self) -> None:
         self.run_command("-i", "in.png", "b.png", "-o", "out/")
-        shell = subprocess.run(f"{UPSCALE} -i *.png -o globbed/ --server {self.grpc}", shell=True, cwd=self.folder,
+        shell = subprocess.run(f"{UPSCALE} -i *.png -o globbed/ --server {self.server.grpc}", shell=True, cwd=self.folder,
                                capture_output=True, text=True)
         self.assertEqual(shell.returncode, 0, shell.stderr)
         for name in ("out/in.png", "out/b.png", "globbed/in.png", "globbed/b.png"):
@@ -158,10 +147,10 @@ class ComingFromTest(unittest.TestCase):
 
     def test_https_needs_no_tls_flag(self) -> None:
         # The port does not speak TLS: the command tries to, and says so, instead of asking for --tls.
-        told = self.run_command("-i", "in.png", "-o", "out.png", "--retries", "0", server=f"https://{self.http}", status=2).stderr
+        told = self.run_command("-i", "in.png", "-o", "out.png", "--retries", "0", server=f"https://{self.server.http}", status=2).stderr
         self.assertNotIn("--tls ", told)
         self.assertRegex(told, "(?i)ssl|tls")
-        self.run_command("-i", "in.png", "-o", "out.png", server=f"http://{self.http}")
+        self.run_command("-i", "in.png", "-o", "out.png", server=f"http://{self.server.http}")
 
     def test_each_line_has_a_test(self) -> None:
         self.assertEqual(TESTED, set(ROWS))

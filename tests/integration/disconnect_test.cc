@@ -154,6 +154,28 @@ class DisconnectTest : public ::testing::Test {
     return StartMessage(options);
   }
 
+  // One that is held in memory as a whole.
+  std::string HeldPng() {
+    const Image noise = test::RandomImage({kTilePx, kTilePx, 3, SampleType::kU8}, random_);
+    std::string image = *test::Encode(noise.view(), {.compression = 0});
+    EXPECT_LT(image.size(), kHeldBytes);
+    return image;
+  }
+
+  // Sends half of the image, and cuts the connection once the server has memory for it.
+  void CutWithinImage(std::string_view image, End end, Outcome& outcome) {
+    Wire wire(server_.server().grpc_port());
+    const auto stub = pb::UpscaleService::NewStub(
+        grpc::CreateChannel(wire.address(), grpc::InsecureChannelCredentials()));
+    grpc::ClientContext context;
+    const auto stream = stub->UpscaleImage(&context);
+    ASSERT_TRUE(stream->Write(Start()));
+    ASSERT_TRUE(stream->Write(ChunkMessage(image.substr(0, image.size() / 2))));
+    Await("it has memory", [&] { return server_.server().admission_state().memory_bytes > 0; });
+    wire.Cut(end);
+    ReadToEnd(context, *stream, outcome);
+  }
+
   // Slot, reservation and queue are free, and the next client is served.
   void ExpectFreed() {
     Await("slot, memory and queue are free", [&] {
@@ -206,20 +228,8 @@ TEST_F(DisconnectTest, WhileTheServerWaitsForMore) {
 }
 
 TEST_F(DisconnectTest, WhileItsSourceIsHeld) {
-  const Image noise = test::RandomImage({kTilePx, kTilePx, 3, SampleType::kU8}, random_);
-  const std::string image = *test::Encode(noise.view(), {.compression = 0});
-  ASSERT_LT(image.size(), kHeldBytes);
-  Wire wire(server_.server().grpc_port());
-  const auto stub = pb::UpscaleService::NewStub(
-      grpc::CreateChannel(wire.address(), grpc::InsecureChannelCredentials()));
-  grpc::ClientContext context;
-  const auto stream = stub->UpscaleImage(&context);
-  ASSERT_TRUE(stream->Write(Start()));
-  ASSERT_TRUE(stream->Write(ChunkMessage(std::string_view(image).substr(0, image.size() / 2))));
-  Await("it has memory", [&] { return server_.server().admission_state().memory_bytes > 0; });
-  wire.Cut(End::kReset);
   Outcome outcome;
-  ReadToEnd(context, *stream, outcome);
+  ASSERT_NO_FATAL_FAILURE(CutWithinImage(HeldPng(), End::kReset, outcome));
   EXPECT_EQ(outcome.status.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_FALSE(outcome.header.has_value());
   ExpectFreed();
@@ -228,21 +238,10 @@ TEST_F(DisconnectTest, WhileItsSourceIsHeld) {
 // However the end of its messages and the news of its end follow each other.
 TEST_F(DisconnectTest, AClientThatGoesIsNotToldOffForHalfAnImage) {
   constexpr int kClients = 60;
-  const Image noise = test::RandomImage({kTilePx, kTilePx, 3, SampleType::kU8}, random_);
-  const std::string image = *test::Encode(noise.view(), {.compression = 0});
-  ASSERT_LT(image.size(), kHeldBytes);
+  const std::string image = HeldPng();
   for (int i = 0; i < kClients; ++i) {
-    Wire wire(server_.server().grpc_port());
-    const auto stub = pb::UpscaleService::NewStub(
-        grpc::CreateChannel(wire.address(), grpc::InsecureChannelCredentials()));
-    grpc::ClientContext context;
-    const auto stream = stub->UpscaleImage(&context);
-    ASSERT_TRUE(stream->Write(Start()));
-    ASSERT_TRUE(stream->Write(ChunkMessage(std::string_view(image).substr(0, image.size() / 2))));
-    Await("it has memory", [&] { return server_.server().admission_state().memory_bytes > 0; });
-    wire.Cut(i % 2 == 0 ? End::kClose : End::kReset);
     Outcome outcome;
-    ReadToEnd(context, *stream, outcome);
+    ASSERT_NO_FATAL_FAILURE(CutWithinImage(image, i % 2 == 0 ? End::kClose : End::kReset, outcome));
     Await("it has gone", [&] { return server_.server().admission_state().requests == 0; });
   }
   // An image that is whole as far as the client is concerned, and broken.

@@ -18,6 +18,8 @@ import time
 import urllib.request
 import uuid
 
+from local_server import LocalServer
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "deploy/demo/sample.png"
 PATIENCE_S = 120
@@ -26,18 +28,6 @@ PATIENCE_S = 120
 class Images(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_) -> None:
         pass
-
-
-def start_server(binary: str, *flags: str) -> tuple[subprocess.Popen, dict[str, str]]:
-    server = subprocess.Popen([binary, "--listen=127.0.0.1:0", "--http=127.0.0.1:0", "--admin=127.0.0.1:0", "--threads=2", *flags],
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    for line in server.stdout:
-        if "listening" in line:
-            ports = dict(re.findall(r"\b(grpc|http|admin)=(127\.0\.0\.1:\d+)", line))
-        if " ready " in line:
-            threading.Thread(target=server.stdout.read, daemon=True).start()
-            return server, ports
-    sys.exit("the server ended before it was ready")
 
 
 def main() -> int:
@@ -53,13 +43,12 @@ def main() -> int:
         key, _, entry = subprocess.run([upscaled, "keys", "url", "--id", "docs"], capture_output=True, text=True,
                                        check=True).stdout.partition("\n")
         (folder / "url-keys.json").write_text(json.dumps({"keys": [json.loads(entry)]}))
-        processes = []
-        server, ports = start_server(
+        server = LocalServer(
             upscaled, f"--job-queue={folder}/queue", f"--job-store={folder}/jobs", f"--result-cache={folder}/results",
-            f"--usage-db={folder}/usage.db", f"--fetch-allow-private={origin}/", f"--url-keys={folder}/url-keys.json")
-        processes.append(server)
+            f"--usage-db={folder}/usage.db", f"--fetch-allow-private={origin}/", f"--url-keys={folder}/url-keys.json", admin="127.0.0.1:0")
+        worker_process = None
         try:
-            base = f"http://{ports['http']}"
+            base = f"http://{server.http}"
             page = urllib.request.urlopen(f"{base}/docs", timeout=PATIENCE_S).read().decode()
             commands = [html.unescape(text) for text in re.findall(r"<pre><code>(.*?)</code></pre>", page, re.S)]
 
@@ -76,9 +65,9 @@ def main() -> int:
             fields, result = ask(f"/v1/upscale?request_id={request_id}", jpeg)
             _, accepted = ask("/v1/upscale", jpeg, Prefer="respond-async")
             job = json.loads(accepted)["id"]
-            processes.append(subprocess.Popen(
+            worker_process = subprocess.Popen(
                 [worker, "--queue", folder / "queue", "--results", folder / "done", "--allow-paths", folder, "--allow-private-urls",
-                 origin, "--server", ports["grpc"], "--quiet"]))
+                 origin, "--server", server.grpc, "--quiet"])
             _, batch = ask("/v1/jobs", json.dumps({"jobs": [{"url": f"{origin}/cat.jpg"}]}).encode(),
                            Content_Type="application/json")
             deadline = time.monotonic() + PATIENCE_S
@@ -91,7 +80,7 @@ def main() -> int:
             for command in commands:
                 path = re.search(r"/v1/(\w+)/\{", command)
                 ids = {"jobs": job, "results": fields["ETag"].strip('"')}
-                text = command.replace("localhost:8000", ports["http"]).replace("localhost:8002", ports["admin"])
+                text = command.replace("localhost:8000", server.http).replace("localhost:8002", server.admin)
                 text = text.replace("https://images.example.com", origin).replace("{request_id}", request_id)
                 text = text.replace("{batch}", json.loads(batch)["batch"])
                 text = text.replace("{id}", ids.get(path[1], "") if path else "")
@@ -110,9 +99,10 @@ def main() -> int:
                     assert told, (command, done)
             assert len(commands) >= 16 and len(result) > 1000, commands
         finally:
-            for process in reversed(processes):
-                process.terminate()
-                process.wait(timeout=PATIENCE_S)
+            if worker_process is not None:
+                worker_process.terminate()
+                worker_process.wait(timeout=PATIENCE_S)
+            server.stop()
             host.shutdown()
     print(f"{len(commands)} commands of /docs do what they say")
     return 0

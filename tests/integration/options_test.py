@@ -17,6 +17,8 @@ import unittest
 import urllib.parse
 import zlib
 
+from local_server import LocalServer
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROTO = (ROOT / "proto/upscale/v1/upscale.proto").read_text()
 
@@ -93,24 +95,11 @@ class OptionsTest(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
         (cls.folder / "in.png").write_bytes(IMAGE)
-        cls.server = subprocess.Popen([UPSCALED, "--listen=127.0.0.1:0", "--http=127.0.0.1:0", "--admin=off", "--threads=2"],
-                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        cls.addClassCleanup(cls.stop)
-        for line in cls.server.stdout:
-            if match := re.search(r"listening .*http=127\.0\.0\.1:(\d+)", line):
-                cls.port = int(match[1])
-            if " ready " in line:
-                return
-        sys.exit("the server ended before it was ready")
-
-    @classmethod
-    def stop(cls) -> None:
-        cls.server.kill()
-        cls.server.wait()
-        cls.server.stdout.close()
+        cls.server = LocalServer(UPSCALED)
+        cls.addClassCleanup(cls.server.stop)
 
     def call(self, method: str, target: str, body: bytes = b""):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=100)
+        connection = http.client.HTTPConnection(self.server.http, timeout=100)
         connection.request(method, target, body or None)
         answer = connection.getresponse()
         told = answer.status, answer.headers, answer.read()
@@ -171,7 +160,7 @@ class OptionsTest(unittest.TestCase):
             ending = "jpg" if "jpeg" in flags else "png"
             self.folder.joinpath("out." + ending).unlink(missing_ok=True)
             done = subprocess.run([UPSCALE, "image", "-i", self.folder / "in.png", "-o", self.folder / ("out." + ending), *flags,
-                                   "--server", f"http://127.0.0.1:{self.port}"], capture_output=True, text=True, timeout=100)
+                                   "--server", f"http://{self.server.http}"], capture_output=True, text=True, timeout=100)
             self.assertEqual(done.returncode, 0, (name, done.stderr))
             sent = {"": "1", "off": "0"}.get(value, value)
             _, expected = self.upscale(**{"format": ending, **needs, name: sent})

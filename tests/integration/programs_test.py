@@ -10,6 +10,8 @@ import sys
 import tempfile
 import unittest
 
+from local_server import LocalServer
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = dict(re.findall(r"^```(\w+)\n(.*?)^```$", (ROOT / "docs/programs.md").read_text(), re.M | re.S))
 SAMPLE = ROOT / "tests/data/fast-2x/input.png"
@@ -20,29 +22,14 @@ WIDTH, HEIGHT = 31, 17
 class ProgramsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
-        cls.server = subprocess.Popen(
-            [UPSCALED, "--listen=127.0.0.1:0", "--http=127.0.0.1:0", "--admin=off", "--threads=2", "--max-source-pixels=1000000"],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        cls.addClassCleanup(cls.stop)
-        for line in cls.server.stdout:
-            if match := re.search(r"listening .*http=(\S+)", line):
-                cls.http = match[1]
-            if " ready " in line:
-                break
-        else:
-            sys.exit("the server ended before it was ready")
+        cls.server = LocalServer(UPSCALED, "--max-source-pixels=1000000")
+        cls.addClassCleanup(cls.server.stop)
         cls.folder = pathlib.Path(tempfile.mkdtemp())
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         header = SAMPLE.read_bytes()
         cls.size = tuple(2 * side for side in struct.unpack(">II", header[16:24]))
         # An image that says that it is larger than the server takes.
         cls.large = header[:16] + struct.pack(">II", 50_000, 50_000) + header[24:]
-
-    @classmethod
-    def stop(cls) -> None:
-        cls.server.kill()
-        cls.server.wait()
-        cls.server.stdout.close()
 
     def run_program(self, *command, status: int = 0, **more) -> subprocess.CompletedProcess:
         done = subprocess.run([str(word) for word in command], cwd=self.folder, capture_output=True, timeout=250, **more)
@@ -51,7 +38,7 @@ class ProgramsTest(unittest.TestCase):
 
     def write(self, language: str, name: str) -> pathlib.Path:
         file = self.folder / name
-        file.write_text(PROGRAMS[language].replace("http://localhost:8000", f"http://{self.http}"))
+        file.write_text(PROGRAMS[language].replace("http://localhost:8000", f"http://{self.server.http}"))
         return file
 
     def test_each_has_thirty_lines_at_most(self) -> None:

@@ -12,21 +12,11 @@ import subprocess
 import sys
 import tempfile
 
+from local_server import LocalServer
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/http-api.md").read_text()
 COMMANDS = re.findall(r"^curl .*localhost:8000/v1/.*$", PAGE, re.M)
-
-
-def start(binary: str, folder: str) -> tuple[subprocess.Popen, int]:
-    server = subprocess.Popen([binary, "--listen=127.0.0.1:0", "--http=127.0.0.1:0", "--admin=off", "--threads=2",
-                               f"--job-queue={folder}/queue", f"--job-store={folder}/jobs"],
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    for line in server.stdout:
-        if match := re.search(r"listening .*http=127\.0\.0\.1:(\d+)", line):
-            port = int(match[1])
-        if " ready " in line:
-            return server, port
-    sys.exit("the server ended before it was ready")
 
 
 def png_size(data: bytes) -> tuple[int, int]:
@@ -48,10 +38,10 @@ def main() -> int:
     assert len(COMMANDS) >= 8, COMMANDS
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)
-        server, port = start(sys.argv[1], folder)
+        server = LocalServer(sys.argv[1], f"--job-queue={folder}/queue", f"--job-store={folder}/jobs")
         try:
             def run(command: str) -> bytes:
-                command = command.replace("localhost:8000", f"127.0.0.1:{port}")
+                command = command.replace("localhost:8000", server.http)
                 done = subprocess.run(command, shell=True, cwd=work, capture_output=True, timeout=600)
                 assert done.returncode == 0, (command, done)
                 return done.stdout
@@ -74,8 +64,7 @@ def main() -> int:
             assert answers[0]["status"] == 422 and answers[0]["reason"] == "INVALID_IMAGE"
             assert answers[2]["state"] == "waiting"
         finally:
-            server.terminate()
-            server.wait(timeout=60)
+            server.stop()
     print(f"{len(COMMANDS)} commands do what docs/http-api.md says")
     return 0
 

@@ -29,6 +29,18 @@ before(async () => {
 });
 after(() => browser?.close());
 
+// A new folder that the page's downloads go to.
+async function downloadFolder(page) {
+  const folder = mkdtempSync(`${tmpdir()}/upscaled-page-`);
+  const session = await page.createCDPSession();
+  await session.send("Browser.setDownloadBehavior", {
+    behavior: "allow",
+    downloadPath: folder,
+    browserContextId: page.browserContext().id,
+  });
+  return folder;
+}
+
 async function waitForFile(folder, ending) {
   for (;;) {
     const name = readdirSync(folder).find((candidate) => candidate.endsWith(ending));
@@ -77,13 +89,7 @@ test("drop, verdict, progress, comparison, download", async () => {
   await sleep(300);
   await keepScreenshot(page, "3-result");
 
-  const folder = mkdtempSync(`${tmpdir()}/upscaled-page-`);
-  const session = await page.createCDPSession();
-  await session.send("Browser.setDownloadBehavior", {
-    behavior: "allow",
-    downloadPath: folder,
-    browserContextId: page.browserContext().id,
-  });
+  const folder = await downloadFolder(page);
   await click(page, "Download house.png");
   const [name, bytes] = await waitForFile(folder, ".png");
   assert.equal(name, "house-640x480.png");
@@ -303,13 +309,7 @@ test("all at once: again with new settings, one ZIP file, cancelled, cleared", a
   );
   assert.deepEqual(await widths(), ["1280", "1280"]);
 
-  const folder = mkdtempSync(`${tmpdir()}/upscaled-zip-`);
-  const session = await page.createCDPSession();
-  await session.send("Browser.setDownloadBehavior", {
-    behavior: "allow",
-    downloadPath: folder,
-    browserContextId: page.browserContext().id,
-  });
+  const folder = await downloadFolder(page);
   await click(page, "Download all");
   const [name, bytes] = await waitForFile(folder, ".zip");
   assert.equal(name, "upscaled.zip");
@@ -396,13 +396,7 @@ test("files go as they are: metadata stays, and the noise that was chosen is sho
   const told = await page.$$eval(".job-status", (all) => all.map((one) => one.textContent));
   assert.match(told[0], /, noise [1-3] removed$/);
   assert.match(told[1], /, no noise removed$/);
-  const folder = mkdtempSync(`${tmpdir()}/upscaled-photo-`);
-  const session = await page.createCDPSession();
-  await session.send("Browser.setDownloadBehavior", {
-    behavior: "allow",
-    downloadPath: folder,
-    browserContextId: page.browserContext().id,
-  });
+  const folder = await downloadFolder(page);
   await click(page, "Download photo.jpg");
   const [, result] = await waitForFile(folder, ".jpg");
   const direct = await fetch(`${url}/v1/upscale?scale=2&noise=auto`, { method: "POST", body: photo });
