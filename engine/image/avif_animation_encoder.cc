@@ -19,8 +19,9 @@
 namespace upscaled {
 namespace {
 
-// Frames of films, GIF (1/100 s) and WebP (1/1000 s) last a whole number of ticks.
-constexpr int64_t kTicksPerSecond = 90'000;
+// Frames of films, GIF (1/100 s) and WebP (1/1000 s) last a whole number of ticks, and those of
+// APNG (65,535 s at most) one number that the file can state.
+constexpr int64_t kTicksPerSecond = 60'000;
 constexpr size_t kBoxHead = 8;
 
 std::string BigEndian(uint64_t value, int bytes) {
@@ -116,23 +117,22 @@ absl::Status AvifAnimationEncoder::AddFrame(FrameDelay delay, const Rect&, Image
   }
   ASSIGN_OR_RETURN(const AvifImage image, MakeAvifImage(part, quality, metadata_));
   shown_s_ += static_cast<double>(delay.numerator) / delay.denominator;
-  // Ends are rounded, so that no error adds up. A frame is shown for one tick at least, and longer
-  // times than it can state take several.
-  int64_t ticks = std::max<int64_t>(std::llround(shown_s_ * kTicksPerSecond) - shown_ticks_, 1);
+  // Ends are rounded, so that no error adds up. A frame is shown for one tick at least.
+  const int64_t ticks =
+      std::max<int64_t>(std::llround(shown_s_ * kTicksPerSecond) - shown_ticks_, 1);
+  if (ticks > UINT32_MAX)
+    return absl::InvalidArgumentError(absl::StrCat("AVIF: a frame is shown for ",
+                                                   ticks / kTicksPerSecond, " s; the limit is ",
+                                                   UINT32_MAX / kTicksPerSecond, " s"));
   shown_ticks_ += ticks;
   // Frames that refer to others lose samples at the right and the bottom, even if none may be lost
   // (libaom 3.6, real time, blocks of which one pixel is seen).
   const avifAddImageFlags flags = quality == kLosslessAvifQuality
                                       ? AVIF_ADD_IMAGE_FLAG_FORCE_KEYFRAME
                                       : AVIF_ADD_IMAGE_FLAG_NONE;
-  while (ticks > 0) {
-    const int64_t part_ticks = std::min<int64_t>(ticks, UINT32_MAX);
-    ticks -= part_ticks;
-    const avifResult result =
-        avifEncoderAddImage(encoder_.get(), image.get(), static_cast<uint64_t>(part_ticks), flags);
-    if (result != AVIF_RESULT_OK) return AvifEncodingFault(result);
-  }
-  return absl::OkStatus();
+  const avifResult result =
+      avifEncoderAddImage(encoder_.get(), image.get(), static_cast<uint64_t>(ticks), flags);
+  return result == AVIF_RESULT_OK ? absl::OkStatus() : AvifEncodingFault(result);
 }
 
 absl::Status AvifAnimationEncoder::WriteEnd() {

@@ -19,7 +19,8 @@ absl::StatusOr<std::optional<ImageHeader>> ParseAvifHeader(std::span<const uint8
   ASSIGN_OR_RETURN(ImageHeader header,
                    MakeHeifHeader(kAvif, *layout, kDav1dBytes, kDav1dBytesPerPixel, limits));
   header.format = ImageFormat::kAvif;
-  if (HasBrand(prefix, "avis") && limits.warns_of_frames)
+  header.may_move = HasBrand(prefix, "avis");
+  if (header.may_move && limits.warns_of_frames)
     header.warnings.push_back(
         "AVIF: it is an animation: its primary image is computed, the frames are left out");
   return header;

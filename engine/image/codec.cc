@@ -136,9 +136,10 @@ absl::StatusOr<std::optional<ImageHeader>> ParseImageHeader(std::span<const uint
                      "here (--decode-sandbox)"));
   ASSIGN_OR_RETURN(std::optional<ImageHeader> header,
                    codec->parse_header(prefix, limits, is_whole));
-  if (header.has_value() && limits.frame > 1 && !header->may_move)
-    return absl::InvalidArgumentError(
-        absl::StrCat(codec->title, ": frame ", limits.frame, " is asked for; the image has 1"));
+  if (header.has_value() && limits.frame > 1 && !(codec->reads_frames && header->may_move))
+    return absl::InvalidArgumentError(absl::StrCat(
+        codec->title, ": frame ", limits.frame, " is asked for; ",
+        header->may_move ? "only the first of its frames is read" : "the image has 1"));
   return header;
 }
 

@@ -42,6 +42,7 @@ struct Codec {
 
   // The decoder is not to be trusted with files of strangers outside of the decoders' cage.
   bool needs_cage;
+  bool reads_frames;  // any of an animation, by DecodeLimits::frame
 
   // The limits of the encoder.
   int max_side_px;

@@ -121,13 +121,17 @@ absl::StatusOr<HevcPlanes> HeicReader::DecodeItem(uint32_t item) {
                                   " px; the image has ", layout_->size.width, " x ",
                                   layout_->size.height));
   HevcPlanes planes(grid.size, first.sequence);
+  // Places of a grid may share a tile's bytes, but not without end.
+  uint64_t bytes_left = 4 * file_.size() + (uint64_t{16} << 20);
   for (size_t i = 0; i < tiles.size(); ++i) {
     if (cancellation_ != nullptr) RETURN_IF_ERROR(cancellation_->status());
     ASSIGN_OR_RETURN(const HevcConfiguration configuration, HeicConfigurationOf(items(), tiles[i]));
     if (configuration.sequence != first.sequence)
       return HeicFault("the tiles of a grid differ in size or depth");
-    ASSIGN_OR_RETURN(const std::vector<uint8_t> data,
-                     items().BytesOf(tiles[i], file_, file_.size()));
+    ASSIGN_OR_RETURN(
+        const std::vector<uint8_t> data,
+        items().BytesOf(tiles[i], file_, std::min<uint64_t>(bytes_left, file_.size())));
+    bytes_left -= data.size();
     ASSIGN_OR_RETURN(
         const std::string remarks,
         DecodeHevcPicture(

@@ -310,7 +310,8 @@ absl::StatusOr<ImageHeader> MakeHeifHeader(const char* name, const HeifLayout& l
   stored.width_px = layout.size.width;
   stored.height_px = layout.size.height;
   header.decoder_bytes = header.prefix_bytes + 2 * layout.file_end + 2 * header.metadata_bytes +
-                         fixed_bytes + bytes_per_pixel * pixels + ImageBytes(stored);
+                         layout.items.memory_bytes() + fixed_bytes + bytes_per_pixel * pixels +
+                         ImageBytes(stored);
   if (layout.crop.has_value()) header.decoder_bytes += ImageBytes(stored);
   if (header.orientation != Orientation::kIdentity)
     header.decoder_bytes += UprightBytes(header.spec);

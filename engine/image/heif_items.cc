@@ -209,6 +209,17 @@ absl::Status HeifItems::ParseAssociations(BoxReader reader) {
   return absl::OkStatus();
 }
 
+size_t HeifItems::memory_bytes() const {
+  constexpr size_t kNodeBytes = 64;  // of a map or a set, and of an allocation
+  size_t bytes = items_.size() * (kNodeBytes + sizeof(HeifItem)) +
+                 properties_.capacity() * sizeof(Property) +
+                 references_.capacity() * (kNodeBytes + 2 * sizeof(Reference));
+  for (const auto& [id, item] : items_)
+    bytes += item.extents.capacity() * sizeof(HeifItem::Extent) +
+             item.properties.capacity() * sizeof(uint16_t);
+  return bytes;
+}
+
 const HeifItem& HeifItems::At(uint32_t id) const {
   static const HeifItem kNone;
   const auto found = items_.find(id);

@@ -58,6 +58,8 @@ class HeifItems {
   absl::StatusOr<std::vector<uint8_t>> BytesOf(uint32_t id, std::span<const uint8_t> file,
                                                uint64_t max_bytes) const;
   uint64_t file_end() const { return file_end_; }  // of the last item's data
+  // Bound on what this object holds, and a search in it.
+  size_t memory_bytes() const;
 
  private:
   explicit HeifItems(const char* name) : name_(name) {}

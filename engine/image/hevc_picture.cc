@@ -92,11 +92,13 @@ std::string TakeRemarks(de265_decoder_context* decoder) {
 }
 
 absl::Status CheckPicture(const de265_image* picture, const HevcSequence& sequence) {
-  const Size size = {de265_get_image_width(picture, 0), de265_get_image_height(picture, 0)};
-  if (size == sequence.shown && de265_get_chroma_format(picture) == sequence.chroma &&
-      de265_get_bits_per_pixel(picture, 0) == sequence.bits)
-    return absl::OkStatus();
-  return HeicFault("a picture has another size or depth than its parameters say");
+  bool is_as_stated = de265_get_chroma_format(picture) == sequence.chroma;
+  for (int c = 0; is_as_stated && c < PlaneCount(sequence.chroma); ++c)
+    is_as_stated = Size{de265_get_image_width(picture, c), de265_get_image_height(picture, c)} ==
+                       PlaneSize(sequence.shown, sequence.chroma, c) &&
+                   de265_get_bits_per_pixel(picture, c) == sequence.bits;
+  return is_as_stated ? absl::OkStatus()
+                      : HeicFault("a picture has another size or depth than its parameters say");
 }
 
 void PlacePicture(const de265_image* picture, int x, int y, HevcPlanes& planes) {

@@ -276,6 +276,7 @@ absl::StatusOr<std::optional<ImageHeader>> ParseJxlHeader(std::span<const uint8_
   header.spec = {layout->size.width, layout->size.height,
                  (layout->is_gray ? 1 : kRgbChannels) + (layout->has_alpha ? 1 : 0),
                  wide ? SampleType::kU16 : SampleType::kU8};
+  header.may_move = layout->is_animation;
   if (layout->transfer == 16) header.hdr = "PQ";
   if (layout->transfer == 18) header.hdr = "HLG";
   if (layout->is_float)

@@ -35,6 +35,7 @@ absl::StatusOr<ResolvedJob> ResolveJob(const HandlerEnvironment& environment,
   RETURN_IF_ERROR(CheckResultSize(environment.admission.limits(), job.result, frames));
 
   job.frame = source.animation.has_value() ? 0 : std::max(options.frame, 1);
+  job.frame_is_asked = options.frame_is_asked && source.may_move;
   job.encode = options.encode;
   job.encode.animation = source.animation;
   job.encode.format = options.format.value_or(ResultFormatOf(source.format));

@@ -18,7 +18,8 @@ namespace upscaled::server {
 struct ResolvedJob {
   Rect part;  // of the source, which the result shows
   Size result;
-  int frame = 1;  // of the source, from 1; 0: all of them, encode.animation
+  int frame = 1;                // of the source, from 1; 0: all of them, encode.animation
+  bool frame_is_asked = false;  // of a source with more: no warning tells of the others
   EncodeOptions encode;
   SampleType sample_type = SampleType::kU8;
   int noise_level = kNoDenoise;   // of the request, or chosen by the source
@@ -27,7 +28,7 @@ struct ResolvedJob {
   bool keep_colours = false;         // false, too, if no network runs
   std::optional<AlphaMethod> alpha;  // no value if the source has no alpha, or no network runs
   std::optional<AlphaColour> alpha_colour;  // no value if the source has no alpha
-  std::vector<std::string> warnings;        // ChosenPasses::warnings
+  std::vector<std::string> warnings;        // of what was asked for
 };
 
 // All that follows from the source's header, checked against the limits; reserves and loads

@@ -19,6 +19,7 @@ absl::StatusOr<Digest> ResultSharing::KeyOf(const std::string& tenant, const Dig
   ResultParts parts{.tenant = tenant,
                     .source = source,
                     .frame = resolved.frame,
+                    .frame_is_asked = resolved.frame_is_asked,
                     .part = resolved.part,
                     .result = resolved.result,
                     .prefilter = options.prefilter,
@@ -30,7 +31,8 @@ absl::StatusOr<Digest> ResultSharing::KeyOf(const std::string& tenant, const Dig
                     .alpha_colour = resolved.alpha_colour,
                     .keep_colours = resolved.keep_colours,
                     .metadata = options.metadata,
-                    .fill_damage = options.fill_damage};
+                    .fill_damage = options.fill_damage,
+                    .warnings = resolved.warnings};
   for (const ModelPass& pass : resolved.passes) {
     ASSIGN_OR_RETURN(parts.networks.emplace_back(), networks_.Of(*pass.model, *pass.variant));
   }

@@ -4,7 +4,7 @@ namespace upscaled::server {
 namespace {
 
 // To be counted up whenever the fields below change their meaning.
-constexpr std::string_view kRequestFormat = "upscaled request 4";
+constexpr std::string_view kRequestFormat = "upscaled request 5";
 constexpr std::string_view kResultFormat = "upscaled result 2";
 
 int64_t FormatOption(const EncodeOptions& encode) {
@@ -37,6 +37,8 @@ Digest RequestKey(const ResultParts& parts) {
   hash.Field(Choice(parts.alpha)).Field(Choice(parts.alpha_colour));
   hash.Field(Choice(parts.keep_colours));
   hash.Field(static_cast<int64_t>(parts.metadata)).Field(int64_t{parts.fill_damage});
+  hash.Field(int64_t{parts.frame_is_asked}).Field(std::ssize(parts.warnings));
+  for (const std::string& warning : parts.warnings) hash.Field(warning);
   if (!parts.networks.empty()) {  // nothing else knows flips and precisions
     hash.Field(int64_t{parts.tta}).Field(PrecisionName(parts.precision));
   }

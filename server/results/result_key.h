@@ -24,6 +24,7 @@ struct ResultParts {
   Digest source;                 // of the encoded source's bytes
   std::vector<Digest> networks;  // of the passes, in order: NetworkDigests
   int frame = 1;                 // of the source, from 1; 0: all of them
+  bool frame_is_asked = false;   // of a source with more: no warning tells of the others
   Rect part;                     // of the source, which the result shows
   Size result;
   std::optional<BilateralOptions> prefilter;
@@ -36,6 +37,7 @@ struct ResultParts {
   std::optional<bool> keep_colours;
   MetadataPolicy metadata = MetadataPolicy::kKeep;
   bool fill_damage = false;
+  std::vector<std::string> warnings;  // of what was asked for: they come with the bytes
 };
 
 // The arithmetic without the networks' weights: equal for processes that give equal bytes.

@@ -1,5 +1,9 @@
 // Animations through whole servers, over gRPC and HTTP: every format in and out, one frame of many,
 // limits, cancellation, names of results, and frames that cost nothing.
+#include <unistd.h>
+
+#include <filesystem>
+
 #include <gmock/gmock.h>
 
 #include "absl/strings/str_cat.h"
@@ -154,6 +158,26 @@ TEST_F(AnimationsTest, OneFrameIsAStillImage) {
   const HttpAnswer jpeg = get("format=jpeg");
   EXPECT_EQ(json::parse(jpeg.fields.at("Upscale-Header"))["frames"], 1);
   EXPECT_THAT(jpeg.fields.at("Upscale-Warning"), HasSubstr("frame"));
+}
+
+// Bytes that are equal are stored once for each answer that comes with them.
+TEST_F(AnimationsTest, AWarningIsNotAnotherRequests) {
+  const std::string source = WritePng(Moving());
+  const std::string queries[] = {"format=jpeg", "format=jpeg&frame=1"};
+  for (const int first : {0, 1}) {
+    ServerConfig config = TestConfig();
+    const std::filesystem::path store =
+        std::filesystem::path(::testing::TempDir()) / absl::StrCat("warned.", getpid(), ".", first);
+    config.result_cache = store;
+    TestServer server(config);
+    for (const int query : {first, 1 - first, first, 1 - first}) {
+      const HttpAnswer answer = Request(server.server().http_port(), "POST",
+                                        absl::StrCat("/v1/upscale?", queries[query]), source);
+      EXPECT_EQ(answer.status, 200) << answer.body;
+      EXPECT_EQ(answer.fields.contains("Upscale-Warning"), query == 0) << first;
+    }
+    std::filesystem::remove_all(store);
+  }
 }
 
 TEST_F(AnimationsTest, FramesThatDoNotChangeCostNothing) {

@@ -408,8 +408,7 @@ TEST(WebpAnimationTest, CutAndDamagedFilesAreRefusedOrFilled) {
   for (size_t length = 0; length < bytes.size(); length += 5) {
     const std::string_view cut = std::string_view(bytes).substr(0, length);
     const auto decoded = test::DecodeFrames(cut, random);
-    if (!decoded.ok())
-      EXPECT_EQ(decoded.status().code(), absl::StatusCode::kInvalidArgument) << length;
+    EXPECT_TRUE(decoded.ok() || absl::IsInvalidArgument(decoded.status())) << length;
     const auto filled = test::DecodeFrames(cut, random, {.fill_damage = true});
     if (!filled.ok()) continue;
     EXPECT_THAT(filled->warnings, ElementsAre(HasSubstr("WebP: the file ")));

@@ -222,7 +222,7 @@ std::string BoxOf(std::string_view file, std::initializer_list<const char*> path
 
 TEST(AvifTest, AnimationsComeOutWithTheirTimes) {
   std::mt19937 random = test::FreshRandom();
-  const FrameDelay kDelays[] = {{1, 10}, {1, 30}, {1, 30}, {0, 1}, {3, 1000}, {50'000, 1}};
+  const FrameDelay kDelays[] = {{1, 10}, {1, 30}, {1, 30}, {0, 1}, {3, 1000}, {65'535, 1}};
   for (const int channels : {1, 3, 4})
     for (const uint32_t plays : {0u, 3u}) {
       SCOPED_TRACE(::testing::Message() << channels << " channels, " << plays << " plays");
@@ -247,17 +247,14 @@ TEST(AvifTest, AnimationsComeOutWithTheirTimes) {
       decoder->requestedSource = AVIF_DECODER_SOURCE_TRACKS;
       avifDecoderSetIOMemory(decoder.get(), AsBytes(file).data(), file.size());
       ASSERT_EQ(avifDecoderParse(decoder.get()), AVIF_RESULT_OK);
-      // The last delay is longer than a frame can state.
-      ASSERT_EQ(decoder->imageCount, 7);
+      ASSERT_EQ(decoder->imageCount, 6);
       EXPECT_EQ(decoder->image->icc.size, metadata.icc_profile.size());
       EXPECT_EQ(decoder->alphaPresent, channels == 4);
       double end_s = 0;
       for (int i = 0; i < 6; ++i) {
         ASSERT_EQ(avifDecoderNextImage(decoder.get()), AVIF_RESULT_OK);
         end_s += static_cast<double>(kDelays[i].numerator) / kDelays[i].denominator;
-        if (i < 5) {
-          EXPECT_NEAR(decoder->imageTiming.pts + decoder->imageTiming.duration, end_s, 3e-5) << i;
-        }
+        EXPECT_NEAR(decoder->imageTiming.pts + decoder->imageTiming.duration, end_s, 3e-5) << i;
         avifRGBImage rgb;
         avifRGBImageSetDefaults(&rgb, decoder->image);
         Image decoded({33, 21, channels == 4 ? 4 : 3, SampleType::kU8});

@@ -68,7 +68,6 @@ TEST(FileEndTest, LeavesOutMarkersInSegments) {
 }
 
 TEST(FileEndTest, ReadsProgressiveAndRestartedScans) {
-  std::mt19937 random = test::FreshRandom();
   const std::string jpeg = FileOf(kSamples[1]);
   // A second scan, whose data hold stuffed bytes, restarts and fill bytes.
   const std::string scan = std::string("\xFF\xDA\x00\x02", 4) + std::string("a\xFF\x00", 3) +

@@ -1,5 +1,6 @@
 // HEIC: pictures that x265 encoded (tests/fuzz/corpus/codecs), and files made around
 // them here: turned, cropped, in tiles, with alpha, profiles and metadata, damaged.
+#include <bit>
 #include <cstring>
 #include <fstream>
 #include <string>
@@ -414,6 +415,97 @@ TEST(HeicTest, GridsThatDoNotFitAreRefused) {
   EXPECT_FALSE(test::Decode(missing, kCaged).ok());
 }
 
+// A property "hvcC" of 4:2:0 pictures of `coded`, of which `shown` is given.
+std::string ParametersBox(Size coded, Size shown) {
+  std::string bits;
+  const auto put = [&bits](uint32_t value, int count) {
+    for (int i = count - 1; i >= 0; --i) bits.push_back((value >> i & 1) != 0 ? '1' : '0');
+  };
+  const auto put_code = [&](uint32_t value) {  // "ue(v)"
+    const int length = std::bit_width(value + 1);
+    put(value + 1, 2 * length - 1);
+  };
+  bits.append(16 + 8 + 88 + 8, '0');  // heads, and the profile
+  for (const int value : {0, 1, coded.width, coded.height}) put_code(value);
+  put(1, 1);
+  for (const int value :
+       {0, (coded.width - shown.width) / 2, 0, (coded.height - shown.height) / 2, 0, 0})
+    put_code(value);
+  std::string set;
+  for (size_t i = 0; i < bits.size(); i += 8) {
+    char byte = 0;
+    for (size_t bit = i; bit < i + 8; ++bit)
+      byte = static_cast<char>(byte << 1 | (bit < bits.size() && bits[bit] == '1' ? 1 : 0));
+    set.push_back(byte);
+  }
+  set[0] = 33 << 1;
+  // Bytes that look like a start code are kept apart.
+  for (size_t i = 0; i + 2 < set.size(); ++i)
+    if (set[i] == 0 && set[i + 1] == 0 && static_cast<uint8_t>(set[i + 2]) <= 3)
+      set.insert(i + 2, 1, '\3');
+  return Box("hvcC", absl::StrCat(std::string(21, '\0'), Be(3, 1), Be(1, 1), Be(33, 1), Be(1, 2),
+                                  Be(set.size(), 2), set));
+}
+
+// A tile that is coded, or repeated, for pixels that nobody sees.
+TEST(HeicTest, TilesThatServeNoPixelsAreRefused) {
+  Item tile = ItemOf("heic-444.heic");
+  const auto parse = [&](Size coded, Size shown, int columns, int rows, Size size) {
+    tile.properties = {ParametersBox(coded, shown)};
+    const std::string file = WriteGrid(columns, rows, size, tile, true);
+    return ParseImageHeader(AsBytes(file), kCaged).status();
+  };
+  EXPECT_TRUE(parse({512, 512}, {512, 512}, 8, 6, {4032, 3024}).ok());
+  EXPECT_TRUE(parse({2048, 2048}, {2, 2}, 1, 1, {2, 2}).ok());
+  EXPECT_EQ(
+      parse({2048, 2048}, {2, 2}, 2, 2, {4, 4}).message(),
+      "HEIC: item 1 has 16777216 coded pixels for the 16 that it shows; the limit is 4194368");
+  EXPECT_THAT(std::string(parse({8192, 64}, {8192, 64}, 1, 256, {1, 16384}).message()),
+              HasSubstr("134217728 coded pixels for the 16384"));
+  // The same of alpha.
+  const Item picture = ItemOf("heic-444.heic");
+  tile.properties = {ParametersBox({4096, 2048}, {64, 64}), SizeBox(64, 64),
+                     AuxiliaryBox(kAlphaUrn)};
+  const std::string file = WriteHeif({picture, tile}, {{"auxl", 2, {1}}});
+  EXPECT_THAT(std::string(ParseImageHeader(AsBytes(file), kCaged).status().message()),
+              HasSubstr("item 2 has 8388608 coded pixels for the 4096"));
+}
+
+TEST(HeicTest, MemoryIsReservedForAllThatIsHeld) {
+  constexpr Size kSize = {1280, 1280};
+  constexpr size_t kPixels = 1280 * 1280;
+  const auto reserved = [](const std::string& file) {
+    const auto header = ParseImageHeader(AsBytes(file), kCaged);
+    EXPECT_TRUE(header.ok()) << header.status();
+    return header.ok() ? (*header)->decoder_bytes : 0;
+  };
+  // Planes of a gray picture, RGB of all of it, and the image, also where a part is shown.
+  for (const std::vector<std::string>& crops :
+       {std::vector<std::string>{}, {CropBox(2, 2, 0, 0)}}) {
+    const std::string file = WriteGrid(20, 20, kSize, ItemOf("heic-gray.heic"), true, crops);
+    EXPECT_GE(reserved(file), (1 + 3 + 1) * kPixels);
+  }
+  // All planes of alpha.
+  std::vector<Item> items(2 + 400, ItemOf("heic-444.heic"));
+  std::vector<Link> links = {{"auxl", 2, {1}}, {"dimg", 1, {}}, {"dimg", 2, {}}};
+  for (Item& item : items) item.is_hidden = true;
+  for (int i = 0; i < 2; ++i) {
+    items[i] = {.type = "grid",
+                .data = absl::StrCat(Be(0, 2), Be(19, 1), Be(19, 1), Be(1280, 2), Be(1280, 2)),
+                .properties = {SizeBox(1280, 1280)},
+                .in_meta = true};
+    for (int tile = 3; tile <= 402; ++tile) links[1 + i].to.push_back(tile);
+  }
+  items[1].properties.push_back(AuxiliaryBox(kAlphaUrn));
+  EXPECT_GE(reserved(WriteHeif(items, links)), (3 + 3 + 1 + 4) * kPixels);
+  // Each item.
+  const Item picture = ItemOf("heic-444.heic");
+  const size_t one = reserved(WriteHeif({picture}));
+  items.assign(30'000, {.type = "free", .in_meta = true});
+  items[0] = picture;
+  EXPECT_GE(reserved(WriteHeif(items)), one + items.size() * sizeof(HeifItem));
+}
+
 TEST(HeicTest, AlphaIsKept) {
   const Item colours = ItemOf("heic-444.heic");
   const Item mask = With(ItemOf("heic-gray.heic"), {AuxiliaryBox(kAlphaUrn)});
@@ -506,6 +598,12 @@ TEST(HeicTest, PicturesThatAreLeftOutAreNamed) {
   EXPECT_THAT(sequence->header.warnings,
               ElementsAre("HEIC: it is a sequence: its primary picture is computed, the others "
                           "are left out"));
+  EXPECT_TRUE(sequence->header.may_move);
+  DecodeLimits second = kCaged;
+  second.frame = 2;
+  EXPECT_THAT(
+      std::string(test::Decode(WriteHeif({picture}, {}, "hevc"), second).status().message()),
+      HasSubstr("frame 2 is asked for; only the first of its frames is read"));
 }
 
 TEST(HeicTest, OtherCodersAreRefusedByName) {

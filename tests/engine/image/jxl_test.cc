@@ -206,6 +206,7 @@ TEST(JxlTest, AnimationsAreReadAsTheirFirstFrameAndSaySo) {
   EXPECT_THAT(decoded->warnings,
               ElementsAre("JPEG XL: it is an animation of 5 frames: the first is computed, 4 left "
                           "out"));
+  EXPECT_TRUE(decoded->header.may_move);
 }
 
 TEST(JxlTest, CarriesMetadataAndColours) {

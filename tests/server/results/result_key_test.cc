@@ -60,6 +60,7 @@ TEST(ResultKeyTest, EachPartChangesIt) {
       [](Request& r) { r.parts.networks.clear(); },
       [](Request& r) { r.parts.frame = 0; },
       [](Request& r) { r.parts.frame = 2; },
+      [](Request& r) { r.parts.frame_is_asked = true; },
       [](Request& r) { r.parts.part.x = 1; },
       [](Request& r) { r.parts.part.y = 1; },
       [](Request& r) { r.parts.part.width = 201; },
@@ -86,6 +87,10 @@ TEST(ResultKeyTest, EachPartChangesIt) {
       [](Request& r) { r.parts.metadata = MetadataPolicy::kStripLocation; },
       [](Request& r) { r.parts.metadata = MetadataPolicy::kIcc; },
       [](Request& r) { r.parts.fill_damage = true; },
+      [](Request& r) { r.parts.warnings = {"a warning"}; },
+      [](Request& r) {
+        r.parts.warnings = {"a", " warning"};
+      },
       [](Request& r) { r.engine.software = "1.2.4"; },
       [](Request& r) { r.engine.image = "libjpeg 3"; },
       [](Request& r) { r.engine.tuning = ""; },
