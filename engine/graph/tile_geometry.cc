@@ -13,6 +13,7 @@ int ClampToSide(int v, int side) { return std::clamp(v, 0, side - 1); }
 
 PixelRange InputRange(const Layer& layer, Axis axis, PixelRange out, int in_side, size_t input) {
   const Operation& operation = OperationOf(layer.op);
+  if (input > 0 && operation.resizes_second) return {0, in_side - 1};
   if (input > 0) {
     const int factor = operation.second_as_first ? layer.factor : layer.residual_factor;
     const auto read = [&](int at) { return FloorDiv(at, factor) + layer.crop_px; };

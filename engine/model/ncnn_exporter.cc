@@ -169,6 +169,11 @@ class NcnnWriter {
       case Op::kWindowAttention:
       case Op::kChannelProducts:
       case Op::kChannelAttention:
+      case Op::kPartAttention:
+      case Op::kGridToWindows:
+      case Op::kWindowsToGrid:
+      case Op::kMaxPool:
+      case Op::kAddResized:
         return;  // refused before
     }
   }

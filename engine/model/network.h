@@ -59,6 +59,19 @@ enum class Op : uint8_t {
   // of the channels is the first input at (x + dx, y + dy), bilinear, the edge repeated. The second
   // input has all dx at (x, y), [group][j][i], and then all dy.
   kSample,
+  // kChannelAttention of parts of the layer, each by itself, with lengths and products that are
+  // sums over a part's pixels (Wang et al., "Omni Aggregation Networks for Lightweight Image
+  // Super-Resolution", 2023). Parts are the windows of Layer::window_x, window_y from the layer's
+  // corner on, or, with a factor above 1, all pixels that lie alike in squares of factor x factor.
+  kPartAttention,
+  // A layer of factor x side pixels along each axis, in another order: pixel x * factor + i is
+  // pixel i * side + x of the input. So grids of factor x factor pixels, which are spread over the
+  // layer, become windows.
+  kGridToWindows,
+  kWindowsToGrid,  // back
+  kMaxPool,     // the largest of kernel_px x kernel_px values, every stride_px; fewer if the layer
+                // ends
+  kAddResized,  // the first input, and the second resized to its size: bilinear, half-pixel centres
   kGlobalAveragePool,
   kFullyConnected,  // on [channels] of 1x1; weights [out][in]
   kActivation,      // Layer::activation alone, where it could not be fused
@@ -132,6 +145,7 @@ struct Layer {
 };
 
 // kChannelAttention: the least product of a query's and a key's lengths, root mean squares.
+// kPartAttention: the least length of either.
 inline constexpr double kMinChannelNorm = 1e-12;
 
 inline constexpr int kDefaultCellPx = 256;

@@ -197,6 +197,40 @@ PixelRange WindowRange(const Layer& layer, Axis axis, PixelRange out, int) {
 
 int64_t OnePixel(const Layer&, int) { return 1; }
 
+absl::Status CheckParts(const Layer& layer) {
+  RETURN_IF_ERROR(CheckFactor(layer));
+  RETURN_IF_ERROR(CheckWindows(layer));
+  for (const WindowAxis& axis : {layer.window_x, layer.window_y}) {
+    RETURN_IF_ERROR(CheckRange("shift_px", axis.shift_px, 0, 0));
+  }
+  return CheckRange("overlap_px", layer.overlap_px, 0, 0);
+}
+
+absl::Status CheckPool(const Layer& layer) {
+  RETURN_IF_ERROR(CheckConv(layer));
+  return CheckRange("padding_px", layer.padding_px, 0, 0);
+}
+
+// Products of each query with its head's keys, and of their softmax with the values.
+double PartMultiplyAdds(const Layer& layer, double pixels) {
+  return 2.0 * layer.out_channels * (layer.out_channels / layer.groups) * pixels;
+}
+
+bool HasGridParts(const Layer& layer) { return layer.factor > 1; }
+
+PixelRange PartRange(const Layer& layer, Axis axis, PixelRange out, int in_side) {
+  return HasGridParts(layer) ? PixelRange{0, in_side - 1} : WindowRange(layer, axis, out, in_side);
+}
+
+PixelRange AnyPixel(const Layer&, Axis, PixelRange, int in_side) { return {0, in_side - 1}; }
+
+// No pixel if the layer cannot be cut into strips.
+int64_t SideOfStrips(const Layer& layer, int side) { return side % layer.factor == 0 ? side : 0; }
+
+int64_t PooledSide(const Layer& layer, int side) {
+  return side < 1 ? 0 : std::max<int64_t>(FloorDiv(side - layer.kernel_px, layer.stride_px) + 1, 1);
+}
+
 constexpr Operation kInput{
     .name = "input", .min_inputs = 0, .max_inputs = 0, .channels = [](const Layer&, int) {
       return 3;
@@ -364,10 +398,45 @@ constexpr Operation kSample{
     },
     .output_side = ScaledSide,
     .density = ScaledDensity,
-    .input_range =
-        [](const Layer&, Axis, PixelRange, int in_side) {
-          return PixelRange{0, in_side - 1};
-        },
+    .input_range = AnyPixel,
+    .reads_anywhere = [](const Layer&) { return true; },
+    .multiply_adds = [](const Layer& layer,
+                        double pixels) { return 4.0 * layer.out_channels * pixels; }};
+constexpr Operation kPartAttention{
+    .name = "attention of parts",
+    .exact_only = true,
+    .check = CheckParts,
+    .check_channels = CheckAttendedChannels,
+    .channels = ThirdOfChannels,
+    .weights = [](const Layer& layer) { return int64_t{layer.groups}; },
+    .input_range = PartRange,
+    .reads_anywhere = HasGridParts,
+    .multiply_adds = PartMultiplyAdds};
+constexpr Operation kGridToWindows{.name = "grid to windows",
+                                   .exact_only = true,
+                                   .check = CheckFactor,
+                                   .output_side = SideOfStrips,
+                                   .input_range = AnyPixel,
+                                   .reads_anywhere = [](const Layer&) { return true; }};
+constexpr Operation kWindowsToGrid{.name = "windows to grid",
+                                   .exact_only = true,
+                                   .check = CheckFactor,
+                                   .output_side = SideOfStrips,
+                                   .input_range = AnyPixel,
+                                   .reads_anywhere = [](const Layer&) { return true; }};
+constexpr Operation kMaxPool{.name = "max pool",
+                             .exact_only = true,
+                             .check = CheckPool,
+                             .output_side = PooledSide,
+                             .density = ConvDensity,
+                             .input_range = ConvRange};
+constexpr Operation kAddResized{
+    .name = "add resized",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .equal_channels = true,
+    .exact_only = true,
+    .resizes_second = true,
     .reads_anywhere = [](const Layer&) { return true; },
     .multiply_adds = [](const Layer& layer,
                         double pixels) { return 4.0 * layer.out_channels * pixels; }};
@@ -430,6 +499,16 @@ const Operation& OperationOf(Op op) {
       return kChannelAttention;
     case Op::kSample:
       return kSample;
+    case Op::kPartAttention:
+      return kPartAttention;
+    case Op::kGridToWindows:
+      return kGridToWindows;
+    case Op::kWindowsToGrid:
+      return kWindowsToGrid;
+    case Op::kMaxPool:
+      return kMaxPool;
+    case Op::kAddResized:
+      return kAddResized;
     case Op::kGlobalAveragePool:
       return kGlobalAveragePool;
     case Op::kFullyConnected:

@@ -28,8 +28,9 @@ struct Operation {
   bool takes_moments = false;     // its second input is such values: see `moments`
   bool exact_only = false;        // see IsExactOnly
   bool second_as_first =
-      false;               // the second input's pixels lie as the first's, not as the result's
-  bool pointwise = false;  // each pixel follows from the one at its place in the first input
+      false;                    // the second input's pixels lie as the first's, not as the result's
+  bool resizes_second = false;  // the second input may have any size, and all of it is read
+  bool pointwise = false;       // each pixel follows from the one at its place in the first input
 
   // INVALID_ARGUMENT: a parameter is out of range.
   absl::Status (*check)(const Layer&) = [](const Layer&) { return absl::OkStatus(); };

@@ -42,7 +42,8 @@ absl::Status CheckSizes(const Network& network, const std::vector<bool>& per_ima
       const Operation& operation = OperationOf(layer.op);
       const bool broadcast =
           (operation.scales_per_image || operation.takes_moments) && sizes[input].width == 1;
-      if (!broadcast && sizes[input] != sizes[layer.inputs[0]]) {
+      const bool any_size = broadcast || operation.resizes_second;
+      if (!any_size && sizes[input] != sizes[layer.inputs[0]]) {
         return LayerError(network, i, "has inputs ", sizes[layer.inputs[0]].width, " and ",
                           sizes[input].width, " pixels wide for an image of ", side_px);
       }

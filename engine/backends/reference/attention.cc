@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -77,6 +78,37 @@ std::vector<std::vector<double>> ChannelWeights(const Layer& layer,
   return weights;
 }
 
+// Calls function(x, y) for each pixel of the part that holds a pixel.
+template <typename Function>
+void ForPart(const Layer& layer, Size size, int x, int y, const Function& function) {
+  const int step = layer.factor;
+  const Rect part =
+      step > 1 ? Rect{x % step, y % step, size.width, size.height} : WindowAt(layer, x, y);
+  for (int v = part.y; v < std::min(part.bottom(), size.height); v += step) {
+    for (int u = part.x; u < std::min(part.right(), size.width); u += step) function(u, v);
+  }
+}
+
+// The weights of a pixel's value channels in the result of one: [key of its head].
+std::vector<double> PartWeights(const Layer& layer, const Tensor& src, int channel, int x, int y) {
+  const int channels = layer.out_channels, depth = channels / layer.groups;
+  const auto product = [&](int a, int b) {
+    double sum = 0;
+    ForPart(layer, src.layer, x, y,
+            [&](int u, int v) { sum += double{src.at(a, u, v)} * src.at(b, u, v); });
+    return sum;
+  };
+  const auto length = [&](int a) { return std::max(std::sqrt(product(a, a)), kMinChannelNorm); };
+  std::vector<double> weights;
+  for (int i = 0; i < depth; ++i) {
+    const int key = channels + channel - channel % depth + i;
+    weights.push_back(layer.weights[channel / depth] * product(channel, key) /
+                      (length(channel) * length(key)));
+  }
+  Softmax(weights);
+  return weights;
+}
+
 }  // namespace
 
 void AttendWindows(const Layer& layer, const Tensor& src, Tensor& dst) {
@@ -113,6 +145,27 @@ void AttendChannels(const Layer& layer, const Tensor& src, const Tensor& means, 
       for (int x = dst.region.x; x < dst.region.right(); ++x) {
         double sum = 0;
         for (int i = 0; i < depth; ++i) sum += weights[c][i] * src.at(first + i, x, y);
+        dst.row(c, y)[x - dst.region.x] = static_cast<float>(sum);
+      }
+    }
+  }
+}
+
+void AttendParts(const Layer& layer, const Tensor& src, Tensor& dst) {
+  const int channels = layer.out_channels, depth = channels / layer.groups;
+  const auto first_of_part = [&](int at, int window_px) {
+    return layer.factor > 1 ? at % layer.factor : at - at % window_px;
+  };
+  for (int c = 0; c < channels; ++c) {
+    std::map<std::pair<int, int>, std::vector<double>> weights;  // by a part's first pixel
+    for (int y = dst.region.y; y < dst.region.bottom(); ++y) {
+      for (int x = dst.region.x; x < dst.region.right(); ++x) {
+        std::vector<double>& part = weights[{first_of_part(x, layer.window_x.window_px),
+                                             first_of_part(y, layer.window_y.window_px)}];
+        if (part.empty()) part = PartWeights(layer, src, c, x, y);
+        double sum = 0;
+        for (int i = 0; i < depth; ++i)
+          sum += part[i] * src.at(2 * channels + c - c % depth + i, x, y);
         dst.row(c, y)[x - dst.region.x] = static_cast<float>(sum);
       }
     }

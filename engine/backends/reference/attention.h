@@ -11,5 +11,6 @@ namespace upscaled::reference {
 void AttendWindows(const Layer& layer, const Tensor& src, Tensor& dst);
 void MultiplyChannels(const Layer& layer, const Tensor& src, Tensor& dst);
 void AttendChannels(const Layer& layer, const Tensor& src, const Tensor& means, Tensor& dst);
+void AttendParts(const Layer& layer, const Tensor& src, Tensor& dst);
 
 }  // namespace upscaled::reference

@@ -196,6 +196,44 @@ void Sample(const Layer& layer, Inputs inputs, Tensor& dst) {
   });
 }
 
+// Calls position(at, side) with each coordinate of a pixel and its axis' side: where it comes from.
+template <typename Position>
+void Rearrange(Inputs inputs, Tensor& dst, const Position& position) {
+  const Size size = inputs[0]->layer;
+  Fill(dst, [&](int c, int x, int y) {
+    return inputs[0]->at(c, position(x, size.width), position(y, size.height));
+  });
+}
+
+void MaxPool(const Layer& layer, Inputs inputs, Tensor& dst) {
+  const Tensor& src = *inputs[0];
+  Fill(dst, [&](int c, int x, int y) {
+    const Rect window{x * layer.stride_px, y * layer.stride_px, layer.kernel_px, layer.kernel_px};
+    const Rect read = Intersect(window, {0, 0, src.layer.width, src.layer.height});
+    float largest = src.at(c, read.x, read.y);
+    for (int v = read.y; v < read.bottom(); ++v) {
+      for (int u = read.x; u < read.right(); ++u) largest = std::max(largest, src.at(c, u, v));
+    }
+    return largest;
+  });
+}
+
+void AddResized(Inputs inputs, Tensor& dst) {
+  const Tensor &first = *inputs[0], &second = *inputs[1];
+  const auto between = [](int at, int side, int second_side) {
+    return Between((at + 0.5) * second_side / side - 0.5, second_side);
+  };
+  Fill(dst, [&](int c, int x, int y) {
+    const Between h = between(x, first.layer.width, second.layer.width);
+    const Between v = between(y, first.layer.height, second.layer.height);
+    const double top =
+        std::lerp(double{second.at(c, h.low, v.low)}, second.at(c, h.high, v.low), h.weight);
+    const double bottom =
+        std::lerp(double{second.at(c, h.low, v.high)}, second.at(c, h.high, v.high), h.weight);
+    return static_cast<float>(first.at(c, x, y) + std::lerp(top, bottom, v.weight));
+  });
+}
+
 double Curve(Activation activation, double v) {
   switch (activation) {
     case Activation::kSilu:
@@ -283,6 +321,24 @@ void ComputeLayer(const Layer& layer, Inputs inputs, Tensor& dst) {
       break;
     case Op::kSample:
       Sample(layer, inputs, dst);
+      break;
+    case Op::kPartAttention:
+      AttendParts(layer, *inputs[0], dst);
+      break;
+    case Op::kGridToWindows:
+      Rearrange(inputs, dst,
+                [f = layer.factor](int at, int side) { return at % f * (side / f) + at / f; });
+      break;
+    case Op::kWindowsToGrid:
+      Rearrange(inputs, dst, [f = layer.factor](int at, int side) {
+        return at % (side / f) * f + at / (side / f);
+      });
+      break;
+    case Op::kMaxPool:
+      MaxPool(layer, inputs, dst);
+      break;
+    case Op::kAddResized:
+      AddResized(inputs, dst);
       break;
     case Op::kCrop:
       Crop(layer, inputs, dst);

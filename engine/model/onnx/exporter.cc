@@ -298,6 +298,11 @@ class Writer {
       case Op::kChannelProducts:
       case Op::kChannelAttention:
       case Op::kSample:
+      case Op::kPartAttention:
+      case Op::kGridToWindows:
+      case Op::kWindowsToGrid:
+      case Op::kMaxPool:
+      case Op::kAddResized:
         return name;
       case Op::kConv:
       case Op::kGroupedConv:

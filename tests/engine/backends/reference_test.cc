@@ -21,6 +21,7 @@ namespace {
 using reference::ComputeLayer;
 using reference::Tensor;
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::FloatEq;
 using ::testing::HasSubstr;
 using ::testing::Pointwise;
@@ -282,6 +283,57 @@ TEST(ReferenceLayersTest, SamplesEnlargeByPlacesOfTheirOwn) {
                                                    0, 0, 0, 0, 0, 0, 0, 0});
   EXPECT_THAT(Compute(layer, {src, offsets}, {0, 0, 4, 2}),
               Pointwise(FloatEq(), {4.0f, 5.0f, 8.0f, 8.0f, 6.0f, 8.0f, 8.0f, 6.0f}));
+}
+
+TEST(ReferenceLayersTest, PartsAreWindowsOrGrids) {
+  Layer layer = MakeLayer(Op::kPartAttention, 6, 2);
+  layer.weights = {1000};  // a query takes the value of the key that it is most like
+  const Tensor src = MakeTensor({0, 0, 4, 1}, {1, 1,  1,  1, 0,  0,  0,  0,     // queries
+                                               1, -1, -3, 3, 0,  0,  0,  0,     // keys
+                                               1, 2,  3,  4, 10, 20, 30, 40});  // values
+  // The second query is nothing, and takes the mean of both values.
+  const auto expect = [&](const std::vector<float>& first) {
+    std::vector<float> all = first;
+    all.insert(all.end(), {5.5f, 11.0f, 16.5f, 22.0f});
+    EXPECT_THAT(Compute(layer, {src}, {0, 0, 4, 1}), Pointwise(FloatEq(), all));
+  };
+  expect({1, 20, 30, 4});
+  layer.factor = 2;  // pixels 0 and 2, 1 and 3
+  expect({10, 2, 30, 4});
+  layer.factor = 1;
+  layer.window_x.window_px = 4;  // the products' sum is 0
+  expect({5.5f, 11.0f, 16.5f, 22.0f});
+  layer.window_x.window_px = 3;
+  expect({10, 20, 30, 4});
+}
+
+TEST(ReferenceLayersTest, GridsBecomeWindowsAndBack) {
+  Layer layer = MakeLayer(Op::kGridToWindows, 1, 1);
+  layer.factor = 2;
+  // Rows of two and columns of three in each strip.
+  const Tensor src = MakeTensor({0, 0, 6, 2}, {0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15});
+  const auto windows = Compute(layer, {src}, {0, 0, 6, 2});
+  EXPECT_THAT(windows, ElementsAre(0, 3, 1, 4, 2, 5, 10, 13, 11, 14, 12, 15));
+  layer.op = Op::kWindowsToGrid;
+  EXPECT_THAT(Compute(layer, {MakeTensor({0, 0, 6, 2}, windows)}, {0, 0, 6, 2}),
+              ElementsAreArray(src.values));
+}
+
+TEST(ReferenceLayersTest, MaxPoolIsOfThePixelsThatAreThere) {
+  Layer layer = MakeLayer(Op::kMaxPool, 1, 1);
+  layer.kernel_px = 2;
+  layer.stride_px = 3;
+  const Tensor src = MakeTensor({0, 0, 5, 1}, {-5, -4, 9, -3, -7});
+  EXPECT_THAT(Compute(layer, {src}, {0, 0, 2, 1}), ElementsAre(-4, -3));
+}
+
+TEST(ReferenceLayersTest, TheSecondInputIsResizedAndAdded) {
+  const Layer layer = MakeLayer(Op::kAddResized, 1, 1);
+  const Tensor first = MakeTensor({0, 0, 5, 1}, {0, 10, 20, 30, 40});
+  const Tensor second = MakeTensor({0, 0, 2, 1}, {1, 2});
+  // The places are -0.3, 0.1, 0.5, 0.9 and 1.3.
+  EXPECT_THAT(Compute(layer, {first, second}, {0, 0, 5, 1}),
+              Pointwise(FloatEq(), {1.0f, 11.1f, 21.5f, 31.9f, 42.0f}));
 }
 
 TEST(ReferenceLayersTest, GroupNormTakesTheMomentsOfItsChannels) {
