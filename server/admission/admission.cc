@@ -123,11 +123,23 @@ absl::Status AdmissionController::Reservation::Change(const ResourceRequest& res
     resources_ = resources;
     owner_->work_.SetSpeed(*work_, resources.speed);
   } else {
-    owner_->state_.memory_bytes += resources_.memory_bytes;
-    owner_->memory_shares_.Take(resources_.payer.address, resources_.memory_bytes);
+    owner_->CountMemory(resources_.memory_bytes, resources_.payer);
   }
   owner_->Requeue(*work_, status.ok() ? resources.cost : cost, resources_, /*computed=*/false);
   return status;
+}
+
+bool AdmissionController::Reservation::TryHold(int64_t memory_bytes) {
+  absl::MutexLock lock(&owner_->mutex_);
+  const int64_t more = memory_bytes - resources_.memory_bytes;
+  if (more > owner_->FreeMemory(owner_->state_.scratch_bytes) ||
+      !owner_->memory_shares_.Fits(resources_.payer.address, more)) {
+    return false;
+  }
+  owner_->GiveMemory(resources_);
+  resources_.memory_bytes = memory_bytes;
+  owner_->CountMemory(memory_bytes, resources_.payer);
+  return true;
 }
 
 absl::StatusOr<AdmissionController::Reservation> AdmissionController::Reservation::ReserveMore(
@@ -191,12 +203,12 @@ absl::StatusOr<AdmissionController::CallSlot> AdmissionController::TakeSlot(int6
                                                                             GiveWay give_way,
                                                                             GiveWay& displaced) {
   if (state_.draining) return DrainingError();
-  const absl::Status full = CheckSlots(payer);
-  const auto stalled = full.ok() ? holders_.cend() : FindStalled(payer);
-  if (!full.ok() && stalled == holders_.cend()) return full;
+  const bool is_free = HasFreeSlot(payer);
+  const auto stalled = is_free ? holders_.cend() : FindStalled(payer);
+  if (!is_free && stalled == holders_.cend()) return RefuseForSlots(payer);
   RETURN_IF_ERROR(CheckTenantsCalls(payer));
   RETURN_IF_ERROR(TakeMemory(memory_bytes, 0, payer));
-  if (!full.ok()) {
+  if (!is_free) {
     Holder& holder = *holders_.erase(stalled, stalled);  // the same place, to be changed
     FreeSlot(holder);
     displaced = std::exchange(holder.give_way, nullptr);
@@ -215,12 +227,15 @@ absl::StatusOr<AdmissionController::CallSlot> AdmissionController::TakeSlot(int6
 absl::Status AdmissionController::CheckCall(const Payer& payer) {
   absl::MutexLock lock(&mutex_);
   if (state_.draining) return DrainingError();
-  const absl::Status full = CheckSlots(payer);
-  return full.ok() || FindStalled(payer) != holders_.cend() ? absl::OkStatus() : full;
+  if (HasFreeSlot(payer) || FindStalled(payer) != holders_.cend()) return absl::OkStatus();
+  return RefuseForSlots(payer);
 }
 
-absl::Status AdmissionController::CheckSlots(const Payer& payer) {
-  const std::string& address = payer.address;
+bool AdmissionController::HasFreeSlot(const Payer& payer) const {
+  return state_.requests < limits_.max_concurrent_requests && slot_shares_.Fits(payer.address, 1);
+}
+
+absl::Status AdmissionController::RefuseForSlots(const Payer& payer) {
   if (state_.requests >= limits_.max_concurrent_requests) {
     return MakeOverloaded(
         absl::StrCat("the server is busy with ", state_.requests,
@@ -228,9 +243,8 @@ absl::Status AdmissionController::CheckSlots(const Payer& payer) {
         RetryDelay(payer, work_.ComputedUntilAnEnd(), SlotInterval()),
         LimitMetadata("max-concurrent-requests", limits_.max_concurrent_requests));
   }
-  if (slot_shares_.Fits(address, 1)) return absl::OkStatus();
   return MakeOverloaded(
-      absl::StrCat("the server is busy with ", slot_shares_.taken(address),
+      absl::StrCat("the server is busy with ", slot_shares_.taken(payer.address),
                    " requests of this address, the most that one may have at a time (",
                    kMaxRequestsPerAddressFlag, ")"),
       RetryDelay(payer, work_.ComputedUntilAnEnd(payer), SlotInterval()),
@@ -314,6 +328,11 @@ absl::Status AdmissionController::Take(const ResourceRequest& resources) {
   return TakeMemory(resources.memory_bytes, resources.scratch_bytes, resources.payer);
 }
 
+void AdmissionController::CountMemory(int64_t memory_bytes, const Payer& payer) {
+  state_.memory_bytes += memory_bytes;
+  memory_shares_.Take(payer.address, memory_bytes);
+}
+
 void AdmissionController::GiveMemory(const ResourceRequest& resources) {
   state_.memory_bytes -= resources.memory_bytes;
   memory_shares_.Give(resources.payer.address, resources.memory_bytes);
@@ -343,7 +362,7 @@ absl::Status AdmissionController::TakeMemory(int64_t memory_bytes, int64_t scrat
                      memory_budget_bytes_, "memory-budget");
   }
   RETURN_IF_ERROR(CheckShareOfMemory(memory_bytes, payer));
-  const int64_t free_bytes = memory_budget_bytes_ - scratch_bytes - state_.memory_bytes;
+  const int64_t free_bytes = FreeMemory(scratch_bytes);
   if (memory_bytes > free_bytes) {
     return MakeOverloaded(
         absl::StrCat("the request needs ", memory_bytes, " bytes of memory, and ",
@@ -354,8 +373,7 @@ absl::Status AdmissionController::TakeMemory(int64_t memory_bytes, int64_t scrat
                           static_cast<double>(memory_bytes) / state_.memory_bytes),
         LimitMetadata("memory-budget", memory_budget_bytes_));
   }
-  state_.memory_bytes += memory_bytes;
-  memory_shares_.Take(payer.address, memory_bytes);
+  CountMemory(memory_bytes, payer);
   state_.scratch_bytes = scratch_bytes;
   return absl::OkStatus();
 }

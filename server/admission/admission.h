@@ -114,6 +114,10 @@ class AdmissionController {
     // what it was made for, nothing of which has been computed. As Reserve; not OK: nothing has
     // changed.
     absl::Status Change(const ResourceRequest& resources);
+    // For one that holds something: holds `memory_bytes` from now on instead of its memory, if they
+    // are free. Returns whether they are, and so takes none of the moments at which refused callers
+    // come back.
+    bool TryHold(int64_t memory_bytes);
     // For one that holds something: more for the same request, whose work is computed after all
     // that was reserved so before. As Reserve.
     absl::StatusOr<Reservation> ReserveMore(const ResourceRequest& resources) const;
@@ -179,7 +183,9 @@ class AdmissionController {
   absl::StatusOr<CallSlot> TakeSlot(int64_t memory_bytes, Payer payer, GiveWay give_way,
                                     GiveWay& displaced) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether a slot is free for the payer's address.
-  absl::Status CheckSlots(const Payer& payer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasFreeSlot(const Payer& payer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The refusal of a call that no slot is free for; takes one of the moments to come back at.
+  absl::Status RefuseForSlots(const Payer& payer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The oldest call whose slot the payer's may get; holders_.end(): none has lost its patience.
   std::list<Holder>::const_iterator FindStalled(const Payer& payer) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -191,6 +197,11 @@ class AdmissionController {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes all of it but the work, or nothing.
   absl::Status Take(const ResourceRequest& resources) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Bytes of the budget that neither calls nor `scratch_bytes` hold.
+  int64_t FreeMemory(int64_t scratch_bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return memory_budget_bytes_ - scratch_bytes - state_.memory_bytes;
+  }
+  void CountMemory(int64_t memory_bytes, const Payer& payer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes both sorts of memory from the budget and the address's share, or neither.
   absl::Status TakeMemory(int64_t memory_bytes, int64_t scratch_bytes, const Payer& payer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -108,8 +108,9 @@ class ImageJobRun {
     if (job_.input_bytes > sharing_.max_held_bytes()) return false;
     const auto buffer_bytes = static_cast<int64_t>(job_.buffer_bytes);
     RETURN_IF_ERROR(ReserveMemory(buffer_bytes));
-    return held.ReadAll(sharing_.max_held_bytes(),
-                        [&](int64_t bytes) { return ReserveMemory(buffer_bytes + bytes).ok(); });
+    return held.ReadAll(sharing_.max_held_bytes(), [&](int64_t bytes) {
+      return context_.reservation.TryHold(buffer_bytes + bytes);
+    });
   }
 
   absl::StatusOr<pb::UpscaleSummary> Stream(HeldSource& held) {

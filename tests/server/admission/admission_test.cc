@@ -84,6 +84,45 @@ TEST_F(AdmissionTest, AClientThatMovesKeepsItsSlot) {
   EXPECT_FALSE(told);
 }
 
+TEST_F(AdmissionTest, ACallThatGetsAStalledOnesSlotTakesNoMoment) {
+  const auto ends = [](const absl::Status&) {};
+  auto waiting = admission_.AdmitCall(0, {}, ends);
+  const auto second = admission_.AdmitCall(), third = admission_.AdmitCall();
+  waiting->BeginWait();
+  clock_.Advance(kSlotPatience);
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(admission_.CheckCall({}).ok());
+  const auto next = admission_.AdmitCall();
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_EQ(RetryDelayOf(admission_.CheckCall({})), kUnknownRetryDelay);
+  EXPECT_GT(RetryDelayOf(admission_.AdmitCall().status()), kUnknownRetryDelay);
+}
+
+TEST_F(AdmissionTest, AReservationThatMayStayAsItIsTakesNoMoment) {
+  const auto first = admission_.AdmitCall(), second = admission_.AdmitCall(),
+             third = admission_.AdmitCall();
+  auto reservation = *admission_.Reserve({.memory_bytes = 100});
+  const auto other = *admission_.Reserve({.memory_bytes = 300, .scratch_bytes = 100});
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(reservation.TryHold(601));
+  EXPECT_EQ(admission_.state().memory_bytes, 400);
+  EXPECT_TRUE(reservation.TryHold(600)) << "fits to the byte, with the scratch";
+  EXPECT_EQ(admission_.state().memory_bytes, 900);
+  EXPECT_TRUE(reservation.TryHold(50));
+  EXPECT_EQ(admission_.state().memory_bytes, 350);
+  EXPECT_EQ(RetryDelayOf(admission_.AdmitCall().status()), kUnknownRetryDelay);
+  reservation.Release();
+  EXPECT_EQ(admission_.state().memory_bytes, 300);
+}
+
+TEST_F(AdmissionTest, AReservationHoldsNoMoreThanItsAddressMay) {
+  Limits limits = SmallLimits();
+  limits.max_requests_per_address = 1;  // a third of the memory
+  AdmissionController admission(limits, kMemory, clock_);
+  auto reservation = *admission.Reserve({.memory_bytes = 100, .payer = {.address = "a"}});
+  EXPECT_FALSE(reservation.TryHold(334));
+  EXPECT_TRUE(reservation.TryHold(333));
+  EXPECT_EQ(admission.state().memory_bytes, 333);
+}
+
 TEST_F(AdmissionTest, SlotsAreBoundedAndComeBack) {
   std::vector<AdmissionController::CallSlot> slots;
   for (int i = 0; i < 3; ++i) {
