@@ -22,10 +22,10 @@ SubmittedTile Head(const std::shared_ptr<Submission>& submission) {
           submission->put_back.empty() ? submission->next : submission->put_back.back()};
 }
 
-// A tile that a device has failed on may be the reason for that. A slice of a row stream cannot run
-// again after the failure of another tile.
+// A tile that a device or a batch has failed with may be the reason for that. A slice of a row
+// stream cannot run again after the failure of another tile.
 bool RunsByItself(const SubmittedTile& tile) {
-  return tile.moved() || tile.task().slice.stream != nullptr;
+  return tile.moved() || tile.alone() || tile.task().slice.stream != nullptr;
 }
 
 double NextCost(const Flow& flow) { return static_cast<double>(Head(flow.queue.front()).cost()); }

@@ -12,7 +12,7 @@ void RequestFlow::Adopt(DeviceChooser::Choice choice) {
   scheduler_.Adopt(*flow_, std::move(choice));
 }
 
-void RequestFlow::KeepClass() { scheduler_.KeepClass(*flow_); }
+absl::StatusOr<int> RequestFlow::KeepClass() { return scheduler_.KeepClass(*flow_); }
 
 void RequestFlow::Submit(std::shared_ptr<const Executable> executable, std::vector<TileTask> tiles,
                          Cancellation* cancellation, TileDone done) {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "engine/pipeline/tile_executor.h"
 #include "server/batching/fair_queue.h"
 #include "server/devices/device_chooser.h"
@@ -25,9 +26,10 @@ class RequestFlow final : public TileExecutor {
   // The networks that tiles may be of, all on the same devices. At most once, before Submit.
   void Adopt(DeviceChooser::Choice choice);
 
-  // Runs the tiles on devices of the class that the flow is bound to, and on no others, from now
-  // on: for results that are named by the arithmetic of that class.
-  void KeepClass();
+  // Runs the tiles on devices of one class only from now on, for results that are named by its
+  // arithmetic. Returns the class: the one that the flow is bound to, or another one if all devices
+  // of that have failed since. UNAVAILABLE (kDeviceFailure) if no device is left. After Adopt.
+  absl::StatusOr<int> KeepClass();
 
   // `executable` is one of the adopted ones. A tile's own error, and one of memory (with a retry
   // delay), does not touch the other tiles of its batch. After a device's failure a tile gets

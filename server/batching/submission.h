@@ -49,6 +49,7 @@ struct Submission {
   size_t next = 0;
   std::vector<size_t> put_back;
   std::vector<bool> moved;  // tiles that a device has failed on; empty while there are none
+  std::vector<bool> alone;  // tiles that a run of several has failed with; the same
   int64_t queued_cost = 0;
 
   int64_t queued_tiles() const {
@@ -69,6 +70,8 @@ struct SubmittedTile {
   int64_t cost() const { return CostOf(task()); }
   // Whether a device has failed on it.
   bool moved() const { return !submission->moved.empty() && submission->moved[index]; }
+  // Whether a run of several has failed with it.
+  bool alone() const { return !submission->alone.empty() && submission->alone[index]; }
 };
 
 }  // namespace upscaled::server

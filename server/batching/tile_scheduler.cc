@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/base/cpu_info.h"
+#include "engine/base/status_macros.h"
 #include "server/base/error.h"
 
 namespace upscaled::server {
@@ -20,12 +21,16 @@ constexpr absl::Duration kMemoryRetryDelay = absl::Seconds(1);
 // time of a client's wait.
 constexpr absl::Duration kHoldCheck = absl::Milliseconds(10);
 
+// Sets the tile's place in `flags`, which are its submission's.
+void Mark(const SubmittedTile& tile, std::vector<bool>& flags) {
+  if (flags.empty()) flags.resize(tile.submission->tiles.size());
+  flags[tile.index] = true;
+}
+
 // Notes that a device has failed on the tile; whether one had before.
 bool FailedBefore(const SubmittedTile& tile) {
   const bool failed = tile.moved();
-  std::vector<bool>& moved = tile.submission->moved;
-  if (moved.empty()) moved.resize(tile.submission->tiles.size());
-  moved[tile.index] = true;
+  Mark(tile, tile.submission->moved);
   return failed;
 }
 
@@ -141,9 +146,11 @@ void TileScheduler::Adopt(Flow& flow, DeviceChooser::Choice choice) {
   flow.binding = std::move(choice.binding);
 }
 
-void TileScheduler::KeepClass(Flow& flow) {
+absl::StatusOr<int> TileScheduler::KeepClass(Flow& flow) {
   absl::MutexLock lock(&mutex_);
+  RETURN_IF_ERROR(Bind(flow));
   flow.keeps_class = true;
+  return flow.device_class;
 }
 
 void TileScheduler::Submit(const std::shared_ptr<Flow>& flow, const Executable& executable,
@@ -379,9 +386,6 @@ void TileScheduler::RunBatch(const std::shared_ptr<Device>& device_kept, Stream&
     const RunWatch::Run watched = watch_.Begin(device_kept, batch.cost, LastSpeed(device, batch));
     return RunStream(device, stream, batch);
   }();
-  if (!status.ok() && !IsDeviceFault(status) && batch.tiles.size() > 1) {
-    return RunEachAlone(device_kept, stream, std::move(batch));
-  }
   const absl::Time end = clock_.Now();
   // By this stream and by others that would have been idle.
   const absl::Duration spent = end - start + stream.HelpedTime();
@@ -391,7 +395,10 @@ void TileScheduler::RunBatch(const std::shared_ptr<Device>& device_kept, Stream&
                           return tile.submission->cancel_status().ok();
                         });
 
+  // Only the tiles that are the reason fail.
+  const bool again = !status.ok() && !IsDeviceFault(status) && batch.tiles.size() > 1;
   std::vector<absl::Duration> queue;
+  std::vector<StrandedTile> stranded;
   {
     absl::MutexLock lock(&mutex_);
     DeviceClass& device_class = classes_[device.device_class()];
@@ -408,24 +415,20 @@ void TileScheduler::RunBatch(const std::shared_ptr<Device>& device_kept, Stream&
       queue.push_back(start - tile.submission->submitted);
       if (status.ok()) AddToUsage(tile, device, batch.cost, {start, end}, spent);
     }
+    if (again) {
+      for (const SubmittedTile& tile : batch.tiles) Mark(tile, tile.submission->alone);
+      stranded = PutBack(batch.tiles);
+    }
   }
   if (observer_ != nullptr) {
     observer_->OnBatch({queue, end - start, batch.pixels, status, device.name(), spent});
   }
   if (IsDeviceFault(status)) {
     OnFault(device, status, std::move(batch.tiles));
+  } else if (again) {
+    FinishStranded(stranded);
   } else {
     Finish(batch.tiles, status);
-  }
-}
-
-void TileScheduler::RunEachAlone(const std::shared_ptr<Device>& device, Stream& stream,
-                                 FairQueue::Batch batch) {
-  for (SubmittedTile& tile : batch.tiles) {
-    FairQueue::Batch alone{
-        .cost = tile.cost(), .pixels = SourcePixelsOf(tile.task()), .executable = batch.executable};
-    alone.tiles.push_back(std::move(tile));
-    RunBatch(device, stream, std::move(alone));
   }
 }
 
@@ -439,35 +442,38 @@ double TileScheduler::LastSpeed(const Device& device, const FairQueue::Batch& ba
 void TileScheduler::OnFault(const Device& device, const absl::Status& fault,
                             std::vector<SubmittedTile> tiles) {
   const bool news = quarantine_.Add(device, fault);
-  std::vector<SubmittedTile> stopped, failed_twice;
   std::vector<StrandedTile> stranded;
+  std::span<SubmittedTile> failed_twice;
   int64_t moved = 0;
-  absl::Status stop_reason;
   {
     absl::MutexLock lock(&mutex_);
     slots_[device.slot()] = quarantine_.InSlot(device.slot());
-    stop_reason = stop_reason_;
-    for (auto tile = tiles.rbegin(); tile != tiles.rend(); ++tile) {
-      Flow& flow = *tile->submission->flow;
-      if (!stop_reason.ok()) {
-        stopped.push_back(std::move(*tile));
-      } else if (FailedBefore(*tile)) {
-        failed_twice.push_back(std::move(*tile));
-      } else if (absl::Status why = Bind(flow); !why.ok()) {
-        stranded.push_back({std::move(*tile), std::move(why)});
-      } else {
-        ++moved;
-        classes_[flow.device_class].queue.PutBack(*tile);
-      }
-    }
+    const auto twice = std::ranges::stable_partition(
+        tiles, [](const SubmittedTile& tile) { return !FailedBefore(tile); });
+    failed_twice = {twice.begin(), twice.end()};
+    stranded = PutBack({tiles.begin(), twice.begin()});
+    moved = std::ssize(tiles) - std::ssize(failed_twice) - std::ssize(stranded);
   }
   if (news) quarantine_.Announce(device, fault);
   if (observer_ != nullptr && moved > 0) observer_->OnMoved(moved);
-  Finish(stopped, stop_reason);
   Finish(failed_twice, MakeError(absl::StatusCode::kInternal, ErrorReason::kDeviceFailure,
                                  absl::StrCat("a tile failed on two devices; on ", device.name(),
                                               ": ", fault.message())));
   FinishStranded(stranded);
+}
+
+std::vector<TileScheduler::StrandedTile> TileScheduler::PutBack(std::span<SubmittedTile> tiles) {
+  std::vector<StrandedTile> stranded;
+  for (auto tile = tiles.rbegin(); tile != tiles.rend(); ++tile) {
+    Flow& flow = *tile->submission->flow;
+    const absl::Status why = stop_reason_.ok() ? Bind(flow) : stop_reason_;
+    if (why.ok()) {
+      classes_[flow.device_class].queue.PutBack(*tile);
+    } else {
+      stranded.push_back({std::move(*tile), why});
+    }
+  }
+  return stranded;
 }
 
 void TileScheduler::OnDeviceChanged(const Device& device) {

@@ -106,7 +106,7 @@ class TileScheduler {
   void Submit(const std::shared_ptr<Flow>& flow, const Executable& executable,
               std::vector<TileTask> tiles, Cancellation* cancellation, TileExecutor::TileDone done)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  void KeepClass(Flow& flow) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<int> KeepClass(Flow& flow) ABSL_LOCKS_EXCLUDED(mutex_);
   RequestUsage UsageOf(const Flow& flow) const ABSL_LOCKS_EXCLUDED(mutex_);
   void ExpectTiles(Flow& flow, bool more) ABSL_LOCKS_EXCLUDED(mutex_);
   void NoteClientWait(Flow& flow, bool waits) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -118,9 +118,6 @@ class TileScheduler {
   absl::Status Enqueue(const std::shared_ptr<Flow>& flow, const Executable& executable,
                        const std::shared_ptr<Submission>& submission) ABSL_LOCKS_EXCLUDED(mutex_);
   void RunWorker(int slot) ABSL_LOCKS_EXCLUDED(mutex_);
-  // After a failed run of the batch: only the tiles that are the reason fail.
-  void RunEachAlone(const std::shared_ptr<Device>& device, Stream& stream, FairQueue::Batch batch)
-      ABSL_LOCKS_EXCLUDED(mutex_);
   void RunBatch(const std::shared_ptr<Device>& device_kept, Stream& stream, FairQueue::Batch batch)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Multiply-adds per second of a stream, when it ran this executable last; 0: never.
@@ -130,6 +127,10 @@ class TileScheduler {
   // announces it.
   void OnFault(const Device& device, const absl::Status& fault, std::vector<SubmittedTile> tiles)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // Puts tiles of a run that failed back into their queues. Returns those that run no more, and
+  // why.
+  std::vector<StrandedTile> PutBack(std::span<SubmittedTile> tiles)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes over what the quarantine says of the device's slot, and moves what is queued for its
   // class where that is necessary. Returns the tiles that no device is left for.
   std::vector<StrandedTile> UpdateSlot(const Device& device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -34,6 +34,14 @@ const DeviceExecutable::Part* DeviceExecutable::PartOn(const Device& device) con
   return part == parts_.end() ? nullptr : &*part;
 }
 
+const DeviceExecutable::Part& DeviceExecutable::PartOf(int device_class) const {
+  const auto part = std::ranges::find_if(parts_, [&](const Part& candidate) {
+    return candidate.device->device_class() == device_class;
+  });
+  UPSCALED_CHECK(part != parts_.end());
+  return *part;
+}
+
 TileTask DeviceExecutable::TaskFor(const Device& device, TileTask task) const {
   const Executable* const executable = On(device);
   if (task.plan->maker == executable) return task;

@@ -33,6 +33,8 @@ class DeviceExecutable final : public Executable {
   int device_class() const { return parts_.front().device->device_class(); }
   // Null for a device that is not among the parts.
   const Part* PartOn(const Device& device) const;
+  // The first one of the class, which has one.
+  const Part& PartOf(int device_class) const;
   const Executable* On(const Device& device) const {
     const Part* const part = PartOn(device);
     return part == nullptr ? nullptr : part->executable.get();

@@ -164,8 +164,10 @@ class ImageComputation {
     if (forecast_.has_value()) *announcement.mutable_estimate() = ToProto(forecast_->total());
     for (const std::string& warning : plan.warnings) announcement.add_warnings(warning);
     if (job_.name_for) {
+      if (!passes_.empty()) {
+        ASSIGN_OR_RETURN(device_class_, flow_.KeepClass());
+      }
       announcement.set_etag(job_.name_for(Arithmetic()));
-      flow_.KeepClass();
     }
     if (!passes_.empty()) flow_.ExpectTiles(true);
     const RequestFlow::ClientWait wait(flow_);
@@ -216,7 +218,7 @@ class ImageComputation {
   }
 
   // -1: no network runs.
-  int device_class() const { return passes_.empty() ? -1 : passes_.front()->device_class(); }
+  int device_class() const { return device_class_; }
 
   // The speed at which the planned streams compute the image, with the other stages running at the
   // same time; 0: not known.
@@ -321,13 +323,14 @@ class ImageComputation {
         environment_.chooser.Load(resolved.passes, resolved.precision,
                                   SourcePixels(source, resolved), &context_.cancellation));
     passes_ = choice.executables;
+    if (!passes_.empty()) device_class_ = passes_.front()->device_class();
     flow_.Adopt(std::move(choice));
     return absl::OkStatus();
   }
 
   std::string Arithmetic() const {
     if (passes_.empty()) return "";
-    return passes_.front()->parts().front().device->backend().arithmetic();
+    return passes_.front()->PartOf(device_class_).device->backend().arithmetic();
   }
 
   // Whether a device of another class than the chosen one has computed, too.
@@ -450,6 +453,7 @@ class ImageComputation {
   const ModelChain& models_;
   RequestFlow flow_;
   DeviceExecutables passes_;
+  int device_class_ = -1;        // planned with, and after KeepClass the one that computes
   absl::Duration decoder_time_;  // of the processor, when its process has ended
   int noise_level_ = kNoDenoise;
   int64_t payer_changes_ = 0;  // of the flow, that the memory has followed

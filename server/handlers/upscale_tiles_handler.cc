@@ -125,7 +125,6 @@ class TilesRun {
     RETURN_IF_ERROR(PreferComputation(start.computation(), card, *variant, chosen, choice));
     executable_ = choice.executables.front();
     flow_.Adopt(std::move(choice));
-    if (start.report_header() || !start.computation().empty()) flow_.KeepClass();
     bytes_per_part_ = ImageRun::BytesPerTile(*executable_);
     const size_t scratch_bytes = executable_->ScratchBytes(executable_->PreferredTile());
     ASSIGN_OR_RETURN(
@@ -164,6 +163,7 @@ class TilesRun {
                          const ModelVariant& variant, Precision precision) {
     if (!start.report_header() && start.computation().empty()) return absl::OkStatus();
     RETURN_IF_ERROR(CheckLocal(*executable_));
+    ASSIGN_OR_RETURN(const int device_class, flow_.KeepClass());
     pb::UpscaleTilesResponse response;
     pb::UpscaleTilesHeader& header = *response.mutable_header();
     constexpr Size kLarge{kMaxWholeImagePx + 1, kMaxWholeImagePx + 1};
@@ -173,7 +173,7 @@ class TilesRun {
     }
     if (executable_->ComputesWhole({1, 1})) header.set_whole_px(kMaxWholeImagePx);
     ASSIGN_OR_RETURN(*header.mutable_computation(),
-                     NameComputation(card, variant, precision, executable_->parts().front()));
+                     NameComputation(card, variant, precision, executable_->PartOf(device_class)));
     if (!start.computation().empty() && start.computation() != header.computation()) {
       return MakeError(
           absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,

@@ -125,10 +125,52 @@ TEST_F(TwoClassesTest, TilesThatADeviceFailsOnRunEachAlone) {
   for (const auto& run : runs) EXPECT_EQ(run.tiles.size(), 1u);
 }
 
+// Of the tiles that a run has failed with, one is the end of the device.
+TEST_F(TwoClassesTest, TilesThatAreStillToRunAloneGoToAnotherDevice) {
+  TestScheduler scheduler({gpu_.device, cpu_.device}, clock_, {}, &moved_, KeepFailed());
+  const auto other = NetworkOn({gpu_.device, cpu_.device});
+  auto request = scheduler.OpenFlow({network_, other});
+  Outcomes occupied(1), outcomes(3);
+  request.Submit(other, NamedTiles(-1, 1), nullptr, occupied.done());
+  gpu_.backend.AwaitStarted(1);
+  request.Submit(network_, NamedTiles(0, 3), nullptr, outcomes.done());
+  gpu_.backend.Release();
+  ASSERT_EQ(gpu_.backend.AwaitStarted(2)[1].tiles.size(), 3u);
+  gpu_.backend.Release([] { return absl::InvalidArgumentError("a tile too far"); });
+  gpu_.backend.Release(Lost);
+  gpu_.backend.Open();
+  cpu_.backend.Open();
+  outcomes.Await();
+  EXPECT_THAT(outcomes.statuses(), Each(absl::OkStatus()));
+  EXPECT_EQ(gpu_.backend.AwaitStarted(3).size(), 3u);
+  EXPECT_EQ(cpu_.backend.AwaitStarted(3).size(), 3u);
+  EXPECT_EQ(moved_.count(), 1) << "the device has failed on no other tile";
+}
+
+TEST_F(TwoClassesTest, AResultIsNamedByAClassThatWorks) {
+  TestScheduler scheduler({gpu_.device, cpu_.device}, clock_, {}, &moved_, KeepFailed());
+  const auto gpu_only = NetworkOn({gpu_.device});
+  auto failing = scheduler.OpenFlow({gpu_only}), early = scheduler.OpenFlow({network_}),
+       late = scheduler.OpenFlow({network_}), lost = scheduler.OpenFlow({gpu_only});
+  EXPECT_THAT(early.KeepClass(), absl::StatusOr<int>(0));
+  Outcomes broken(1), outcomes(1);
+  failing.Submit(gpu_only, NamedTiles(0, 1), nullptr, broken.done());
+  gpu_.backend.Release(Lost);
+  broken.Await();
+  EXPECT_THAT(late.KeepClass(), absl::StatusOr<int>(1));
+  EXPECT_THAT(early.KeepClass().status(), IsStatus(absl::StatusCode::kUnavailable, "other bytes"));
+  EXPECT_THAT(lost.KeepClass().status(), IsStatus(absl::StatusCode::kUnavailable, "gpu:0 failed"));
+  late.Submit(network_, NamedTiles(1, 1), nullptr, outcomes.done());
+  cpu_.backend.Open();
+  outcomes.Await();
+  EXPECT_THAT(outcomes.statuses(), Each(absl::OkStatus()));
+  EXPECT_EQ(network_->PartOf(1).device, cpu_.device);
+}
+
 TEST_F(TwoClassesTest, ANamedResultIsOfOneClass) {
   TestScheduler scheduler({gpu_.device, cpu_.device}, clock_, {}, &moved_, KeepFailed());
   auto named = scheduler.OpenFlow({network_}), unnamed = scheduler.OpenFlow({network_});
-  named.KeepClass();
+  ASSERT_TRUE(named.KeepClass().ok());
   Outcomes running(1), queued(2), late(1), others(2);
   named.Submit(network_, NamedTiles(0, 1), nullptr, running.done());
   gpu_.backend.AwaitStarted(1);
@@ -150,7 +192,7 @@ TEST_F(TwoClassesTest, ANamedResultIsOfOneClass) {
 TEST_F(TwinsTest, ANamedResultGoesOnOnADeviceOfItsClass) {
   TestScheduler scheduler({gpu_.device, twin_.device, cpu_.device}, clock_);
   auto named = scheduler.OpenFlow({network_});
-  named.KeepClass();
+  ASSERT_TRUE(named.KeepClass().ok());
   Outcomes outcomes(2);
   named.Submit(network_, NamedTiles(0, 2), nullptr, outcomes.done());
   gpu_.backend.AwaitStarted(1);

@@ -499,6 +499,55 @@ TEST_F(TileSchedulerTest, ATilesErrorLeavesTheRestOfItsBatchAlone) {
   }
 }
 
+// A tile that was cancelled, or that Stop has come for, does not run once more.
+TEST_F(TileSchedulerTest, AfterAFailedRunOnlyWantedTilesRunAlone) {
+  TestScheduler scheduler({gated_.device}, clock_);
+  auto request = scheduler.OpenFlow({model_, other_});
+  Occupy(request);
+  Cancellation cancellation;
+  Outcomes cancelled(1), kept(2), queued(1);
+  request.Submit(model_, NamedTiles(0, 1), &cancellation, cancelled.done());
+  request.Submit(model_, NamedTiles(1, 2), nullptr, kept.done());
+  backend_.Release();
+  ASSERT_EQ(backend_.AwaitStarted(2)[1].tiles.size(), 3u);
+  cancellation.Cancel(absl::CancelledError("gone"));
+  backend_.Release([] { return absl::InvalidArgumentError("broken"); });
+  EXPECT_THAT(backend_.AwaitStarted(3)[2].tiles, ElementsAre(1));
+  cancelled.Await();
+  EXPECT_THAT(cancelled.statuses(), Each(IsStatus(absl::StatusCode::kCancelled, "gone")));
+
+  request.Submit(other_, NamedTiles(9, 1), nullptr,
+                 [&, count = queued.done()](size_t index, const absl::Status& status) {
+                   count(index, status);
+                   backend_.Release();  // the scheduler has begun to stop
+                 });
+  scheduler.Stop(absl::UnavailableError("shutting down"));
+  EXPECT_EQ(kept.left(), 0);
+  EXPECT_THAT(
+      kept.statuses(),
+      ElementsAre(absl::OkStatus(), IsStatus(absl::StatusCode::kUnavailable, "shutting down")));
+  EXPECT_EQ(backend_.AwaitStarted(3).size(), 3u);
+}
+
+TEST_F(TileSchedulerTest, ARunThatFailsWhileStoppingIsNotTriedAgain) {
+  TestScheduler scheduler({gated_.device}, clock_);
+  auto request = scheduler.OpenFlow({model_, other_});
+  Occupy(request);
+  Outcomes running(2), queued(1);
+  request.Submit(model_, NamedTiles(0, 2), nullptr, running.done());
+  backend_.Release();
+  ASSERT_EQ(backend_.AwaitStarted(2)[1].tiles.size(), 2u);
+  request.Submit(other_, NamedTiles(9, 1), nullptr,
+                 [&, count = queued.done()](size_t index, const absl::Status& status) {
+                   count(index, status);
+                   backend_.Release([] { return absl::InvalidArgumentError("broken"); });
+                   backend_.Open();
+                 });
+  scheduler.Stop(absl::UnavailableError("shutting down"));
+  EXPECT_THAT(running.statuses(), Each(IsStatus(absl::StatusCode::kUnavailable, "shutting down")));
+  EXPECT_EQ(backend_.AwaitStarted(2).size(), 2u);
+}
+
 TEST_F(TileSchedulerTest, StopFailsWhatIsQueuedAndFinishesWhatRuns) {
   TestScheduler scheduler({gated_.device}, clock_);
   auto request = scheduler.OpenFlow({model_, other_});
@@ -643,6 +692,32 @@ TEST_F(TileSchedulerTest, AccountsForTimeByRequestAndByBatch) {
   EXPECT_EQ(b.usage().queue, absl::Seconds(2));
   EXPECT_EQ(b.usage().infer, absl::Seconds(7));
   EXPECT_THAT(a.usage().devices, ElementsAre("gated"));
+}
+
+TEST_F(TileSchedulerTest, AFailedRunAndTheRunsAfterItAreReported) {
+  RecordingObserver observer;
+  TestScheduler scheduler({gated_.device}, clock_, {}, &observer);
+  auto request = scheduler.OpenFlow({model_, other_});
+  Occupy(request);
+  Outcomes outcomes(2);
+  request.Submit(model_, NamedTiles(0, 2, 30), nullptr, outcomes.done());
+  backend_.Release();
+  backend_.AwaitStarted(2);
+  clock_.Advance(absl::Seconds(4));
+  backend_.Release([] { return absl::InvalidArgumentError("broken"); });
+  backend_.Release(), backend_.Release();
+  outcomes.Await();
+  const auto batches = observer.batches();
+  ASSERT_EQ(batches.size(), 4u);
+  EXPECT_EQ(batches[1].status, absl::InvalidArgumentError("broken"));
+  EXPECT_EQ(batches[1].queue.size(), 2u);
+  EXPECT_EQ(batches[1].infer, absl::Seconds(4));
+  EXPECT_EQ(batches[1].source_pixels, 60);
+  for (const int alone : {2, 3}) {
+    EXPECT_TRUE(batches[alone].status.ok());
+    EXPECT_EQ(batches[alone].source_pixels, 30);
+  }
+  EXPECT_EQ(scheduler.load().running_tiles, 0);
 }
 
 TEST_F(TileSchedulerTest, WhatOtherStreamsHelpedCountsAsTime) {
