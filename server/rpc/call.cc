@@ -202,31 +202,53 @@ void Call::RunStream() {
     reading_ = true;
   }
   const absl::Status refusal = RunOnWorker(static_cast<int64_t>(method_->memory_bytes()), [this] {
-    absl::Status status =
-        GuardHandler(record_, [this] { return method_->stream(MakeCallContext(), *this); });
-    if (!status.ok() && WasCancelled(status)) status = cancellation().status();
-    if (!status.ok()) DropOutput();
-    // A client that has stalled was waited for already.
-    if (ReasonOf(status) != ErrorReason::kStalled) {
-      if (absl::Status flushed = Flush(); status.ok()) status = flushed;
-    }
-    Finish(status);
+    FinishStream(
+        GuardHandler(record_, [this] { return method_->stream(MakeCallContext(), *this); }));
   });
   if (!refusal.ok()) return Finish(refusal);
   StartRead();
 }
 
-bool Call::WasCancelled(const absl::Status& failure) {
-  if (cancellation().IsCancelled()) return true;
+void Call::FinishStream(absl::Status status) {
+  if (!status.ok()) {
+    if (cancellation().IsCancelled()) status = cancellation().status();
+    DropOutput();
+  }
+  // A client that has stalled was waited for already.
+  if (ReasonOf(status) != ErrorReason::kStalled) {
+    if (absl::Status flushed = Flush(); status.ok()) status = flushed;
+  }
+  if (MayBeGone(status)) return FinishUnlessGone(status);
+  Finish(status);
+}
+
+bool Call::MayBeGone(const absl::Status& failure) {
+  absl::MutexLock lock(&mutex_);
+  return gave_end_ && absl::IsInvalidArgument(failure);
+}
+
+void Call::FinishUnlessGone(const absl::Status& failure) {
+  slot_.Release();
+  reservation_.Release();
   {
     absl::MutexLock lock(&mutex_);
-    if (!gave_end_ || !absl::IsInvalidArgument(failure)) return false;
+    undecided_ = failure;
+    watch_ = host_.environment.watchdog.Watch(kCancelDelay, [weak = weak_from_this()] {
+      if (const std::shared_ptr<Call> call = weak.lock()) call->FinishUndecided();
+    });
   }
-  slot_.Release();
-  absl::MutexLock lock(&mutex_);
-  changed_.Await(mutex_, kCancelDelay,
-                 [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return cancelled_; });
-  return cancelled_;
+  if (cancellation().IsCancelled()) FinishUndecided();
+}
+
+void Call::FinishUndecided() {
+  absl::Status status;
+  {
+    absl::MutexLock lock(&mutex_);
+    status = std::exchange(undecided_, absl::OkStatus());
+  }
+  if (status.ok()) return;  // another thread has ended the call
+  host_.environment.watchdog.Drop(watch_);
+  Finish(cancellation().IsCancelled() ? cancellation().status() : status);
 }
 
 absl::Status Call::RunOnWorker(int64_t memory_bytes, std::function<void()> handler) {
@@ -272,6 +294,7 @@ void Call::OnCancelled() {
   }
   const absl::Status reason = cancellation().status();
   RefuseRequest(reason);
+  FinishUndecided();
   if (answering) CancelWith(ToGrpcStatus(reason, record_.request_id));
 }
 

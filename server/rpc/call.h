@@ -120,10 +120,15 @@ class Call final : public std::enable_shared_from_this<Call> {
   // Takes a slot and `memory_bytes`, and runs `handler` on a request worker. Returns the refusal
   // instead when there is no slot, memory or thread.
   absl::Status RunOnWorker(int64_t memory_bytes, std::function<void()> handler);
-  // Whether a call was cancelled that has failed: a client that goes looks like the end of its
-  // messages first, and so its image like a broken one. Waits a moment for the news, without a
-  // slot.
-  bool WasCancelled(const absl::Status& failure) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Ends a stream that its handler has left.
+  void FinishStream(absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether a failed call's client may have gone: that looks like the end of its messages first,
+  // and so its image like a broken one.
+  bool MayBeGone(const absl::Status& failure) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Ends the call in a moment, with `failure` unless it is cancelled until then. Holds no thread.
+  void FinishUnlessGone(const absl::Status& failure) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The end of that moment.
+  void FinishUndecided() ABSL_LOCKS_EXCLUDED(mutex_);
   CallContext MakeCallContext();
   // The client's, by the server's clock; infinite: it has set none.
   absl::Time Deadline() const;
@@ -202,6 +207,7 @@ class Call final : public std::enable_shared_from_this<Call> {
   StallMeter output_stall_ ABSL_GUARDED_BY(mutex_);
   MessagePtr answer_ ABSL_GUARDED_BY(mutex_);
   bool answering_ ABSL_GUARDED_BY(mutex_) = false;  // a unary answer is on its way
+  absl::Status undecided_ ABSL_GUARDED_BY(mutex_);  // a failure whose call may be cancelled still
   std::optional<grpc::Status> finish_status_ ABSL_GUARDED_BY(mutex_);
 
   CompletionTag started_{[this](bool ok) { OnStarted(ok); }};
