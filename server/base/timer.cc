@@ -7,8 +7,14 @@
 
 namespace upscaled::server {
 
-Timer::Timer(const Clock& clock)
-    : clock_(clock), helpers_(std::numeric_limits<int>::max()), thread_([this] { Loop(); }) {}
+Timer::Timer(const Clock& clock, Helpers helpers)
+    : clock_(clock),
+      own_helpers_(std::numeric_limits<int>::max()),
+      helpers_(
+          helpers != nullptr
+              ? std::move(helpers)
+              : [this](std::function<void()> job) { return own_helpers_.Run(std::move(job)); }),
+      thread_([this] { Loop(); }) {}
 
 Timer::~Timer() {
   {
@@ -37,11 +43,7 @@ void Timer::Loop() {
       has_news_ = false;
       due = TakeDue();
     }
-    for (Task* const task : due) {
-      const bool helped =
-          task->length_ == Length::kMayBlock && helpers_.Run([this, task] { Run(*task); });
-      if (!helped) Run(*task);
-    }
+    for (Task* const task : due) Begin(*task);
   }
 }
 
@@ -67,6 +69,11 @@ std::vector<Timer::Task*> Timer::TakeDue() {
   return due;
 }
 
+void Timer::Begin(Task& task) {
+  if (task.length_ == Length::kQuick) return Run(task);
+  if (!helpers_([this, &task] { Run(task); })) End(task, Task::kRetryDelay);
+}
+
 void Timer::Run(Task& task) {
   absl::Duration pause = task.interval_;
   try {
@@ -74,6 +81,10 @@ void Timer::Run(Task& task) {
   } catch (const std::exception&) {  // no memory, no thread: other tasks go on
     pause = std::min(pause, Task::kRetryDelay);
   }
+  End(task, pause);
+}
+
+void Timer::End(Task& task, absl::Duration pause) {
   absl::MutexLock lock(&mutex_);
   task.timer_.mutex_.AssertHeld();
   task.running_ = false;  // its owner may destroy it once the lock is free

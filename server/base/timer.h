@@ -19,12 +19,16 @@ namespace upscaled::server {
 class Timer {
  public:
   // kQuick: runs on the timer's thread, in a few milliseconds at most. kMayBlock: runs on a helper,
-  // or on the timer's thread if the machine has no thread to spare.
+  // and after Task::kRetryDelay if the machine has no thread to spare.
   enum class Length { kQuick, kMayBlock };
   class Task;
 
-  // `clock` must outlive it. Throws std::system_error if there is no thread.
-  explicit Timer(const Clock& clock = Clock::Real());
+  // Runs a job on a thread that may block, and later: ThreadPool::Run. False: no thread is left.
+  using Helpers = std::function<bool(std::function<void()> job)>;
+
+  // `clock` must outlive it. Throws std::system_error if there is no thread. `helpers` is for
+  // tests; null: threads of the timer's own.
+  explicit Timer(const Clock& clock = Clock::Real(), Helpers helpers = nullptr);
   ~Timer();
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
@@ -36,7 +40,10 @@ class Timer {
   void Loop() ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Time NextDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<Task*> TakeDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Begin(Task& task) ABSL_LOCKS_EXCLUDED(mutex_);
   void Run(Task& task) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Makes the task due again after `pause`, or earlier.
+  void End(Task& task, absl::Duration pause) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const Clock& clock_;
   mutable absl::Mutex mutex_;
@@ -44,7 +51,8 @@ class Timer {
   bool has_news_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<Task*> tasks_ ABSL_GUARDED_BY(mutex_);
-  ThreadPool helpers_;
+  ThreadPool own_helpers_;
+  const Helpers helpers_;
   std::thread thread_;  // last: it uses what is above
 };
 

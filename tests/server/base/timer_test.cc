@@ -1,9 +1,11 @@
 #include "server/base/timer.h"
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <new>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/synchronization/blocking_counter.h"
@@ -100,21 +102,22 @@ TEST_P(TimerTest, ATaskThatThrowsRunsAgain) {
 
 TEST_P(TimerTest, ATasksEndWaitsForItsRunAndNoneFollows) {
   absl::Notification runs, ends;
-  std::atomic<int> ended = 0;
+  std::atomic<int> begun = 0, ended = 0;
   auto task = std::make_unique<Timer::Task>(timer_, GetParam(), [&] {
-    runs.Notify();
+    if (++begun == 1) runs.Notify();
     ends.WaitForNotification();
     ++ended;
   });
   task->Request();
   runs.WaitForNotification();
-  task->Request();
+  task->Request();  // runs as well if the first run ends before Stop comes
   std::thread ender([&] { ends.Notify(); });
   task.reset();
-  EXPECT_EQ(ended, 1);
+  const int before = begun;
+  EXPECT_EQ(ended, before);
   ender.join();
   Settle();
-  EXPECT_EQ(ended, 1);
+  EXPECT_EQ(begun, before);
 }
 
 INSTANTIATE_TEST_SUITE_P(Lengths, TimerTest, testing::ValuesIn(kLengths));
@@ -140,6 +143,39 @@ TEST(TimerHelpersTest, BlockedTasksHoldUpNoOther) {
   other.WaitForNotification();
   quick.WaitForNotification();
   go_on.Notify();
+}
+
+// On the timer's thread a task that waits for another one would wait forever.
+TEST(TimerHelpersTest, WithoutAHelperATaskIsTriedLater) {
+  FakeClock clock;
+  std::atomic<int> refused = 0, runs = 0;
+  std::atomic<bool> spare = false;
+  ThreadPool helpers(1);
+  Timer timer(clock, [&](std::function<void()> job) {
+    if (spare) return helpers.Run(std::move(job));
+    ++refused;
+    return false;
+  });
+  const auto advance = [&](absl::Duration by) {
+    clock.Advance(by);
+    timer.Look();
+  };
+  std::atomic<int> quick_runs = 0;
+  Timer::Task quick(timer, Timer::Length::kQuick, [&] { ++quick_runs; });
+  Timer::Task task(timer, Timer::Length::kMayBlock, [&] {
+    quick.Request();
+    test::Await([&] { return quick_runs > 0; });
+    ++runs;
+  });
+  task.Request();
+  for (int tries = 1; tries <= 3; ++tries) {
+    test::Await([&] { return refused == tries && !task.busy(); });
+    advance(Timer::Task::kRetryDelay);
+  }
+  EXPECT_EQ(runs, 0);
+  spare = true;
+  advance(Timer::Task::kRetryDelay);
+  test::Await([&] { return runs == 1 && !task.busy(); });
 }
 
 TEST(TimerHelpersTest, RealTimePasses) {
