@@ -17,10 +17,14 @@
 namespace upscaled::server {
 
 std::string_view HttpRequest::Field(std::string_view name) const {
+  return FindField(name).value_or("");
+}
+
+std::optional<std::string_view> HttpRequest::FindField(std::string_view name) const {
   for (const HttpField& field : fields) {
     if (absl::EqualsIgnoreCase(field.name, ToAbsl(name))) return field.value;
   }
-  return "";
+  return std::nullopt;
 }
 
 std::string HttpRequest::AllFields(std::string_view name) const {

@@ -39,6 +39,8 @@ struct HttpRequest {
 
   // The first value of that name, in any case; "" if the field is missing.
   std::string_view Field(std::string_view name) const;
+  // The same; nullopt if the field is missing.
+  std::optional<std::string_view> FindField(std::string_view name) const;
   // The values of all fields of that name, in their order, with commas between them.
   std::string AllFields(std::string_view name) const;
   // The same, but "" if there are several.

@@ -37,12 +37,13 @@ bool IsOwnHost(std::string_view host, std::string_view own) {
 HttpGuard OwnHostGuard(std::string own) {
   return [own = std::move(own)](const HttpRoute&,
                                 const HttpRequest& request) -> std::optional<HttpFault> {
-    const std::string_view host = request.Field("Host");
-    if (IsOwnHost(host, own)) return std::nullopt;
+    // Browsers always name the host; HTTP/1.0 need not.
+    const std::optional<std::string_view> host = request.FindField("Host");
+    if (!host.has_value() || IsOwnHost(*host, own)) return std::nullopt;
     return HttpFault{
         kMisdirectedRequest,
         MakeError(absl::StatusCode::kPermissionDenied, ErrorReason::kPermissionDenied,
-                  absl::StrCat("the host ", Quoted(host),
+                  absl::StrCat("the host ", Quoted(*host),
                                " is not this machine; name it by its address or localhost"))};
   };
 }

@@ -13,7 +13,8 @@ namespace upscaled::server {
 // this machine, in order to read what a browser here may read (DNS rebinding).
 bool IsOwnHost(std::string_view host, std::string_view own);
 
-// Refuses requests for other hosts (421) on routes that ask for a role.
+// Refuses requests for other hosts (421) on routes that ask for a role. One that names none, which
+// only HTTP/1.0 allows, is taken.
 HttpGuard OwnHostGuard(std::string own);
 
 }  // namespace upscaled::server

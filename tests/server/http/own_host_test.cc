@@ -51,6 +51,15 @@ TEST(OwnHostTest, APageOfAnotherNameReadsNoMetrics) {
   EXPECT_THAT(refused, StartsWith("HTTP/1.1 421 "));
   EXPECT_THAT(refused, HasSubstr("the host \"evil.example\" is not this machine"));
   EXPECT_THAT(fetch("probe.example", "/v2/health/live"), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(fetch("", "/metrics"), StartsWith("HTTP/1.1 421 "));
+
+  const auto fetch_without = [&](const std::string& fields) {
+    Client client((*server)->port());
+    client.Send(absl::StrCat("GET /metrics HTTP/1.0\r\n", fields, "\r\n"));
+    return client.ReadAll();
+  };
+  EXPECT_THAT(fetch_without(""), HasSubstr("secret 42")) << "no browser asks so";
+  EXPECT_THAT(fetch_without("Host: evil.example\r\n"), HasSubstr(" 421 "));
 }
 
 }  // namespace
