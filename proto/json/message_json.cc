@@ -28,18 +28,38 @@ bool IsDuration(const FieldDescriptor& field) {
          field.message_type()->full_name() == "google.protobuf.Duration";
 }
 
-// Calls `convert` for `value`, or for each of its elements.
+// The field itself, or the values of a map.
+const FieldDescriptor& ValuesOf(const FieldDescriptor& field) {
+  return field.is_map() ? *field.message_type()->map_value() : field;
+}
+
+// Calls `convert` for the field's value, or for each of a list or a map.
 template <typename Convert>
-Json ForEach(const Json& value, const Convert& convert) {
+Json ForEach(const FieldDescriptor& field, const Json& value, const Convert& convert) {
+  if (field.is_map() && value.is_object()) {
+    Json map = Json::object();
+    for (const auto& [key, one] : value.items()) map[key] = convert(one);
+    return map;
+  }
   if (!value.is_array()) return convert(value);
   Json list = Json::array();
   for (const Json& element : value) list.push_back(convert(element));
   return list;
 }
 
+Json ToSeconds(const Json& duration) {
+  double seconds = 0;
+  (void)absl::SimpleAtod(absl::StripSuffix(duration.get<std::string>(), "s"), &seconds);
+  return seconds;
+}
+
+Json FromSeconds(const Json& seconds) {
+  return seconds.is_number() ? Json(absl::StrFormat("%.9fs", seconds.get<double>())) : seconds;
+}
+
 Json ToDialect(const Json& object, const Descriptor& type);
 
-// A value of protobuf's JSON, none of a list's or an object's.
+// One value of protobuf's JSON.
 Json ToDialect(const Json& value, const FieldDescriptor& field) {
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT64:
@@ -64,12 +84,12 @@ Json ToDialect(const Json& object, const Descriptor& type) {
   for (const auto& [name, value] : object.items()) {
     const FieldDescriptor* const field = type.FindFieldByName(name);
     if (field == nullptr) continue;  // none: protobuf has written it
-    if (IsDuration(*field)) {
-      double seconds = 0;
-      (void)absl::SimpleAtod(absl::StripSuffix(value.get<std::string>(), "s"), &seconds);
-      converted[name + kSeconds] = seconds;
+    const FieldDescriptor& values = ValuesOf(*field);
+    if (IsDuration(values)) {
+      converted[name + kSeconds] = ForEach(*field, value, ToSeconds);
     } else {
-      converted[name] = ForEach(value, [&](const Json& one) { return ToDialect(one, *field); });
+      converted[name] =
+          ForEach(*field, value, [&](const Json& one) { return ToDialect(one, values); });
     }
   }
   return converted;
@@ -96,10 +116,12 @@ Json FromDialect(const Json& object, const Descriptor& type) {
     const FieldDescriptor* field = type.FindFieldByName(name);
     const FieldDescriptor* const duration =
         type.FindFieldByName(std::string(absl::StripSuffix(name, kSeconds)));
-    if (field == nullptr && duration != nullptr && IsDuration(*duration) && value.is_number()) {
-      converted[duration->name()] = absl::StrFormat("%.9fs", value.get<double>());
+    if (field == nullptr && duration != nullptr && IsDuration(ValuesOf(*duration))) {
+      converted[duration->name()] = ForEach(*duration, value, FromSeconds);
     } else if (field != nullptr) {
-      converted[name] = ForEach(value, [&](const Json& one) { return FromDialect(one, *field); });
+      const FieldDescriptor& values = ValuesOf(*field);
+      converted[name] =
+          ForEach(*field, value, [&](const Json& one) { return FromDialect(one, values); });
     }
   }
   return converted;

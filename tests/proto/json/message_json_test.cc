@@ -1,8 +1,13 @@
 #include "proto/json/message_json.h"
 
+#include <cstdint>
+#include <memory>
 #include <string>
 
 #include "gmock/gmock.h"
+#include "google/protobuf/descriptor.pb.h"
+#include "google/protobuf/dynamic_message.h"
+#include "google/protobuf/text_format.h"
 #include "google/protobuf/util/json_util.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
@@ -81,6 +86,52 @@ TEST(MessageJsonTest, ReadsItsOwnDialectAndProtobufs) {
   }
 }
 
+// Fields that the contract may come to have.
+TEST(MessageJsonTest, MapsAndListsOfAnyValues) {
+  google::protobuf::FileDescriptorProto file;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(R"(
+    name: "later.proto" package: "later" syntax: "proto3"
+    dependency: ["google/protobuf/duration.proto", "upscale/v1/upscale.proto"]
+    message_type {
+      name: "Later"
+      field { name: "waits" number: 1 label: LABEL_REPEATED type: TYPE_MESSAGE
+              type_name: ".google.protobuf.Duration" }
+      field { name: "sizes" number: 2 label: LABEL_REPEATED type: TYPE_MESSAGE
+              type_name: ".later.Later.SizesEntry" }
+      field { name: "formats" number: 3 label: LABEL_REPEATED type: TYPE_MESSAGE
+              type_name: ".later.Later.FormatsEntry" }
+      field { name: "times" number: 4 label: LABEL_REPEATED type: TYPE_MESSAGE
+              type_name: ".later.Later.TimesEntry" }
+      nested_type {
+        name: "SizesEntry" options { map_entry: true }
+        field { name: "key" number: 1 label: LABEL_OPTIONAL type: TYPE_STRING }
+        field { name: "value" number: 2 label: LABEL_OPTIONAL type: TYPE_INT64 } }
+      nested_type {
+        name: "FormatsEntry" options { map_entry: true }
+        field { name: "key" number: 1 label: LABEL_OPTIONAL type: TYPE_STRING }
+        field { name: "value" number: 2 label: LABEL_OPTIONAL type: TYPE_ENUM
+                type_name: ".upscale.v1.ImageFormat" } }
+      nested_type {
+        name: "TimesEntry" options { map_entry: true }
+        field { name: "key" number: 1 label: LABEL_OPTIONAL type: TYPE_STRING }
+        field { name: "value" number: 2 label: LABEL_OPTIONAL type: TYPE_MESSAGE
+                type_name: ".google.protobuf.Duration" } }
+    })",
+                                                            &file));
+  google::protobuf::DescriptorPool pool(google::protobuf::DescriptorPool::generated_pool());
+  const google::protobuf::FileDescriptor* const built = pool.BuildFile(file);
+  ASSERT_NE(built, nullptr);
+  google::protobuf::DynamicMessageFactory factory(&pool);
+  const google::protobuf::Message& type = *factory.GetPrototype(built->message_type(0));
+  const json later = {{"waits_seconds", {0.25, 3.0}},
+                      {"sizes", {{"a", int64_t{1} << 60}, {"key", 2}}},
+                      {"formats", {{"value", "png"}}},
+                      {"times_seconds", {{"b", 1.5}}}};
+  const std::unique_ptr<google::protobuf::Message> read(type.New());
+  ASSERT_TRUE(ReadMessageJson(later.dump(), *read));
+  EXPECT_EQ(Write(*read), later);
+}
+
 TEST(MessageJsonTest, PassesOverFieldsThatItDoesNotKnow) {
   pb::UpscaleImageHeader read;
   EXPECT_TRUE(ReadMessageJson(
@@ -94,7 +145,8 @@ TEST(MessageJsonTest, RefusesTextsThatAreNoSuchMessage) {
   for (const std::string& text :
        {std::string(), std::string("null"), std::string("[]"), std::string("{"),
         std::string(R"({"result_width_px":"wide"})"), std::string(R"({"model":{}})"),
-        std::string(100'000, '['), R"({"model":)" + std::string(100'000, '[')}) {
+        std::string(R"({"estimate_seconds":"long"})"), std::string(100'000, '['),
+        R"({"model":)" + std::string(100'000, '[')}) {
     EXPECT_FALSE(ReadMessageJson(text, read)) << text.substr(0, 50);
   }
 }
