@@ -19,8 +19,8 @@
 namespace upscaled {
 namespace {
 
-// Frames of films, GIF (1/100 s) and WebP (1/1000 s) last a whole number of ticks, and those of
-// APNG (65,535 s at most) one number that the file can state.
+// Frames of films, GIF (1/100 s) and WebP (1/1000 s) last a whole number of ticks. A frame of
+// APNG (65,535 s at most) lasts no more ticks than the file can state.
 constexpr int64_t kTicksPerSecond = 60'000;
 constexpr size_t kBoxHead = 8;
 

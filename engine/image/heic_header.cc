@@ -22,7 +22,7 @@ bool IsHevc(const HeifItem& item) {
   return item.type == BoxType("hvc1") || item.type == BoxType("hev1");
 }
 
-// What decoding one of a picture's tiles takes, while the file is held, too.
+// Bytes to decode one tile of a picture, while the file is held, too.
 size_t TileBytes(const HevcSequence& tile, uint64_t file_bytes) {
   return tile.coded.Area() * (kDe265BytesPerPixel + 2 * HevcBytesPerPixel(tile)) + 2 * file_bytes;
 }

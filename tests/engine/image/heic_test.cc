@@ -447,7 +447,7 @@ std::string ParametersBox(Size coded, Size shown) {
                                   Be(set.size(), 2), set));
 }
 
-// A tile that is coded, or repeated, for pixels that nobody sees.
+// A tile is coded, or repeated, for pixels that are not shown.
 TEST(HeicTest, TilesThatServeNoPixelsAreRefused) {
   Item tile = ItemOf("heic-444.heic");
   const auto parse = [&](Size coded, Size shown, int columns, int rows, Size size) {
