@@ -4,6 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/graph/tile_plan.h"
 
 namespace upscaled {
 
@@ -13,6 +17,16 @@ struct RowStreamNeed {
   size_t scratch_bytes = 0;  // of each Stream that runs slices of it
   // Whether all of the source is read before the first row of the result is there.
   bool sees_all = false;
+};
+
+// The parts of an image that a stream computes, where others are copied.
+struct RowParts {
+  // Parts of the band at hand and of those below, as far as they are known. The stream computes all
+  // that they depend on.
+  std::vector<std::shared_ptr<const TilePlan>> tiles;
+  // The rows below, of which nothing is known: all that they depend on is computed. Null: there are
+  // none.
+  std::shared_ptr<const TilePlan> unknown;
 };
 
 // Made by an executable for one image. Its bands are rows of the result from the top to the bottom,
@@ -29,10 +43,11 @@ class RowStream {
   static constexpr int kBandMultiple = 4;
 
   const void* maker() const { return maker_; }
-  // Plans what the next run computes: until the result's rows above `bottom` are written, or
-  // another step would exceed `max_cost`; one step at least. Returns its cost in multiply-adds (at
-  // least 1), or 0 if those rows are written.
-  virtual int64_t PlanSlice(int bottom, int64_t max_cost) = 0;
+  // Plans the next run: it goes on until the result's rows above `bottom` are written, or another
+  // step would exceed `max_cost`; one step at least. `parts`: computed of the image, null for all
+  // of it; they stay until the slice has run. Returns its cost in multiply-adds (at least 1), or 0
+  // if those rows are written.
+  virtual int64_t PlanSlice(int bottom, int64_t max_cost, const RowParts* parts = nullptr) = 0;
 
  private:
   const void* const maker_;

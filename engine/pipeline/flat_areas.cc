@@ -1,6 +1,7 @@
 #include "engine/pipeline/flat_areas.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "engine/base/int_math.h"
@@ -78,11 +79,26 @@ struct FlatAreas::Band {
 
 bool FlatAreas::Apply(const PassSpec& pass) {
   if (!pass.spares_flat_areas || pass.reach.repeat_px == 0) return false;
+  if (pass.rows) return true;
   // A stream's workspace is that of the pass's tiles.
   const Executable& executable = *pass.executable;
   const Size small = SmallImageOf(pass).size();
   return executable.WorkspaceBytes(small) <= executable.WorkspaceBytes(pass.tile) &&
          executable.HostWorkspaceBytes(small) <= executable.HostWorkspaceBytes(pass.tile);
+}
+
+bool FlatAreas::ApplyInRows(const PassSpec& tiles, RowStreamNeed& need) {
+  if (!tiles.spares_flat_areas || tiles.reach.repeat_px == 0) return false;
+  const Executable& executable = *tiles.executable;
+  const Size small = SmallImageOf(tiles).size();
+  // A tile that is all of an image takes as much as the image's rows.
+  const std::optional<RowStreamNeed> flat = executable.PlanRowStream(small);
+  if (!flat || !executable.ComputesTiles(small)) return false;
+  const size_t scratch = flat->bytes + flat->scratch_bytes;
+  constexpr size_t kMaxScratchBytes = size_t{64} << 20;
+  if (scratch > std::max(kMaxScratchBytes, need.scratch_bytes)) return false;
+  need.scratch_bytes = std::max(need.scratch_bytes, scratch);
+  return true;
 }
 
 size_t FlatAreas::Bytes(const PassSpec& pass, int band_rows) {

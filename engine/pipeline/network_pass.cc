@@ -89,6 +89,11 @@ int MaxReadAheadRows(const PassSpec& pass) {
                   bands_ahead * grid.tile_size().height + MaxInputRows(pass, grid));
 }
 
+int BandsBelow(const PassSpec& pass, int height_px) {
+  if (!pass.spares_flat_areas) return 0;
+  return CeilDiv(pass.reach.halo.top_px + pass.reach.halo.bottom_px, height_px);
+}
+
 std::unique_ptr<PassRows> MakePass(const PassSpec& pass, RowSource& source, TileRun& run) {
   if (pass.cells) return std::make_unique<CellPass>(pass, source, run);
   return std::make_unique<NetworkPass>(pass, source, run);
@@ -112,6 +117,11 @@ Stage PlanPass(const PassSpec& pass) {
   const size_t plans = variants * pass.executable->Plan({0, 0, 1, 1}, pass.source.size()).bytes();
   slot += (2 * sizeof(TileTask) + sizeof(TileVariants) + plans) * parts *
           static_cast<size_t>(grid.columns());
+  if (pass.rows) {
+    // The band as a whole, the rows below, and what is known of bands ahead.
+    slot += sizeof(RowParts) + 2 * plans +
+            parts * static_cast<size_t>(pass.bands) * sizeof(std::shared_ptr<const TilePlan>);
+  }
   if (cuts) slot += FlatAreas::AreaBytes(pass);
   const bool pooled = !ListPoolings(pass.executable->network()).empty();
   const size_t image = pooled ? PooledImage::Bytes(pass) : 0;
@@ -189,12 +199,16 @@ absl::Status NetworkPass::SubmitBand(int band) {
   if (pooled_) RETURN_IF_ERROR(pooled_->Gather());
   std::vector<TileParts> tiles = PlanBand(band);
   RETURN_IF_ERROR(ReadSource(band, tiles));
+  if (rows_) SlotOf(band).band = tiles.front().front();
   if (flat_areas_) CutOutFlatAreas(band, tiles);
-  if (rows_) {
-    SubmitRows(band, tiles.front());
-  } else {
+  if (!rows_) {
     SubmitTiles(band, std::move(tiles));
+    return absl::OkStatus();
   }
+  SlotOf(band).parts = std::move(tiles.front());
+  const int known = band + 1;
+  const int end = known == grid_.rows() ? known : known - BandsBelow(pass_, pass_.tile.height);
+  while (rows_submitted_ < end) SubmitRows(rows_submitted_++, known);
   return absl::OkStatus();
 }
 
@@ -250,13 +264,29 @@ void NetworkPass::CutOutFlatAreas(int band, std::span<TileParts> tiles) {
   }
 }
 
-void NetworkPass::SubmitRows(int band, const TileParts& tile) {
+void NetworkPass::SubmitRows(int band, int known_bands) {
   Slot& slot = SlotOf(band);
-  const TileVariants& part = tile.front();
-  const auto [src, dst] = PixelsOf(band, part);
+  const auto [src, dst] = PixelsOf(band, slot.band);
   run_.Add(slot.tiles, 1);
-  rows_->Submit({part.plans.front(), src, part.input, dst},
+  rows_->Submit({slot.band.plans.front(), src, slot.band.input, dst},
+                flat_areas_ ? PartsFrom(band, known_bands) : nullptr,
                 [this, &slot] { run_.Finish(slot.tiles); });
+}
+
+std::shared_ptr<const RowParts> NetworkPass::PartsFrom(int band, int known_bands) {
+  auto parts = std::make_shared<RowParts>();
+  for (int known = band; known < known_bands; ++known) {
+    for (const TileVariants& part : SlotOf(known).parts) {
+      parts->tiles.push_back(part.plans.front());
+    }
+  }
+  const Size image = pass_.source.size();
+  const int end = grid_.Band(known_bands - 1).bottom();
+  if (end < image.height) {
+    parts->unknown = std::make_shared<const TilePlan>(
+        pass_.executable->Plan({0, end, image.width, image.height - end}, image));
+  }
+  return parts;
 }
 
 void NetworkPass::SubmitTiles(int band, std::vector<TileParts> tiles) {

@@ -30,13 +30,16 @@ ImageSpec PassResult(const PassSpec& spec);
 int64_t PassTileCount(const PassSpec& spec);
 // Bound on the source rows that are read from the first row on of the band that is being read out.
 int MaxReadAheadRows(const PassSpec& spec);
+// The bands of a pass of rows that are known ahead of the one that begins, of `height_px` each.
+int BandsBelow(const PassSpec& spec, int height_px);
 // MakePass as a stage; planning it takes no longer for many tiles.
 Stage PlanPass(const PassSpec& spec);
 
 // Cuts the image into bands, a row of tiles each. A slot holds a band's source rows, halo
 // included, and its result; while one band is read out, the tiles of the next ones are in flight.
 // Flat areas are cut out of the tiles, and their result copied (FlatAreas). A pass of rows has one
-// tile a band, and goes through all of them in a RowRun.
+// tile a band, and goes through all of them in a RowRun: a band begins once flat areas are known as
+// far below as the stream reads ahead.
 // A network with global poolings reads all of its source before the first band.
 class NetworkPass final : public PassRows {
  public:
@@ -55,6 +58,8 @@ class NetworkPass final : public PassRows {
     int source_end = 0;
     std::vector<TtaTile> tta;          // one per tile when TTA is on
     std::vector<FlatArea> flat_areas;  // not copied to `result` yet
+    TileVariants band;                 // of a pass of rows: all of it, and the parts to compute
+    TileParts parts;
     TileRun::Group tiles;
   };
 
@@ -64,7 +69,9 @@ class NetworkPass final : public PassRows {
   std::vector<TileParts> PlanBand(int band) const;
   absl::Status ReadSource(int band, std::span<const TileParts> tiles);
   void CutOutFlatAreas(int band, std::span<TileParts> tiles);
-  void SubmitRows(int band, const TileParts& tile);
+  // Begins a band of a pass of rows, where the parts of `known_bands` are known.
+  void SubmitRows(int band, int known_bands);
+  std::shared_ptr<const RowParts> PartsFrom(int band, int known_bands);
   void SubmitTiles(int band, std::vector<TileParts> tiles);
   void SubmitTta(int band, int column, TileParts parts);
   void SubmitTasks(int band, std::vector<TileParts> tiles);
@@ -89,8 +96,9 @@ class NetworkPass final : public PassRows {
   std::optional<RowRun> rows_;
   RowSource& source_;
   std::vector<Slot> slots_;
-  int bands_submitted_ = 0;
-  int band_ = 0;  // being read out
+  int bands_submitted_ = 0;  // read and planned, in a pass of rows
+  int rows_submitted_ = 0;   // bands
+  int band_ = 0;             // being read out
   int next_row_ = 0;
 };
 

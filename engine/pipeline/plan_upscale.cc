@@ -215,12 +215,12 @@ absl::Status CheckTiles(const PassSpec& pass) {
 }
 
 // Makes a pass of tiles one of rows.
-void TakeRows(const RowStreamNeed& need, PassSpec& pass) {
+void TakeRows(RowStreamNeed need, PassSpec& pass) {
   const Size image = pass.source.size();
+  pass.spares_flat_areas = FlatAreas::ApplyInRows(pass, need);
   pass.rows = need;
   pass.tile = {image.width, need.sees_all ? image.height : std::min(image.height, kBandRows)};
-  pass.bands = 2;
-  pass.spares_flat_areas = false;
+  pass.bands = 2 + BandsBelow(pass, pass.tile.height);
 }
 
 }  // namespace

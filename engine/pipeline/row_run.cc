@@ -30,10 +30,11 @@ int64_t RowRun::PartCount(const PassSpec& pass) {
   return (CostOf(pass) + kSliceCost - 1) / kSliceCost;
 }
 
-void RowRun::Submit(TileTask band, std::function<void()> finished) {
+void RowRun::Submit(TileTask band, std::shared_ptr<const RowParts> parts,
+                    std::function<void()> finished) {
   {
     absl::MutexLock lock(&mutex_);
-    bands_.push_back({std::move(band), std::move(finished)});
+    bands_.push_back({std::move(band), std::move(parts), std::move(finished)});
     if (bands_.size() > 1) return;  // whoever finishes the one before goes on with it
   }
   GoOn();
@@ -42,12 +43,14 @@ void RowRun::Submit(TileTask band, std::function<void()> finished) {
 void RowRun::GoOn() {
   while (true) {
     TileTask task;
+    const RowParts* parts;  // the band's, which stays until it is finished
     {
       absl::MutexLock lock(&mutex_);
       task = bands_.front().task;
+      parts = bands_.front().parts.get();
     }
     const int bottom = task.plan->tile.bottom() * executable_->network().scale;
-    const int64_t cost = run_.status().ok() ? stream_->PlanSlice(bottom, kSliceCost) : 0;
+    const int64_t cost = run_.status().ok() ? stream_->PlanSlice(bottom, kSliceCost, parts) : 0;
     if (cost > 0) {
       const double share = static_cast<double>(cost) / static_cast<double>(cost_);
       const auto px = static_cast<int64_t>(share * static_cast<double>(image_.Area()));

@@ -5,6 +5,7 @@
 
 #include "engine/backends/cpu/workspace_layout.h"
 #include "engine/base/check.h"
+#include "engine/base/int_math.h"
 #include "engine/model/multiply_adds.h"
 
 namespace upscaled::cpu {
@@ -38,14 +39,61 @@ RowStreamNeed CpuRowStream::Need(const Program& program, Size image) {
           .sees_all = schedule.staged};
 }
 
-int64_t CpuRowStream::CostOf(const RowSchedule::Step& step) const {
-  const Rect rows = Intersect(step.rows, plan_.regions[step.layer]);
-  return static_cast<int64_t>(
-      MultiplyAdds(program_.network.layers[step.layer], static_cast<double>(rows.Area())));
+std::span<const Rect> CpuRowStream::RunsOf(const RowSchedule::Step& step) {
+  const Rect& rows = step.rows;
+  runs_.clear();
+  const auto needs_all = [&] {
+    return parts_ == nullptr || (parts_->unknown != nullptr &&
+                                 !Intersect(parts_->unknown->regions[step.layer], rows).empty());
+  };
+  if (needs_all()) {
+    runs_.push_back(rows);
+    return runs_;
+  }
+  const int unit_px = UnitPx(program_, step.layer);
+  for (const auto& tile : parts_->tiles) {
+    const Rect part = Intersect(tile->regions[step.layer], rows);
+    if (part.empty()) continue;
+    const int begin = FloorDiv(part.x - rows.x, unit_px) * unit_px;
+    const int end = std::min(RoundUp(part.right() - rows.x, unit_px), rows.width);
+    runs_.push_back({rows.x + begin, rows.y, end - begin, rows.height});
+  }
+  std::ranges::sort(runs_, {}, &Rect::x);
+  size_t count = 0;
+  for (const Rect& run : runs_) {
+    if (count > 0 && run.x <= runs_[count - 1].right()) {
+      Rect& last = runs_[count - 1];
+      last.width = std::max(last.right(), run.right()) - last.x;
+    } else {
+      runs_[count++] = run;
+    }
+  }
+  runs_.resize(count);
+  return runs_;
 }
 
-int64_t CpuRowStream::PlanSlice(int bottom, int64_t max_cost) {
+int64_t CpuRowStream::CostOf(const RowSchedule::Step& step) {
+  int64_t px = 0;
+  for (const Rect& run : RunsOf(step)) px += Intersect(run, plan_.regions[step.layer]).Area();
+  return static_cast<int64_t>(
+      MultiplyAdds(program_.network.layers[step.layer], static_cast<double>(px)));
+}
+
+std::vector<Rect> CpuRowStream::CutToParts(std::vector<Rect> runs) const {
+  if (parts_ == nullptr) return runs;
+  std::vector<Rect> cut;
+  for (const Rect& run : runs) {
+    for (const auto& tile : parts_->tiles) {
+      const Rect part = Intersect(run, Scale(tile->tile, program_.network.scale));
+      if (!part.empty()) cut.push_back(part);
+    }
+  }
+  return cut;
+}
+
+int64_t CpuRowStream::PlanSlice(int bottom, int64_t max_cost, const RowParts* parts) {
   if (written_ >= bottom) return 0;
+  parts_ = parts;
   int64_t cost = 0;
   int computed = computed_;
   slice_end_ = cursor_.next;
@@ -72,7 +120,9 @@ std::vector<Rect> CpuRowStream::Run(const TileTask& task, Team& team) {
     StoreRows(program_, task, schedule_, waiting, overflowed);
   }
   const size_t begin = cursor_.next;
-  if (!RunSteps(program_, task, schedule_, slice_end_, rings_.data(), team, cursor_, overflowed)) {
+  const auto runs_of = [this](const RowSchedule::Step& step) { return RunsOf(step); };
+  if (!RunSteps(program_, task, schedule_, slice_end_, rings_.data(), team, runs_of, cursor_,
+                overflowed)) {
     return {};
   }
   for (size_t i = begin; i < slice_end_; ++i) {
@@ -80,7 +130,7 @@ std::vector<Rect> CpuRowStream::Run(const TileTask& task, Team& team) {
     if (step.layer == schedule_.target) computed_ = step.rows.bottom();
   }
   written_ = std::min(computed_, task.plan->tile.bottom() * program_.network.scale);
-  return overflowed;
+  return CutToParts(std::move(overflowed));
 }
 
 }  // namespace upscaled::cpu

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "engine/backends/backend.h"
@@ -22,21 +23,27 @@ class CpuRowStream final : public RowStream {
   // Returns the need of a stream, by a dry run of its rows.
   static RowStreamNeed Need(const Program& program, Size image);
 
-  int64_t PlanSlice(int bottom, int64_t max_cost) override;
+  int64_t PlanSlice(int bottom, int64_t max_cost, const RowParts* parts) override;
   // Runs the slice that was planned last. Returns the runs of pixels of the task's band that left
   // the range of halves (RunTile). Throws std::bad_alloc when memory is out. Where the task is
   // cancelled the stream is of no more use.
   std::vector<Rect> Run(const TileTask& task, Team& team);
 
  private:
-  int64_t CostOf(const RowSchedule::Step& step) const;
+  // The parts of a step's rows on which the slice's parts depend, until the next call.
+  std::span<const Rect> RunsOf(const RowSchedule::Step& step);
+  int64_t CostOf(const RowSchedule::Step& step);
+  // Returns these runs of the result, cut to the slice's parts.
+  std::vector<Rect> CutToParts(std::vector<Rect> runs) const;
 
   const Program& program_;
   const TilePlan plan_;
   RowSchedule schedule_;
   HugeBuffer rings_;  // from the first slice on
   StepCursor cursor_;
-  size_t slice_end_ = 0;  // step
+  size_t slice_end_ = 0;             // step
+  const RowParts* parts_ = nullptr;  // the slice's
+  std::vector<Rect> runs_;           // RunsOf's
   // Rows of the result, from the top: computed, and written to bands. The ring still has those
   // between.
   int computed_ = 0;

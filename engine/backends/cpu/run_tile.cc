@@ -13,6 +13,8 @@
 namespace upscaled::cpu {
 namespace {
 
+std::span<const Rect> AllOf(const RowSchedule::Step& step) { return {&step.rows, 1}; }
+
 // The pass's activation cache, if it can go on with it.
 CachedLayers* CacheOf(const Program& program, const PoolingPass& pass) {
   const bool usable = pass.cache != nullptr && pass.cache->Begin(&program, pass.number(), 0);
@@ -31,7 +33,7 @@ class TileRunner {
         counted_(counted) {}
 
   // Whether it came to step number `end`: not if the task was cancelled before one.
-  bool Run(StepCursor& cursor, size_t end,
+  bool Run(StepCursor& cursor, size_t end, RunsOfStep runs_of,
            absl::FunctionRef<void(const RowSchedule::Step&)> step_done) {
     if (cursor.next == 0) {
       cursor.stage = schedule_.first_stage;
@@ -43,7 +45,7 @@ class TileRunner {
       while (cursor.stage < schedule_.StageOf(program_, step.layer)) {
         BeginStage(program_, schedule_, ++cursor.stage);
       }
-      RunStep(step);
+      RunStep(step, runs_of(step));
       step_done(step);
     }
     return true;
@@ -52,24 +54,33 @@ class TileRunner {
   const std::vector<Rect>& overflowed() const { return overflowed_; }
 
  private:
-  void RunStep(const RowSchedule::Step& step) {
+  void RunStep(const RowSchedule::Step& step, std::span<const Rect> runs) {
+    const int unit_px = UnitPx(program_, step.layer);
+    int units = 0;
+    for (const Rect& run : runs) units += CeilDiv(run.width, unit_px);
+    if (units == 0) return;
     src_.clear();
     for (const int input : program_.network.layers[step.layer].inputs) {
       src_.push_back(schedule_.tensors[input]);
     }
-    const int unit_px = UnitPx(program_, step.layer);
-    team_.Run(CeilDiv(step.rows.width, unit_px), most_threads_, scratch_,
-              [&](int begin, int end, float* scratch) {
-                const Rect units{step.rows.x + begin * unit_px, step.rows.y,
-                                 (end - begin) * unit_px, step.rows.height};
-                Compute(step.layer, Intersect(units, step.rows), scratch);
-              });
+    team_.Run(units, most_threads_, scratch_, [&](int begin, int end, float* scratch) {
+      int first = 0;  // unit of the run
+      for (const Rect& run : runs) {
+        const Rect taken{run.x + (begin - first) * unit_px, run.y, (end - begin) * unit_px,
+                         run.height};
+        const Rect rows = Intersect(taken, run);
+        if (!rows.empty()) Compute(step.layer, rows, scratch);
+        first += CeilDiv(run.width, unit_px);
+      }
+    });
     if (step.layer != schedule_.target) return;
     const Tensor& dst = schedule_.tensors[step.layer];
-    if (pass_.gathers()) {
-      AddPart(dst, Intersect(step.rows, summed_));
-    } else if (program_.precision == Precision::kFast) {
-      FindOverflowed(dst, Intersect(step.rows, result_), overflowed_);
+    for (const Rect& run : runs) {
+      if (pass_.gathers()) {
+        AddPart(dst, Intersect(run, summed_));
+      } else if (program_.precision == Precision::kFast) {
+        FindOverflowed(dst, Intersect(run, result_), overflowed_);
+      }
     }
   }
 
@@ -137,9 +148,10 @@ int UnitPx(const Program& program, int layer) {
 }
 
 bool RunSteps(const Program& program, const TileTask& task, const RowSchedule& schedule, size_t end,
-              float* scratch, Team& team, StepCursor& cursor, std::vector<Rect>& overflowed) {
+              float* scratch, Team& team, RunsOfStep runs_of, StepCursor& cursor,
+              std::vector<Rect>& overflowed) {
   TileRunner runner(program, task, schedule, scratch, team, /*counted=*/{});
-  const bool ended = runner.Run(cursor, end, [](const RowSchedule::Step&) {});
+  const bool ended = runner.Run(cursor, end, runs_of, [](const RowSchedule::Step&) {});
   overflowed.insert(overflowed.end(), runner.overflowed().begin(), runner.overflowed().end());
   return ended;
 }
@@ -178,7 +190,7 @@ std::vector<Rect> RunTile(const Program& program, const TileTask& task, HugeBuff
     BindWorkspace(program, workspace.data(), kept, strip);
     TileRunner runner(program, task, strip, workspace.data(), team, counted);
     StepCursor cursor;
-    if (!runner.Run(cursor, strip.steps.size(), step_done)) return {};
+    if (!runner.Run(cursor, strip.steps.size(), AllOf, step_done)) return {};
     overflowed.insert(overflowed.end(), runner.overflowed().begin(), runner.overflowed().end());
   }
   if (cache != nullptr) cache->End(pass.number());

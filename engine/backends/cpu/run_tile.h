@@ -47,18 +47,23 @@ class CachedLayers final : public ActivationCache {
   HugeBuffer floats_;
 };
 
+// The parts of a step's rows that are computed, from left to right, each from a multiple of UnitPx
+// on.
+using RunsOfStep = absl::FunctionRef<std::span<const Rect>(const RowSchedule::Step&)>;
+
 // How far a schedule has run.
 struct StepCursor {
   size_t next = 0;   // step
   size_t stage = 0;  // that has begun, unless no step has run
 };
 
-// Runs the steps of a schedule in a bound workspace from the cursor up to `end`, with team and
-// `step_done` as below; `scratch`: the calling thread's. Returns whether it came to the end: it
-// looks for task.cancellation before each step. Adds runs with values that left the range of halves
-// to `overflowed`.
+// Runs the steps of a schedule in a bound workspace from the cursor up to `end`, with team as
+// below; `scratch`: the calling thread's. Returns whether it came to the end: it looks for
+// task.cancellation before each step. Adds runs with values that left the range of halves to
+// `overflowed`.
 bool RunSteps(const Program& program, const TileTask& task, const RowSchedule& schedule, size_t end,
-              float* scratch, Team& team, StepCursor& cursor, std::vector<Rect>& overflowed);
+              float* scratch, Team& team, RunsOfStep runs_of, StepCursor& cursor,
+              std::vector<Rect>& overflowed);
 
 // Writes the rows of the schedule's target that are still in its ring to task.dst, as RunSteps does
 // with what it computes.

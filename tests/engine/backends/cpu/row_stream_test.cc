@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,48 @@ Image RunRows(Backend& backend, const Executable& executable, const Image& image
   return result;
 }
 
+// Bands of an image, and the parts of each that are computed.
+struct CutBand {
+  int y, height;
+  std::vector<std::shared_ptr<const TilePlan>> parts;
+};
+
+// Up to three parts a band, side by side.
+std::vector<CutBand> CutAtRandom(const Executable& executable, Size image, bool in_one,
+                                 std::mt19937& random) {
+  std::vector<CutBand> bands;
+  for (int y = 0; y < image.height;) {
+    const int most = RowStream::kBandMultiple * RandomInt(random, 1, 6);
+    CutBand& band = bands.emplace_back(
+        CutBand{y, in_one ? image.height : std::min(most, image.height - y), {}});
+    y += band.height;
+    const int columns = RandomInt(random, 1, 3);
+    for (int i = 0; i < columns; ++i) {
+      const int begin = image.width * i / columns, end = image.width * (i + 1) / columns;
+      const int x = RandomInt(random, begin, end), top = RandomInt(random, 0, band.height);
+      const Rect part{x, band.y + top, RandomInt(random, 0, end - x),
+                      RandomInt(random, 0, band.height - top)};
+      if (part.empty()) continue;
+      band.parts.push_back(std::make_shared<const TilePlan>(executable.Plan(part, image)));
+    }
+  }
+  return bands;
+}
+
+// Parts from band number `first` on, those of `known` bands being known.
+RowParts PartsOf(const Executable& executable, Size image, std::span<const CutBand> bands,
+                 size_t first, size_t known) {
+  RowParts parts;
+  for (const CutBand& band : bands.subspan(first, known - first))
+    parts.tiles.insert(parts.tiles.end(), band.parts.begin(), band.parts.end());
+  if (known < bands.size()) {
+    const int y = bands[known].y;
+    parts.unknown = std::make_shared<const TilePlan>(
+        executable.Plan({0, y, image.width, image.height - y}, image));
+  }
+  return parts;
+}
+
 class RowStreamBytesTest : public ::testing::TestWithParam<Precision> {
  protected:
   void SetUp() override {
@@ -124,6 +167,55 @@ TEST_P(RowStreamBytesTest, GivesTheBytesOfTiles) {
     if (HasFailure()) return;
   }
   EXPECT_GT(streams, 0);
+}
+
+// Parts have the bytes of tiles, whatever stands in what is left out, and cost less.
+TEST_P(RowStreamBytesTest, PartsHaveTheBytesOfTiles) {
+  std::mt19937 random = test::FreshRandom();
+  int64_t spent = 0, whole = 0;
+  for (int i = 0; i < 60; ++i) {
+    const auto backend =
+        CreateCpuBackend({.threads = 2, .always_stages = i % 4 == 3, .poisons_memory = true});
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    const Network network = RandomNetwork(random);
+    SCOPED_TRACE(test::Describe(network));
+    const auto made = (*backend)->Compile(network, GetParam());
+    ASSERT_TRUE(made.ok()) << made.status();
+    const Executable& executable = **made;
+    const Size size{RandomInt(random, 1, 120), RandomInt(random, 1, 120)};
+    const auto need = executable.PlanRowStream(size);
+    if (!need) continue;
+    const Image image = test::RandomImage(
+        {size.width, size.height, RandomInt(random, 3, 4), SampleType::kU8}, random);
+    const Image expected = test::RunTiles(**backend, executable, image, size, SampleType::kU16);
+    const std::vector<CutBand> bands = CutAtRandom(executable, size, need->sees_all, random);
+    const int scale = executable.network().scale;
+    const auto rows = executable.CreateRowStream(size);
+    const auto stream = (*backend)->CreateStream();
+    size_t known = 0;
+    for (size_t b = 0; b < bands.size(); ++b) {
+      known = std::min(bands.size(), std::max(known, b + RandomInt(random, 1, 9)));
+      const RowParts parts = PartsOf(executable, size, bands, b, known);
+      Band band(executable, image, bands[b].y, bands[b].height, random);
+      const int bottom = scale * (bands[b].y + bands[b].height);
+      while (const int64_t cost =
+                 rows->PlanSlice(bottom, RandomInt(random, 1, 100'000'000), &parts)) {
+        spent += cost;
+        const TileTask task = band.Task({.stream = rows.get(), .cost = cost});
+        const absl::Status status = stream->Run(executable, {&task, 1});
+        ASSERT_TRUE(status.ok()) << status;
+      }
+      for (const auto& part : bands[b].parts) {
+        const Rect place = Scale(part->tile, scale);
+        const Rect in_band = Shift(place, 0, -scale * bands[b].y);
+        ASSERT_TRUE(test::SameImages(band.result.view().Crop(in_band), expected.view().Crop(place)))
+            << size.width << "x" << size.height << ", " << place.width << "x" << place.height
+            << " at " << place.x << ", " << place.y;
+      }
+    }
+    whole += executable.CreateRowStream(size)->PlanSlice(scale * size.height, INT64_MAX);
+  }
+  EXPECT_LT(spent, whole);
 }
 
 INSTANTIATE_TEST_SUITE_P(Precisions, RowStreamBytesTest,
