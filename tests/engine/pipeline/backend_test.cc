@@ -122,7 +122,7 @@ TEST_P(PipelineOnDevice, GivesTheSameBytesInRows) {
   std::mt19937 random = test::FreshRandom();
   int passes = 0;
   int64_t spared_px = 0;
-  // More where nothing was to spare.
+  // More rounds until flat areas are spared.
   for (int round = 0; round < 20 || (passes > 0 && spared_px == 0 && round < 200); ++round) {
     const Network network = test::RandomNetwork(random);
     SCOPED_TRACE(test::Describe(network));
