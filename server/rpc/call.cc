@@ -32,10 +32,9 @@ absl::Status InvalidCall(std::string_view message) {
 }
 
 absl::Status UnknownMethod(absl::string_view path) {
-  return MakeError(
-      absl::StatusCode::kUnimplemented, ErrorReason::kUnsupported,
-      absl::StrCat("there is no method ", path.substr(0, kMaxPathBytes),
-                   " here; AdminService and reflection are at the server's --admin address"));
+  return MakeError(absl::StatusCode::kUnimplemented, ErrorReason::kUnsupported,
+                   absl::StrCat("there is no method ", path.substr(0, kMaxPathBytes),
+                                " here; AdminService is at the server's --admin address"));
 }
 
 }  // namespace
@@ -110,7 +109,7 @@ absl::Status Call::Authorize(const PeerAddress& peer) {
 absl::Status Call::BeginReading() {
   pending_place_ =
       host_.pending.Enter(address(), [weak = weak_from_this()](const absl::Status& status) {
-        if (const std::shared_ptr<Call> call = weak.lock()) call->RefuseRequest(status);
+        if (const std::shared_ptr<Call> call = weak.lock()) call->EndPending(status);
       });
   if (!method_->streams() && method_->memory_bytes() > 0) {
     RETURN_IF_ERROR(host_.environment.admission.CheckOpen());
@@ -128,6 +127,9 @@ absl::Status Call::BeginReading() {
     if (cancelled_) return cancellation().status();
     phase_ = Phase::kPending;
   }
+  if (method_->reply != nullptr) {
+    idle_ = [this] { ReadNext(); };
+  }
   StartRead();
   return absl::OkStatus();
 }
@@ -144,19 +146,20 @@ bool Call::LeavePending() {
 }
 
 void Call::OnLate() {
-  RefuseRequest(MakeError(
+  EndPending(MakeError(
       absl::StatusCode::kAborted, ErrorReason::kStalled,
       absl::StrCat("the client has not sent its request within ",
                    absl::FormatDuration(host_.environment.start_timeout), " (start-timeout)"),
       {{"limit", "start-timeout"}}));
 }
 
-void Call::RefuseRequest(const absl::Status& status) {
+void Call::EndPending(const absl::Status& status) {
   if (LeavePending()) Finish(status);
 }
 
 void Call::OnRequest(absl::StatusOr<MessagePtr> message) {
-  if (!message.ok()) return RefuseRequest(message.status());
+  if (!message.ok()) return EndPending(message.status());
+  if (method_->reply != nullptr) return Reply(*message);
   const bool ended = *message == nullptr;
   bool first = false;
   {
@@ -165,9 +168,9 @@ void Call::OnRequest(absl::StatusOr<MessagePtr> message) {
     first = request_ == nullptr;
     if (first) request_ = *std::move(message);
   }
-  if (ended && first) return RefuseRequest(InvalidCall("the call ended without a message"));
+  if (ended && first) return EndPending(InvalidCall("the call ended without a message"));
   if (!ended && !first) {
-    return RefuseRequest(
+    return EndPending(
         InvalidCall(absl::StrCat(method_->name, " takes one message, and there is a second one")));
   }
   if (!ended && !method_->streams()) return StartRead();  // its end is still to come
@@ -179,6 +182,26 @@ void Call::OnRequest(absl::StatusOr<MessagePtr> message) {
       !refusal.ok()) {
     Finish(refusal);
   }
+}
+
+void Call::Reply(const MessagePtr& message) {
+  if (message == nullptr) return EndPending(absl::OkStatus());
+  MessagePtr answer;
+  const absl::Status status = GuardHandler(record_, [&] {
+    absl::Status result;
+    std::tie(result, answer) = method_->reply(MakeCallContext(), *message);
+    return result;
+  });
+  if (!status.ok()) return EndPending(status);
+  SendIfIdle(std::move(answer));
+}
+
+void Call::ReadNext() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (phase_ != Phase::kPending) return;
+  }
+  StartRead();
 }
 
 // --- The handler ---
@@ -293,7 +316,7 @@ void Call::OnCancelled() {
     answering = answering_;
   }
   const absl::Status reason = cancellation().status();
-  RefuseRequest(reason);
+  EndPending(reason);
   FinishUndecided();
   if (answering) CancelWith(ToGrpcStatus(reason, record_.request_id));
 }
@@ -311,7 +334,7 @@ void Call::Finish(const absl::Status& status, MessagePtr answer) {
     answer_ = std::move(answer);
     finish_status_ = result;
     input_.clear();
-    stuck = writing_ && method_->streams();
+    stuck = writing_ && (method_->streams() || method_->reply != nullptr);
     if (answering_) {
       watch_ = host_.environment.watchdog.Watch(
           host_.environment.stall_timeout, [weak = weak_from_this()] {

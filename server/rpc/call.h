@@ -114,7 +114,12 @@ class Call final : public std::enable_shared_from_this<Call> {
   void OnLate();
   // The message that was read; null when the client has sent all.
   void OnRequest(absl::StatusOr<MessagePtr> message) ABSL_LOCKS_EXCLUDED(mutex_);
-  void RefuseRequest(const absl::Status& status);
+  // Ends the call unless another thread goes on with it.
+  void EndPending(const absl::Status& status);
+  // Answers a message of Method::reply; null: the client has sent all.
+  void Reply(const MessagePtr& message);
+  // Reads its next message, when the answer has left.
+  void ReadNext() ABSL_LOCKS_EXCLUDED(mutex_);
   void RunStream();
   void RunUnary();
   // Takes a slot and `memory_bytes`, and runs `handler` on a request worker. Returns the refusal

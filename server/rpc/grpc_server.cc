@@ -8,13 +8,12 @@
 
 #include <grpc/compression.h>
 #include <grpc/grpc.h>
-#include <grpcpp/impl/server_builder_option.h>
-#include <grpcpp/impl/server_builder_plugin.h>
 #include <grpcpp/resource_quota.h>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "server/handlers/info_handlers.h"
+#include "server/rpc/reflection.h"
 #include "server/rpc/upscale_service.h"
 
 namespace upscaled::server {
@@ -53,15 +52,6 @@ int MaxPendingCallsPerAddress(const Limits& limits) {
                           limits.max_concurrent_requests);
 }
 
-// Reflection's library adds its service, which takes one thread per call, to every server.
-class NoPlugins final : public grpc::ServerBuilderOption {
- public:
-  void UpdateArguments(grpc::ChannelArguments*) override {}
-  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
-    plugins->clear();
-  }
-};
-
 void SetChannelArguments(const GrpcServerOptions& options, grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(static_cast<int>(MaxMessageBytes(options.limits)));
   // A compressed message inflates before its size is looked at, and images are compressed already.
@@ -99,6 +89,7 @@ GrpcServer::GrpcServer(const GrpcServerOptions& options, const HandlerEnvironmen
       host_{calls_, methods_, service_, pending_} {
   AddUpscaleMethods(handlers, static_cast<size_t>(options.output_queue_bytes), methods_);
   health_.AddMethods(methods_);
+  AddReflectionMethods(methods_);
 }
 
 GrpcServer::~GrpcServer() { Shutdown(absl::UnavailableError("the server has stopped")); }
@@ -120,7 +111,6 @@ absl::Status GrpcServer::Start() {
   grpc_init();
   grpc::ServerBuilder builder;
   SetChannelArguments(options_, builder);
-  builder.SetOption(std::make_unique<NoPlugins>());
   // gRPC looks at a message's size when all of it is there, up to 4 GiB of it. When the buffers are
   // full it ends calls that are still sending a message.
   grpc::ResourceQuota quota("clients");

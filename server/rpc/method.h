@@ -20,7 +20,7 @@ class Call;
 
 using MessagePtr = std::unique_ptr<google::protobuf::Message>;
 
-// One method. Exactly one of the three handlers is set, by the functions of typed_method.h.
+// One method. Exactly one of the handlers is set, by the functions of typed_method.h.
 struct Method {
   std::string path;                                    // "/upscale.v1.UpscaleService/UpscaleImage"
   std::string name;                                    // "UpscaleImage"
@@ -42,6 +42,9 @@ struct Method {
       unary;
   // One message either way, answered from memory on gRPC's thread.
   decltype(unary) quick;
+  // Many messages, each answered from memory on gRPC's thread before the next one is read. The call
+  // stays pending, so --start-timeout bounds all of it.
+  decltype(unary) reply;
   // One message, many answers, no thread: keeps the call until it is cancelled, then ends it by
   // Call::EndWatch. On gRPC's thread.
   std::function<void(const std::shared_ptr<Call>&, const google::protobuf::Message& request)> watch;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "grpc/reflection/v1/reflection.pb.h"
 #include "tests/integration/test_server.h"
 #include "tests/support/await.h"
 #include "tests/support/test_image.h"
@@ -28,6 +29,7 @@ using ::testing::HasSubstr;
 
 constexpr char kUpscale[] = "/upscale.v1.UpscaleService/";
 constexpr char kCheck[] = "/grpc.health.v1.Health/Check";
+constexpr char kReflect[] = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
 constexpr char kMalformed[] = "\x0a\x7f";  // a field that ends after the message does
 
 // A call of bytes, step by step.
@@ -100,6 +102,12 @@ std::vector<std::string> Methods() {
   return paths;
 }
 
+std::string ListServices() {
+  grpc::reflection::v1::ServerReflectionRequest request;
+  request.set_list_services("*");
+  return request.SerializeAsString();
+}
+
 std::string TilesStart() {
   pb::UpscaleTilesRequest request;
   request.mutable_start();
@@ -115,6 +123,8 @@ TEST(CallsTest, MessagesThatAreNone) {
     EXPECT_TRUE(IsError(Send(server, path, {}), StatusCode::INVALID_ARGUMENT, "INVALID_OPTION",
                         "without a message"));
   }
+  EXPECT_TRUE(IsError(Send(server, kReflect, {ListServices(), kMalformed}),
+                      StatusCode::INVALID_ARGUMENT, "INVALID_OPTION", "malformed"));
   // In the middle of a stream it is no half-close.
   EXPECT_TRUE(
       IsError(Send(server, absl::StrCat(kUpscale, "UpscaleTiles"), {TilesStart(), kMalformed}),
@@ -164,9 +174,8 @@ TEST(CallsTest, MessagesOfManyUnknownFields) {
 
 TEST(CallsTest, MethodsOfOtherPlaces) {
   TestServer server;
-  for (const std::string path :
-       {"/upscale.v1.UpscaleService/ReloadModels", "/upscale.v1.AdminService/ReloadModels",
-        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "/a/b", "/"}) {
+  for (const std::string path : {"/upscale.v1.UpscaleService/ReloadModels",
+                                 "/upscale.v1.AdminService/ReloadModels", "/a/b", "/"}) {
     EXPECT_TRUE(
         IsError(Send(server, path, {""}), StatusCode::UNIMPLEMENTED, "UNSUPPORTED", "--admin"))
         << path;

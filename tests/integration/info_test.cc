@@ -4,8 +4,12 @@
 #include <unistd.h>
 
 #include <gmock/gmock.h>
-#include <grpcpp/generic/generic_stub.h>
 
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/descriptor.pb.h"
+#include "google/protobuf/descriptor_database.h"
+#include "grpc/reflection/v1/reflection.grpc.pb.h"
+#include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
 #include "server/config/version.h"
 #include "tests/integration/test_server.h"
 #include "tests/support/await.h"
@@ -21,6 +25,7 @@ using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 using ::testing::Not;
 using ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
 using Health = grpc::health::v1::Health;
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
@@ -239,47 +244,128 @@ TEST(HealthTest, NeitherCountsNorLogs) {
   EXPECT_THAT(server.log(), Not(HasSubstr("Watch")));
 }
 
-// The answer of gRPC's reflection service to one request; its messages are not among Debian's
-// headers, so both are bytes.
-std::string Reflect(const std::shared_ptr<grpc::Channel>& channel, const std::string& request) {
-  grpc::GenericStub stub(channel);
+using grpc::reflection::v1::ServerReflectionRequest;
+using grpc::reflection::v1::ServerReflectionResponse;
+
+// The answers to the questions, asked one after the other in one call; `Reflection` is the service
+// of a version of the protocol.
+template <typename Reflection>
+std::vector<ServerReflectionResponse> Reflect(
+    const std::shared_ptr<grpc::Channel>& channel,
+    const std::vector<ServerReflectionRequest>& questions) {
   grpc::ClientContext context;
-  grpc::CompletionQueue queue;
-  const auto await = [&queue] {
-    void* tag = nullptr;
-    bool ok = false;
-    return queue.Next(&tag, &ok) && ok;
-  };
-  const auto stream = stub.PrepareCall(
-      &context, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", &queue);
-  stream->StartCall(nullptr);
-  EXPECT_TRUE(await());
-  const grpc::Slice slice(request);
-  stream->Write(grpc::ByteBuffer(&slice, 1), nullptr);
-  EXPECT_TRUE(await());
-  grpc::ByteBuffer answer;
-  stream->Read(&answer, nullptr);
-  EXPECT_TRUE(await());
-  grpc::Slice bytes;
-  EXPECT_TRUE(answer.DumpToSingleSlice(&bytes).ok());
-  context.TryCancel();
-  grpc::Status status;
-  stream->Finish(&status, nullptr);
-  await();
-  queue.Shutdown();
-  return std::string(bytes.begin(), bytes.end());
+  const auto stream = Reflection::NewStub(channel)->ServerReflectionInfo(&context);
+  std::vector<ServerReflectionResponse> answers;
+  for (const ServerReflectionRequest& question : questions) {
+    ServerReflectionResponse answer;
+    if (!stream->Write(question) || !stream->Read(&answer)) break;
+    answers.push_back(answer);
+  }
+  stream->WritesDone();
+  const grpc::Status status = stream->Finish();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(answers.size(), questions.size());
+  answers.resize(questions.size());
+  return answers;
+}
+
+std::vector<std::string> ListServices(const std::shared_ptr<grpc::Channel>& channel) {
+  ServerReflectionRequest question;
+  question.set_list_services("*");
+  std::vector<std::string> names;
+  const auto answers = Reflect<grpc::reflection::v1::ServerReflection>(channel, {question});
+  for (const auto& service : answers[0].list_services_response().service()) {
+    names.push_back(service.name());
+  }
+  return names;
 }
 
 TEST(ReflectionTest, ListsTheServices) {
   TestServer server;
-  const auto channel = server.NewAdminChannel();
-  const std::string services = Reflect(channel, "\x3a\x01*");  // list_services: "*"
-  EXPECT_THAT(services, HasSubstr("upscale.v1.UpscaleService"));
-  EXPECT_THAT(services, HasSubstr("grpc.health.v1.Health"));
-  // file_containing_symbol
-  const std::string file = Reflect(channel, "\x22\x19upscale.v1.UpscaleService");  // 0x19 bytes
-  EXPECT_THAT(file, HasSubstr("upscale/v1/upscale.proto"));
-  EXPECT_THAT(file, HasSubstr("UpscaleTiles"));
+  EXPECT_THAT(ListServices(server.channel()),
+              UnorderedElementsAre("upscale.v1.UpscaleService", "grpc.health.v1.Health",
+                                   "grpc.reflection.v1.ServerReflection",
+                                   "grpc.reflection.v1alpha.ServerReflection"));
+  EXPECT_THAT(ListServices(server.NewAdminChannel()),
+              AllOf(Contains("upscale.v1.AdminService"), Contains("upscale.v1.UpscaleService"),
+                    Contains("grpc.health.v1.Health")));
+}
+
+// Whether the files of an answer have the service's contract, in the first one, and all that it
+// imports.
+void ExpectContract(const ServerReflectionResponse& answer, const std::string& service) {
+  google::protobuf::SimpleDescriptorDatabase files;
+  std::vector<std::string> names;
+  for (const std::string& bytes : answer.file_descriptor_response().file_descriptor_proto()) {
+    google::protobuf::FileDescriptorProto description;
+    ASSERT_TRUE(description.ParseFromString(bytes));
+    names.push_back(description.name());
+    EXPECT_TRUE(files.Add(description)) << "twice: " << description.name();
+  }
+  google::protobuf::DescriptorPool pool(&files);
+  const auto* found = pool.FindServiceByName(service);
+  ASSERT_NE(found, nullptr) << service;
+  EXPECT_EQ(found->file()->name(), names.at(0));
+}
+
+template <typename Reflection>
+void ExpectContracts(const std::shared_ptr<grpc::Channel>& channel) {
+  ServerReflectionRequest symbol, file, unknown;
+  symbol.set_file_containing_symbol("upscale.v1.UpscaleService");
+  symbol.set_host("images.example.org");
+  file.set_file_by_filename("upscale/v1/admin.proto");
+  unknown.set_file_containing_symbol("upscale.v1.Downscale");
+  const auto answers = Reflect<Reflection>(channel, {symbol, file, unknown, {}});
+  ExpectContract(answers[0], "upscale.v1.UpscaleService");
+  ExpectContract(answers[1], "upscale.v1.AdminService");
+  EXPECT_EQ(answers[0].valid_host(), "images.example.org");
+  EXPECT_EQ(answers[0].original_request().file_containing_symbol(), "upscale.v1.UpscaleService");
+  EXPECT_EQ(answers[2].error_response().error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_THAT(answers[2].error_response().error_message(), HasSubstr("upscale.v1.Downscale"));
+  EXPECT_EQ(answers[3].error_response().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST(ReflectionTest, TellsTheContracts) {
+  TestServer server;
+  for (const auto& channel : {server.channel(), server.NewAdminChannel()}) {
+    ExpectContracts<grpc::reflection::v1::ServerReflection>(channel);
+    ExpectContracts<grpc::reflection::v1alpha::ServerReflection>(channel);
+  }
+}
+
+TEST(ReflectionTest, TellsExtensions) {
+  TestServer server;
+  ServerReflectionRequest numbers, unknown_type, extension;
+  numbers.set_all_extension_numbers_of_type("upscale.v1.UpscaleOptions");
+  unknown_type.set_all_extension_numbers_of_type("upscale.v1.Downscale");
+  extension.mutable_file_containing_extension()->set_containing_type("upscale.v1.UpscaleOptions");
+  extension.mutable_file_containing_extension()->set_extension_number(7);
+  const auto answers = Reflect<grpc::reflection::v1::ServerReflection>(
+      server.channel(), {numbers, unknown_type, extension});
+  EXPECT_EQ(answers[0].all_extension_numbers_response().base_type_name(),
+            "upscale.v1.UpscaleOptions");
+  EXPECT_EQ(answers[0].all_extension_numbers_response().extension_number_size(), 0);
+  EXPECT_EQ(answers[1].error_response().error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_THAT(answers[2].error_response().error_message(),
+              HasSubstr("7 of upscale.v1.UpscaleOptions"));
+}
+
+// Tools keep the stream open during their calls.
+TEST(ReflectionTest, TakesNoSlotAndEndsInTime) {
+  ServerConfig config = TestConfig();
+  config.start_timeout = absl::Seconds(2);
+  TestServer server(config);
+  grpc::ClientContext context;
+  const auto stub = grpc::reflection::v1::ServerReflection::NewStub(server.channel());
+  const auto stream = stub->ServerReflectionInfo(&context);
+  ServerReflectionRequest question;
+  question.set_list_services("*");
+  ServerReflectionResponse answer;
+  ASSERT_TRUE(stream->Write(question));
+  ASSERT_TRUE(stream->Read(&answer));
+  EXPECT_EQ(server.server().admission_state().requests, 0);
+  EXPECT_FALSE(stream->Read(&answer));
+  EXPECT_TRUE(IsError(stream->Finish(), grpc::StatusCode::ABORTED, "STALLED", "start-timeout"));
 }
 
 TEST(HttpTest, HealthFollowsTheServer) {
