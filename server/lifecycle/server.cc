@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "engine/base/build_id.h"
 #include "engine/base/cpu_info.h"
@@ -150,6 +151,7 @@ Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
              .min_progress_bytes = MinProgressBytes(config_),
              .peer = [this](const std::string& name) { return peers_.Find(name); }},
       workers_(config_.limits.max_concurrent_requests + kThreadsWithoutSlot),
+      gpus_(absl::StrSplit(DeviceNames(devices), ',')),
       grpc_(std::make_unique<GrpcServer>(
           GrpcServerOptions{.max_connection_age = config_.max_connection_age,
                             .idle_timeout = config_.idle_timeout,

@@ -174,6 +174,7 @@ class Server {
   // After all that its jobs use: its end waits for them.
   ThreadPool workers_;
   const ProcessProbe probe_;
+  const GpuProbe gpus_;
   ResourceWatch resources_;
   const std::unique_ptr<GrpcServer> grpc_;  // never null
   std::unique_ptr<Http2Port> grpc_port_;

@@ -53,7 +53,11 @@ std::string Server::RenderMetrics() {
   const LogDrops drops = logger_.drops();
   std::vector<DeviceReading> devices;
   for (const DeviceState& device : supervisor_.states()) {
-    devices.push_back({device.name, device.up, device.streams, weight_bytes[device.name]});
+    devices.push_back({.name = device.name,
+                       .up = device.up,
+                       .streams = device.streams,
+                       .weight_bytes = weight_bytes[device.name],
+                       .gpu = gpus_.Read(device.name)});
   }
   return metrics_.Render({.requests_in_flight = state.requests,
                           .queue_pixels = QueuePixels(state.queue_cost),

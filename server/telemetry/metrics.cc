@@ -125,6 +125,13 @@ struct ServerMetrics::Families {
   Family<Gauge>& device_weights =
       GaugeFamily(registry, "upscaled_device_weight_bytes",
                   "Memory of the weights of the device's loaded networks; 0 while it is rebuilt.");
+  Family<Gauge>& gpu_memory_used = GaugeFamily(registry, "upscaled_gpu_memory_used_bytes",
+                                               "Memory of the GPU that all processes use.");
+  Family<Gauge>& gpu_memory =
+      GaugeFamily(registry, "upscaled_gpu_memory_bytes", "Memory of the GPU.");
+  Family<Gauge>& gpu_utilization =
+      GaugeFamily(registry, "upscaled_gpu_utilization_ratio",
+                  "Share of the driver's last sample in which a kernel of any process ran.");
   Family<Counter>& model_requests =
       CounterFamily(registry, "upscaled_model_requests_total",
                     "Calls that a model has computed for; \"several\" for chains of models.");
@@ -271,11 +278,25 @@ struct ServerMetrics::Families {
     model_cost.Add(model).Increment(static_cast<double>(record.cost));
     model_infer.Add(model).Increment(absl::ToDoubleSeconds(record.infer));
   }
+  // Sets the device's gauge, or removes it if there is nothing to tell.
+  template <typename Value>
+  static void SetIfKnown(Family<Gauge>& gauges, const std::string& device,
+                         const std::optional<Value>& value) {
+    Gauge& gauge = gauges.Add({{"device", device}});
+    if (value.has_value()) {
+      gauge.Set(static_cast<double>(*value));
+    } else {
+      gauges.Remove(&gauge);
+    }
+  }
   void SetDevice(const DeviceReading& device) {
     device_up.Add({{"device", device.name}}).Set(device.up);
     device_streams.Add({{"device", device.name}}).Set(device.streams);
     device_weights.Add({{"device", device.name}}).Set(static_cast<double>(device.weight_bytes));
     device_busy.Add({{"device", device.name}});  // 0 for one that has not computed yet
+    SetIfKnown(gpu_memory_used, device.name, device.gpu.memory_used_bytes);
+    SetIfKnown(gpu_memory, device.name, device.gpu.memory_bytes);
+    SetIfKnown(gpu_utilization, device.name, device.gpu.utilization);
   }
   void SetResults(const ResultReading& reading) {
     Raise(results.Add({{"from", "computed"}}), static_cast<double>(reading.computed));

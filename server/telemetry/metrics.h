@@ -11,6 +11,7 @@
 #include "server/base/request_record.h"
 #include "server/batching/tile_observer.h"
 #include "server/net/connection_table.h"
+#include "server/telemetry/gpu_probe.h"
 
 namespace upscaled::server {
 
@@ -19,6 +20,7 @@ struct DeviceReading {
   bool up = true;
   int streams = 0;
   int64_t weight_bytes = 0;  // that its networks take as it packs them
+  GpuReading gpu;            // empty for devices that are no GPUs of NVIDIA
 };
 
 // Equal devices, which share their work.

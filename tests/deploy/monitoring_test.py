@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""deploy/prometheus, deploy/grafana and deploy/compose against what the programs have: monitoring_test.py UPSCALED
+"""deploy/prometheus, deploy/grafana, deploy/compose and the table of metrics against what the programs have: monitoring_test.py UPSCALED
 UPSCALE_WORKER. The alerts themselves are tried where there is a promtool (Debian's package prometheus)."""
 import json
 import pathlib
@@ -45,6 +45,29 @@ class AlertsTest(unittest.TestCase):
     @unittest.skipIf(PROMTOOL is None, "no promtool here")
     def test_fire_when_they_are_to(self):
         subprocess.run([PROMTOOL, "test", "rules", "upscaled.rules_test.yml"], cwd=RULES.parent, check=True)
+
+
+class TableTest(unittest.TestCase):
+    """server/telemetry/metrics.md, which operators read."""
+
+    def setUp(self):
+        self.rows = [line for line in (server_facts.METRICS / "metrics.md").read_text().splitlines() if line.startswith("|")][2:]
+
+    def test_has_a_row_for_each_metric_and_no_other(self):
+        told = [name for row in self.rows for name in re.findall(r"`((?:upscaled|process)_\w+)", row.split(" | ")[0])]
+        sources = (server_facts.METRICS / "metrics.cc").read_text()
+        self.assertEqual(sorted(told), sorted(re.findall(r'"((?:upscaled|process)_\w+)"', sources)))
+
+    def test_is_a_table(self):
+        for row in self.rows:
+            self.assertRegex(row, r"^\| `.*` \| (counter|gauge|histogram|gauge, counter) \| \S.* \|( `.*)? \|$", row)
+
+    def test_names_labels_of_metrics_that_have_some(self):
+        told = dict(re.findall(r"`((?:upscaled|process)_\w+)(\{[\w,]+\})?", "".join(row.split(" | ")[0] for row in self.rows)))
+        sources = (server_facts.METRICS / "metrics.cc").read_text()
+        for name, kind in re.findall(r'(?s)(\w+)\(\s*registry, "((?:upscaled|process)_\w+)"', sources):
+            labelled = name.endswith("Family")
+            self.assertEqual(bool(told[kind]), labelled or kind == "upscaled_build_info", kind)
 
 
 class DashboardTest(unittest.TestCase):

@@ -138,6 +138,22 @@ TEST(ServerMetricsTest, TellsOfDevices) {
   EXPECT_THAT(text, HasSubstr("upscaled_device_busy_seconds_total{device=\"cuda:0\"} 0\n"));
 }
 
+TEST(ServerMetricsTest, TellsOfGpusWhileTheirDriverDoes) {
+  ServerMetrics metrics({"1.2.3", "cpu"}, absl::Now());
+  DeviceReading device = {.name = "cuda:0"};
+  EXPECT_THAT(metrics.Render({.devices = {device}}), Not(HasSubstr("upscaled_gpu_memory_bytes{")));
+  device.gpu = {.memory_used_bytes = 3 << 20, .memory_bytes = 8 << 20, .utilization = 0.25};
+  const std::string text = metrics.Render({.devices = {device}});
+  EXPECT_THAT(text, HasSubstr("upscaled_gpu_memory_used_bytes{device=\"cuda:0\"} 3145728\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_gpu_memory_bytes{device=\"cuda:0\"} 8388608\n"));
+  EXPECT_THAT(text, HasSubstr("upscaled_gpu_utilization_ratio{device=\"cuda:0\"} 0.25\n"));
+  device.gpu = {.memory_used_bytes = 4 << 20};
+  const std::string without = metrics.Render({.devices = {device}});
+  EXPECT_THAT(without, HasSubstr("upscaled_gpu_memory_used_bytes{device=\"cuda:0\"} 4194304\n"));
+  EXPECT_THAT(without, Not(HasSubstr("upscaled_gpu_memory_bytes{")));
+  EXPECT_THAT(without, Not(HasSubstr("upscaled_gpu_utilization_ratio{")));
+}
+
 TEST(ServerMetricsTest, RendersTheGaugesItIsGiven) {
   ServerMetrics metrics({"1.2.3", "cpu"}, absl::FromUnixSeconds(1000));
   metrics.Render({.requests_in_flight = 99});
