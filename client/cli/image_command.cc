@@ -19,7 +19,6 @@
 #include "client/cli/ncnn_habits.h"
 #include "client/cli/progress_bar.h"
 #include "client/jobs/url_file.h"
-#include "client/spread/spread_client.h"
 #include "engine/base/status_macros.h"
 
 namespace upscaled::client {
@@ -66,7 +65,7 @@ struct ImageFlags {
 
   void AddTo(CLI::App& command);
   ReportStyle Style() const;
-  absl::StatusOr<Connection> Connect(std::stop_token stop) const;
+  absl::StatusOr<Connection> Connect(SpreadFactory make_spread, std::stop_token stop) const;
   BatchOptions ToBatchOptions() const;
 };
 
@@ -111,14 +110,15 @@ ReportStyle ImageFlags::Style() const {
   return verbose ? ReportStyle::kVerbose : ReportStyle::kNormal;
 }
 
-absl::StatusOr<Connection> ImageFlags::Connect(std::stop_token stop) const {
+absl::StatusOr<Connection> ImageFlags::Connect(SpreadFactory make_spread,
+                                               std::stop_token stop) const {
   if (!spread) return connection.Connect(std::move(stop));
   if (connection.local)
     return absl::InvalidArgumentError("--local and --spread exclude each other");
   ASSIGN_OR_RETURN(std::unique_ptr<UpscaleClient> client, connection.MakeClient());
   Connection spread_connection;
-  spread_connection.service = std::make_unique<SpreadClient>(
-      std::move(client), SpreadOptions{.calls = spread_calls, .timeout = connection.timeout()});
+  spread_connection.service =
+      make_spread(std::move(client), {.calls = spread_calls, .timeout = connection.timeout()});
   return spread_connection;
 }
 
@@ -153,14 +153,14 @@ absl::Status CheckPlaces(const ImageFlags& flags) {
   return absl::OkStatus();
 }
 
-int RunImage(const ImageFlags& flags) {
+int RunImage(const ImageFlags& flags, SpreadFactory make_spread) {
   if (absl::Status status = CheckPlaces(flags); !status.ok()) return Fail(status);
   const absl::StatusOr<ImagePlan> plan =
       PlanInputs(flags.inputs, flags.output, ParseFormat(flags.format.format));
   if (!plan.ok()) return Fail(plan.status());
 
   Interrupt interrupt;
-  const auto connection = flags.Connect(interrupt.token());
+  const auto connection = flags.Connect(make_spread, interrupt.token());
   if (!connection.ok()) return Fail(connection.status());
   const ReportStyle style = flags.Style();
   const bool show_bar =
@@ -180,11 +180,11 @@ int RunImage(const ImageFlags& flags) {
 
 }  // namespace
 
-void AddImageCommand(CLI::App& app, int& exit_code) {
+void AddImageCommand(CLI::App& app, SpreadFactory spread, int& exit_code) {
   auto flags = std::make_shared<ImageFlags>();
   CLI::App* command = app.add_subcommand("image", "Upscale an image, a folder or standard input");
   flags->AddTo(*command);
-  command->callback([flags, &exit_code] { exit_code = RunImage(*flags); });
+  command->callback([flags, spread, &exit_code] { exit_code = RunImage(*flags, spread); });
 }
 
 }  // namespace upscaled::client

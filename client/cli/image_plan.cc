@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/find_images.h"
 #include "client/cli/flags.h"
-#include "client/jobs/result_store.h"
+#include "client/jobs/result_names.h"
 #include "client/jobs/url_file.h"
 #include "engine/base/status_macros.h"
 

@@ -138,7 +138,7 @@ int RunJobs(const JobsFlags& flags, bool cancel) {
 
 void AddJobsCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<JobsFlags>();
-  CLI::App* command = app.add_subcommand("jobs", "List what was submitted, the latest last");
+  CLI::App* command = app.add_subcommand("jobs", kJobsDescription);
   flags->queue.AddTo(*command);
   std::vector<std::string> states;
   for (const JobState state : kJobStates) states.emplace_back(JobStateName(state));

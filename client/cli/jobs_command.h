@@ -5,6 +5,8 @@
 
 namespace upscaled::client {
 
+inline constexpr char kJobsDescription[] = "List what was submitted, the latest last";
+
 void AddJobsCommand(CLI::App& app, int& exit_code);
 
 }  // namespace upscaled::client

@@ -1,71 +1,59 @@
-// The `upscale` command.
-#include <signal.h>
-#include <stdlib.h>
+// `upscale`. What needs codecs or queues is in `upscale-full`, and this program becomes that one
+// for it: a call that needs neither starts in a fraction of the time.
+#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <string>
-#include <utility>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "client/cli/errors.h"
-#include "client/cli/exit_code.h"
-#include "client/cli/image_command.h"
-#include "client/cli/info_commands.h"
 #include "client/cli/jobs_command.h"
-#include "client/cli/load_command.h"
-#include "client/cli/ncnn_habits.h"
-#include "client/cli/sign_command.h"
+#include "client/cli/program.h"
 #include "client/cli/submit_command.h"
 #include "client/cli/video_command.h"
 
 namespace upscaled::client {
 namespace {
 
-constexpr char kFooter[] = R"(
-Start with 'upscale --local -i cat.png -o cat-2x.png', which needs no running server. Without a command,
-flags are those of 'image'. 'upscale COMMAND --help' tells more.
-UPSCALE_SERVER sets the default of --server. With several endpoints calls go round robin over those
-that are up; host names in such a list are looked up once, a single name whenever it has to be.
-UPSCALE_API_KEY is the key for servers that want one, TRACEPARENT the trace that the command's calls
-belong to (W3C's traceparent).)";
+constexpr char kFullProgram[] = "upscale-full";
 
-// Output that was not written, on a full disk for example, makes a success a failure.
-int FlushOutput(int exit_code) {
-  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-  if (written || exit_code != kExitOk) return exit_code;
-  return Fail(absl::UnknownError("cannot write to standard output"));
+constexpr ProgramParts kParts = {
+    .video = [](CLI::App& app, int&) { app.add_subcommand("video", kVideoDescription); },
+    .submit = [](CLI::App& app, int&) { app.add_subcommand("submit", kSubmitDescription); },
+    .jobs = [](CLI::App& app, int&) { app.add_subcommand("jobs", kJobsDescription); },
+    .spread = nullptr,
+};
+
+bool NeedsFullProgram(const std::vector<std::string>& arguments) {
+  constexpr std::string_view kCommands[] = {"video", "submit", "jobs"};
+  if (!arguments.empty() && std::ranges::count(kCommands, arguments[0]) != 0) return true;
+  return std::ranges::any_of(arguments, [](const std::string& argument) {
+    return argument == "--spread" || absl::StartsWith(argument, "--spread=");
+  });
+}
+
+// Becomes upscale-full, which lies next to this program. Returns only if it cannot.
+absl::Status RunFullProgram(char** argv) {
+  std::error_code ignored;
+  const auto own = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  const std::filesystem::path program = own.parent_path() / kFullProgram;
+  execv(program.c_str(), argv);
+  return absl::FailedPreconditionError(
+      absl::StrCat("cannot start ", program.native(), ", which does this: ", std::strerror(errno)));
 }
 
 int Main(int argc, char** argv) {
-  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // We say what is wrong, and in one line.
-  signal(SIGPIPE, SIG_IGN);                           // A closed pipe is an error of the write.
-  CLI::App app("Upscales images with an upscaled server.", "upscale");
-  app.require_subcommand(1);
-  app.set_version_flag("--version", "upscale " UPSCALED_VERSION);
-  app.footer(kFooter);
-  int exit_code = kExitOk;
-  AddImageCommand(app, exit_code);
-  AddVideoCommand(app, exit_code);
-  AddSubmitCommand(app, exit_code);
-  AddJobsCommand(app, exit_code);
-  AddSignCommand(app, exit_code);
-  AddModelsCommand(app, exit_code);
-  AddInfoCommand(app, exit_code);
-  AddDevicesCommand(app, exit_code);
-  AddUsageCommand(app, exit_code);
-  AddHealthCommand(app, exit_code);
-  AddLoadCommand(app, exit_code);
-  try {
-    std::vector<std::string> arguments = WithCommand({argv + 1, argv + argc});
-    std::ranges::reverse(arguments);  // as CLI11 takes them
-    app.parse(std::move(arguments));
-  } catch (const CLI::ParseError& error) {  // --help, too.
-    return FlushOutput(app.exit(error) == 0 ? kExitOk : kExitBadArguments);
-  }
-  return FlushOutput(exit_code);
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (NeedsFullProgram(arguments)) return Fail(RunFullProgram(argv));
+  return RunProgram(arguments, kParts);
 }
 
 }  // namespace

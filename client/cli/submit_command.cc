@@ -180,7 +180,7 @@ int RunSubmit(const SubmitFlags& flags) {
 
 void AddSubmitCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<SubmitFlags>();
-  CLI::App* command = app.add_subcommand("submit", "Have a worker upscale images, now or later");
+  CLI::App* command = app.add_subcommand("submit", kSubmitDescription);
   flags->AddTo(*command);
   command->callback([flags, &exit_code] { exit_code = RunSubmit(*flags); });
 }

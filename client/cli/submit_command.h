@@ -5,6 +5,8 @@
 
 namespace upscaled::client {
 
+inline constexpr char kSubmitDescription[] = "Have a worker upscale images, now or later";
+
 void AddSubmitCommand(CLI::App& app, int& exit_code);
 
 }  // namespace upscaled::client

@@ -281,8 +281,7 @@ absl::Status UpscaleVideo(const VideoFlags& flags) {
 
 void AddVideoCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<VideoFlags>();
-  CLI::App* command =
-      app.add_subcommand("video", "Upscale the frames of a film, from pipe to pipe");
+  CLI::App* command = app.add_subcommand("video", kVideoDescription);
   flags->AddTo(*command);
   command->callback([flags, &exit_code] {
     const absl::Status status = UpscaleVideo(*flags);

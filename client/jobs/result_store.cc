@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/strip.h"
 #include "client/jobs/result_folder.h"
 #include "client/jobs/s3_results.h"
@@ -19,31 +18,6 @@ absl::StatusOr<std::unique_ptr<ResultStore>> OpenResults(const std::string& plac
   }
   ASSIGN_OR_RETURN(ResultFolder folder, ResultFolder::Open(place));
   return std::make_unique<ResultFolder>(std::move(folder));
-}
-
-const char* ExtensionOf(upscale::v1::ImageFormat format) {
-  switch (format) {
-    case upscale::v1::IMAGE_FORMAT_JPEG:
-      return ".jpg";
-    case upscale::v1::IMAGE_FORMAT_WEBP:
-      return ".webp";
-    case upscale::v1::IMAGE_FORMAT_AVIF:
-      return ".avif";
-    case upscale::v1::IMAGE_FORMAT_JXL:
-      return ".jxl";
-    case upscale::v1::IMAGE_FORMAT_TIFF:
-      return ".tif";
-    default:
-      return ".png";
-  }
-}
-
-std::string MediaTypeOf(const std::string& name) {
-  if (absl::EndsWith(name, ".jpg")) return "image/jpeg";
-  if (absl::EndsWith(name, ".tif")) return "image/tiff";
-  for (const absl::string_view type : {"webp", "avif", "jxl"})
-    if (absl::EndsWith(name, absl::StrCat(".", type))) return absl::StrCat("image/", type);
-  return "image/png";
 }
 
 }  // namespace upscaled::client

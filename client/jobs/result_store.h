@@ -11,7 +11,6 @@
 #include "client/image_io.h"
 #include "client/jobs/s3.h"
 #include "engine/base/unique_fd.h"
-#include "upscale/v1/upscale.pb.h"
 
 namespace upscaled::client {
 
@@ -42,10 +41,5 @@ class ResultStore {
 // `place` is a folder, or s3://BUCKET/PREFIX, to which `access` leads.
 absl::StatusOr<std::unique_ptr<ResultStore>> OpenResults(const std::string& place,
                                                          const S3Access& access);
-
-// ".png", ".jpg" and so on.
-const char* ExtensionOf(upscale::v1::ImageFormat format);
-// "image/png" and so on, by the extension.
-std::string MediaTypeOf(const std::string& name);
 
 }  // namespace upscaled::client

@@ -1,6 +1,7 @@
 #include "client/jobs/s3_results.h"
 
 #include "absl/strings/str_cat.h"
+#include "client/jobs/result_names.h"
 #include "client/jobs/spool_file.h"
 #include "client/jobs/url_file.h"
 #include "engine/base/status_macros.h"

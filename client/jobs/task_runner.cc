@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/error_details.h"
+#include "client/jobs/result_names.h"
 #include "client/jobs/source_digest.h"
 #include "client/jobs/url_file.h"
 #include "engine/base/status_macros.h"

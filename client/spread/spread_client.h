@@ -6,16 +6,11 @@
 #include <memory>
 #include <utility>
 
+#include "client/spread/spread_options.h"
 #include "client/upscale_client.h"
 #include "engine/pipeline/transcode.h"
 
 namespace upscaled::client {
-
-struct SpreadOptions {
-  int calls = 8;                                               // at a time, a tile each
-  absl::Duration timeout = absl::InfiniteDuration();           // of an image
-  int max_message_bytes = ChannelOptions().max_message_bytes;  // as the client's channel
-};
 
 // Thread safe; every image has calls of its own.
 class SpreadClient final : public Service {

@@ -21,7 +21,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/deploy/systemd/gpu.conf DESTINATION ${CMAKE_
 
 # Each package's copyright file, and the manual pages and completions of its programs, out of their own --help.
 set(programs_server upscaled)
-set(programs_client upscale)
+set(programs_client upscale upscale-full)
 set(programs_worker upscale-worker)
 set(packages "server=upscaled;client=upscaled-client;worker=upscaled-worker;tools=upscaled-tools;dev=libupscaled-dev;library=libupscaled1;opencl=upscaled-opencl;cuda=upscaled-cuda")
 foreach(pair IN LISTS packages)

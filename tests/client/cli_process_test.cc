@@ -56,6 +56,62 @@ class CliTest : public ::testing::Test {
   FakeServer server_;
 };
 
+// --- upscale and upscale-full ---
+
+std::string Help(std::vector<std::string> command) {
+  command.push_back("--help");
+  const ProcessResult help = Process(command).Wait();
+  EXPECT_EQ(help.exit_code, kExitOk) << help.err;
+  return help.out;
+}
+
+// The libraries that a program loads at its start, as the dynamic linker lists them.
+std::string LibrariesOf(const std::string& program) {
+  return Process({"/usr/bin/ldd", program}).Wait().out;
+}
+
+TEST(ProgramsTest, TheCommandLoadsNoCodecsAndNoQueues) {
+  constexpr const char* kHeavy[] = {"libsqlite3.", "libzip.", "libpng16.", "libwebp.", "liblcms2."};
+  constexpr const char* kOptional[] = {"libhiredis.", "libnats.", "libavif.", "libjxl.",
+                                       "libtiff.",    "libgif.",  "libde265."};
+  const std::string own = LibrariesOf(UPSCALE_BINARY);
+  const std::string full = LibrariesOf(UPSCALE_FULL_BINARY);
+  EXPECT_THAT(own, HasSubstr("libgrpc++."));
+  for (const char* library : kHeavy) {
+    EXPECT_THAT(full, HasSubstr(library));
+    EXPECT_THAT(own, Not(HasSubstr(library)));
+  }
+  for (const char* library : kOptional) EXPECT_THAT(own, Not(HasSubstr(library)));
+}
+
+TEST(ProgramsTest, BothHaveTheSameCommands) {
+  EXPECT_EQ(Help({UPSCALE_BINARY}), Help({UPSCALE_FULL_BINARY}));
+  for (const char* command : {"image", "video", "submit", "jobs", "sign", "models", "info",
+                              "devices", "usage", "health", "load"}) {
+    const std::string help = Help({UPSCALE_BINARY, command});
+    EXPECT_THAT(help, HasSubstr("--help")) << command;
+    EXPECT_EQ(help, Help({UPSCALE_FULL_BINARY, command}));
+  }
+}
+
+TEST_F(CliTest, SaysWhichProgramIsMissing) {
+  const std::string alone = Path("upscale");
+  std::filesystem::copy_file(UPSCALE_BINARY, alone);
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"jobs"},
+                                             {"submit", "-i", "a.png", "-o", "large/"},
+                                             {"video", "--help"},
+                                             {"-i", "a.png", "-o", "b.png", "--spread"}}) {
+    std::vector<std::string> command = {alone};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    const ProcessResult result = Process(command).Wait();
+    EXPECT_NE(result.exit_code, kExitOk) << arguments[0];
+    EXPECT_THAT(result.err, HasSubstr(absl::StrCat("cannot start ", alone, "-full")))
+        << arguments[0];
+  }
+  EXPECT_EQ(Process({alone, "--version"}).Wait().exit_code, kExitOk);
+}
+
 TEST_F(CliTest, UpscalesAFile) {
   const std::string image = RandomBytes(300'001, 1);
   WriteText(Path("a.jpg"), image);

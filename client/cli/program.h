@@ -1,0 +1,26 @@
+// The `upscale` command, for both of its programs: `upscale`, which loads few libraries, and
+// `upscale-full`, which has codecs and queues as well.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "client/cli/image_command.h"
+
+namespace upscaled::client {
+
+// Adds a command; `exit_code` is set when it was chosen and has run.
+using CommandAdder = void (*)(CLI::App& app, int& exit_code);
+
+// Parts in which the programs differ.
+struct ProgramParts {
+  CommandAdder video, submit, jobs;
+  SpreadFactory spread;
+};
+
+// Runs the command with these arguments, the program's name not among them, and returns the exit
+// status.
+int RunProgram(const std::vector<std::string>& arguments, const ProgramParts& parts);
+
+}  // namespace upscaled::client
