@@ -400,6 +400,28 @@ class ChartTest(unittest.TestCase):
             self.assertIn(99, (spec.get("maxReplicas"), spec.get("maxReplicaCount")))
             self.assertTrue("'averageUtilization': 55" in str(spec) or "'value': '55'" in str(spec), spec)
 
+    # Another value of each, where changing its number or adding to its text gives none.
+    OTHERS = {"gateway": {"name": "other", "namespace": "edges"}, "settings": {"threads": 3}, "models": {"fetchImage": "curl:1"}, "imagePullPolicy": "Always",
+              "podAnnotations": {"other": "x"}, "podLabels": {"other": "x"}, "nodeSelector": {"other": "x"}, "affinity": {"nodeAffinity": {}},
+              "imagePullSecrets": [{"name": "other"}], "tolerations": [{"key": "other", "operator": "Exists"}],
+              "extraEnv": [{"name": "UPSCALED_LOG_FORMAT", "value": "text"}], "extraVolumes": [{"name": "url-keys", "secret": {"secretName": "other"}}],
+              "extraVolumeMounts": [{"name": "url-keys", "mountPath": "/other"}], "cpu": "3", "memory": "3Gi", "memoryLimit": "9Gi", "jobsStorage": "7Gi",
+              "backlogSeconds": "7", "refusedPercent": "7", "prometheus": "http://other:9090"}
+    OF_KEDA = {"replicas", "serviceMonitor"}  # which sets them itself
+    OF_CPU_AUTOSCALER = {"cpuAutoscaler", "cpuPercent"}
+
+    def test_each_value_reaches_an_object(self):
+        values = yaml.safe_load((self.CHART / "values.yaml").read_text())
+        for name, default in values.items():
+            everything = self.ALL
+            if name in self.OF_KEDA:
+                everything = {}
+            elif name in self.OF_CPU_AUTOSCALER:
+                everything = {"cpuAutoscaler": name != "cpuAutoscaler"}
+            other = not everything.get(name, default) if isinstance(default, bool) else default + 1 if isinstance(default, int) else f"{default}other"
+            with self.subTest(name):
+                self.assertFalse(self.render(**everything) == self.render(**{**everything, name: self.OTHERS.get(name, other)}))
+
     def test_takes_what_a_user_adds(self):
         objects = self.render(**self.ALL)
         deployment = objects["Deployment", "upscaled"]
