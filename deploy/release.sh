@@ -5,10 +5,11 @@ set -euo pipefail
 
 usage() {
   cat <<EOF
-Usage: deploy/release.sh [--from FOLDER] [--no-image] [--no-install] [FOLDER]
+Usage: deploy/release.sh [--from FOLDER] [--parts LIST] [--no-image] [--no-install] [FOLDER]
 
   FOLDER         where the files go; empty or new (default: build/release-VERSION)
   --from FOLDER  takes a finished build folder instead of building
+  --parts LIST   only these, with commas between them (default: packages,archive,chart,clients,image,sbom)
   --no-image     without the OCI image
   --no-install   do not install packages
 
@@ -16,11 +17,12 @@ Equal sources on equal packages give equal files: their time is that of the last
 EOF
 }
 
-from="" image=1 install=1 dest=""
+from="" parts=,packages,archive,chart,clients,image,sbom, install=1 dest=""
 while (($#)); do
   case $1 in
     --from) from=$(realpath "${2:?--from needs a folder}"); shift ;;
-    --no-image) image=0 ;;
+    --parts) parts=,${2:?--parts needs a list}, ; shift ;;
+    --no-image) parts=${parts/,image,/,} ;;
     --no-install) install=0 ;;
     -h | --help) usage; exit 0 ;;
     -*) usage >&2; exit 2 ;;
@@ -44,7 +46,7 @@ trap 'rm -rf "$work" "$STEPS"' EXIT
 
 # archive NAME FOLDER: FOLDER of $work as a tar.gz that depends on no clock and no user.
 archive() {
-  tar -C "$work" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -c "$2" | gzip -9n >"$dest/$1"
+  tar -C "$work" --sort=name --format=gnu --mode=u=rwX,go=rX --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -c "$2" | gzip -9n >"$dest/$1"
 }
 
 make_packages() {
@@ -53,7 +55,11 @@ make_packages() {
 }
 
 make_archive() {
-  cmake --install "$from" --prefix "$work/upscaled-$version" --strip >/dev/null
+  local tree=$work/upscaled-$version program
+  cmake --install "$from" --prefix "$tree" --strip >/dev/null
+  for program in upscaled upscale upscale-full upscale-worker; do
+    "$SYSTEM_PYTHON" "$ROOT/deploy/packages/make_pages.py" "$from/bin/$program" "$tree/share"
+  done
   archive "upscaled-$version-linux-$architecture.tar.gz" "upscaled-$version"
 }
 
@@ -64,6 +70,7 @@ make_chart() {
 
 make_clients() {
   cp -r "$ROOT/client/js" "$ROOT/client/python" "$work"
+  chmod -R u=rwX,go=rX "$work/js"  # npm packs the rights that it finds
   (cd "$work/js" && npm pack --silent --pack-destination "$dest" >/dev/null)
   (cd "$work/python" && PYTHONPATH=build_backend "$SYSTEM_PYTHON" -c 'import sys, upscaled_build; upscaled_build.build_wheel(sys.argv[1])' "$dest")
 }
@@ -73,6 +80,14 @@ make_image() {
   buildah push --quiet "upscaled:$version" "oci-archive:$dest/upscaled-$version-image-$architecture.tar:upscaled:$version"
 }
 
+make_sbom() {
+  [[ -d $work/upscaled-$version ]] || die "--parts: sbom lists the parts of archive"
+  "$SYSTEM_PYTHON" "$ROOT/deploy/image/sbom.py" "$work/upscaled-$version" "$version" >"$dest/upscaled-$version.spdx.json"
+}
+
+for part in ${parts//,/ }; do
+  declare -F "make_$part" >/dev/null || die "--parts: there is no part $part"
+done
 if ((install)); then
   command -v npm >/dev/null || RELEASE_PACKAGES+=(npm)
   install_packages "${BUILD_PACKAGES[@]}" "${RELEASE_PACKAGES[@]}"
@@ -82,12 +97,9 @@ if [[ -z $from ]]; then
   from=$ROOT/build/package
 fi
 say "Packing upscaled $version"
-step "packages" make_packages
-step "archive" make_archive
-step "chart" make_chart
-step "clients" make_clients
-if ((image)); then step "image" make_image; fi
-step "list of parts" "$SYSTEM_PYTHON" "$ROOT/deploy/image/sbom.py" "$work/upscaled-$version" "$version" >"$dest/upscaled-$version.spdx.json"
+for part in packages archive chart clients image sbom; do
+  [[ $parts != *,$part,* ]] || step "$part" "make_$part"
+done
 (cd "$dest" && sha256sum -- * >"$work/SHA256SUMS" && mv "$work/SHA256SUMS" .)
 print_slowest_steps
 say "$dest"
