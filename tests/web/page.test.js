@@ -329,6 +329,27 @@ test("all at once: again with new settings, one ZIP file, cancelled, cleared", a
   await page.finish();
 });
 
+for (const [name, viewport] of [
+  ["a desk", { width: 1280, height: 800 }],
+  ["a phone", { width: 390, height: 844, isMobile: true, hasTouch: true, deviceScaleFactor: 2 }],
+]) {
+  test(`forty images on ${name}: a list that fits and tells how far it is`, async () => {
+    const page = await openPage(browser, { viewport });
+    const names = Array.from({ length: 40 }, (_, number) => `holiday ${number + 1}.png`);
+    await give(page, Object.fromEntries(names.map((file) => [file, noisePng(40, 30)])));
+    await page.waitForSelector("#start:not([disabled])");
+    await click(page, "Upscale 40 images");
+    await page.waitForFunction(
+      () => document.querySelectorAll(".job[data-state=done]").length === 40,
+    );
+    assert.deepEqual(await page.$$eval(".job-name", (all) => all.map((one) => one.textContent)), names);
+    assert.equal(await textOf(page, "#queue-progress"), "40 of 40 done");
+    await checkAccessible(page, `forty results on ${name}`);
+    await keepScreenshot(page, `12-forty-${name.replaceAll(" ", "-")}`);
+    await page.finish();
+  });
+}
+
 test("settings outlive the page, and results its reload; a link carries settings", async () => {
   const page = await openPage(browser);
   await page.waitForSelector("#health[data-state=ok]");
@@ -416,6 +437,43 @@ test("files go as they are: metadata stays, and the noise that was chosen is sho
   await waitForState(page, "plain.png", "done");
   await page.finish();
 });
+
+// The browser itself shows some of these, and no HEIC: the page must not turn them into PNG first.
+for (const name of ["avif-plain.avif", "avif-alpha.avif", "gif-plain.gif", "gif-animation.gif", "heic-444.heic", "heic-alpha.heic"]) {
+  test(`${name} is sent as it is`, async (context) => {
+    const source = readFileSync(`${process.env.CODEC_FILES}/${name}`);
+    const direct = await fetch(`${url}/v1/upscale?scale=2&noise=auto`, { method: "POST", body: source });
+    if (direct.status === 415) return context.skip("the server is built without this format");
+    assert.equal(direct.status, 200, "the file is an image that the server reads");
+    const page = await openPage(browser, {
+      // Keeps the bytes of each image that the page sends.
+      prepare: (fresh) =>
+        fresh.evaluateOnNewDocument(() => {
+          window.sent = [];
+          const send = window.fetch;
+          window.fetch = (target, init) => {
+            if (init?.body instanceof Blob) window.sent.push(init.body);
+            return send(target, init);
+          };
+        }),
+    });
+    await page.waitForSelector("#health[data-state=ok]");
+    await give(page, { [name]: source });
+    await page.waitForSelector("#start:not([disabled])");
+    await click(page, "Upscale");
+    await waitForState(page, name, "done");
+    const sent = await page.evaluate(() =>
+      Promise.all(window.sent.map(async (blob) => [...new Uint8Array(await blob.arrayBuffer())])),
+    );
+    assert.ok(sent.length > 0);
+    for (const bytes of sent) assert.ok(source.equals(Buffer.from(bytes)), "its bytes are the file's");
+    const folder = await downloadFolder(page);
+    await click(page, `Download ${name}`);
+    const [, result] = await waitForFile(folder, name.startsWith("avif") ? ".avif" : ".png");
+    assert.ok(result.equals(Buffer.from(await direct.arrayBuffer())), "the result is the file's");
+    await page.finish();
+  });
+}
 
 test("a dropped folder gives its images, those of folders in it too", async () => {
   const page = await openPage(browser);

@@ -48,6 +48,7 @@ def prepare_browser(kind, work):
         "BROWSER": browser,
         "SCREENSHOTS": str(shots),
         "SAMPLE": str(ROOT / "deploy" / "demo" / "sample.png"),
+        "CODEC_FILES": str(ROOT / "tests" / "fuzz" / "corpus" / "codecs"),
     }
     return [
         need("node"),

@@ -194,6 +194,13 @@ function onJobChanged(job) {
   render();
 }
 
+/** "12 of 40 done, 1 failed"; of one image its own row tells. */
+function progressOfAll() {
+  if (queue.jobs.length < 2) return "";
+  const failed = queue.count("failed");
+  return `${queue.count("done")} of ${queue.jobs.length} done${failed ? `, ${failed} failed` : ""}`;
+}
+
 let rendering = false;
 
 /** Shows everything anew with the next frame. */
@@ -228,6 +235,7 @@ function renderStart() {
 function renderActions() {
   const active = queue.count("waiting", "sending", "computing");
   byId("queue-actions").hidden = queue.jobs.length < 2;
+  byId("queue-progress").textContent = progressOfAll();
   byId("download-all").hidden = queue.count("done") < 2;
   byId("cancel-all").hidden = active === 0;
   byId("clear").hidden = queue.jobs.length === active;
