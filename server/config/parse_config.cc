@@ -290,7 +290,8 @@ absl::Status Complete(ServerConfig& config) {
   }
   if (config.model_repositories.empty()) {
     return absl::NotFoundError(
-        "no models: the bundled ones were not found beside the program; give --model-repository "
+        "no models: the bundled ones are not next to the program. If its build folder was moved, "
+        "install it with cmake --install FOLDER --prefix DIR; otherwise give --model-repository "
         "DIR");
   }
   return absl::OkStatus();

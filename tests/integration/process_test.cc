@@ -24,6 +24,7 @@ using client::TempFolder;
 using client::WriteText;
 using test::ServerProcess;
 using test::WriteSlowModel;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -75,6 +76,23 @@ class ProcessTest : public ::testing::Test {
 
   std::mt19937 random_ = test::FreshRandom();
 };
+
+// As when a build folder is moved away from its sources.
+TEST_F(ProcessTest, AProgramWithoutItsModelsSaysHowToInstallThem) {
+  const TempFolder folder;
+  std::filesystem::create_directories(folder / "moved/bin");
+  const std::string moved = folder / "moved/bin/upscaled";
+  std::filesystem::copy_file(UPSCALED_BINARY, moved);
+  ServerProcess process(moved, {});
+  EXPECT_EQ(process.Wait(), kCannotStart);
+  EXPECT_THAT(OneLine(process),
+              AllOf(HasSubstr("cmake --install"), HasSubstr("--model-repository")));
+  std::filesystem::create_directories(folder / "moved/share/upscaled");
+  std::filesystem::copy("engine/model/bundled", folder / "moved/share/upscaled/models",
+                        std::filesystem::copy_options::recursive);
+  ServerProcess installed(moved, {"--decode-sandbox=off"});
+  EXPECT_TRUE(installed.AwaitReady()) << installed.log();
+}
 
 TEST_F(ProcessTest, ServesAndEndsOnASignal) {
   for (const int signal : {SIGTERM, SIGINT}) {
