@@ -400,7 +400,7 @@ class ChartTest(unittest.TestCase):
             self.assertIn(99, (spec.get("maxReplicas"), spec.get("maxReplicaCount")))
             self.assertTrue("'averageUtilization': 55" in str(spec) or "'value': '55'" in str(spec), spec)
 
-    # Another value of each, where changing its number or adding to its text gives none.
+    # Another value of each that neither adding to its number nor to its text would make.
     OTHERS = {"gateway": {"name": "other", "namespace": "edges"}, "settings": {"threads": 3}, "models": {"fetchImage": "curl:1"}, "imagePullPolicy": "Always",
               "podAnnotations": {"other": "x"}, "podLabels": {"other": "x"}, "nodeSelector": {"other": "x"}, "affinity": {"nodeAffinity": {}},
               "imagePullSecrets": [{"name": "other"}], "tolerations": [{"key": "other", "operator": "Exists"}],
