@@ -24,8 +24,13 @@ set -e
 export DEBIAN_FRONTEND=noninteractive
 find / -xdev -not -path '/proc/*' -not -path '/var/cache/*' | grep upscale | grep -v ^/debs > /before || true
 apt-get -qq update
+now() { date +%s.%N; }
+now > /debs/times
 apt-get -qq install -y --no-install-recommends /debs/upscaled_*.deb /debs/upscaled-client_*.deb
+now >> /debs/times
 upscale --local -i /debs/sample.png -o /debs/first.png
+now >> /debs/times
+upscale jobs --queue /debs/queue
 echo UPSCALED_DEVICE=cpu >> /etc/default/upscaled
 dpkg --force-confold -i /debs/upscaled_*.deb
 grep -q ^UPSCALED_DEVICE=cpu /etc/default/upscaled
@@ -197,6 +202,8 @@ class BareSystemTest(unittest.TestCase):
         with self.system() as system:
             self.enter(system, LIFE)
             self.assertTrue((system / "debs/first.png").exists())
+            begin, installed, seen = map(float, (system / "debs/times").read_text().split())
+            print(f"installed in {installed - begin:.1f} s, the first picture {seen - installed:.1f} s later", file=sys.stderr)
 
     def test_an_upgrade_loses_no_job(self):
         with self.system() as system:
