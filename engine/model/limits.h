@@ -19,6 +19,7 @@ inline constexpr size_t kMaxPickleBytes = size_t{16} << 20;
 inline constexpr size_t kMaxPickleValues = size_t{1} << 18;  // each takes up to 100 bytes
 inline constexpr size_t kMaxPickleOpcodes = size_t{1} << 20;
 inline constexpr size_t kMaxZipEntries = 65536;  // each takes up to 300 bytes
+inline constexpr size_t kMaxTensors = 65536;     // of a file, each takes up to 300 bytes
 inline constexpr size_t kMaxTensorAxes = 8;
 inline constexpr size_t kMaxLayers = 4096;
 inline constexpr int64_t kMaxWeights = 100'000'000;

@@ -1,24 +1,52 @@
 // JSON that others have written.
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 
 #include "nlohmann/json.hpp"
 
 namespace upscaled {
 
-// Discarded if the text is no JSON, or nested more than 64 deep: copies and dump() recurse.
+// Ends a text that is nested too deep while the library's own handler builds the document. A
+// callback of parse() would do as well, but there each object costs a walk over all before it.
+template <typename Json>
+class ShallowJsonHandler : public nlohmann::detail::json_sax_dom_parser<Json> {
+ public:
+  static constexpr int kMaxDepth = 64;
+
+  explicit ShallowJsonHandler(Json& document) : Base(document, /*allow_exceptions=*/false) {}
+
+  bool start_object(std::size_t elements) {
+    return ++depth_ <= kMaxDepth && Base::start_object(elements);
+  }
+  bool end_object() {
+    --depth_;
+    return Base::end_object();
+  }
+  bool start_array(std::size_t elements) {
+    return ++depth_ <= kMaxDepth && Base::start_array(elements);
+  }
+  bool end_array() {
+    --depth_;
+    return Base::end_array();
+  }
+
+ private:
+  using Base = nlohmann::detail::json_sax_dom_parser<Json>;
+  int depth_ = 0;
+};
+
+// Discarded if the text is no JSON, or nested more than 64 deep: copies and dump() recurse. Takes
+// time in proportion to the text.
 template <typename Json = nlohmann::json>
 Json ParseShallow(std::string_view text) {
-  constexpr int kMaxDepth = 64;
-  bool deep = false;
-  const auto keep = [&deep](int depth, typename Json::parse_event_t, Json&) {
-    deep = deep || depth > kMaxDepth;
-    return !deep;
-  };
-  Json value = Json::parse(text, keep, /*allow_exceptions=*/false);
-  if (deep) value = Json(Json::value_t::discarded);
-  return value;
+  Json document;
+  ShallowJsonHandler<Json> handler(document);
+  if (!Json::sax_parse(text.begin(), text.end(), &handler)) {
+    document = Json(Json::value_t::discarded);
+  }
+  return document;
 }
 
 }  // namespace upscaled

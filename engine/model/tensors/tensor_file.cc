@@ -63,6 +63,10 @@ absl::StatusOr<std::vector<float>> TensorFile::Read(std::string_view name) const
 absl::Status TensorFile::Add(std::string_view name, TensorInfo info) {
   const absl::StatusOr<int64_t> count = CountValues(info.shape);
   if (!count.ok()) return OfTensor(name, count.status());
+  if (tensors_.size() == kMaxTensors) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the file has more than ", kMaxTensors, " tensors, the limit"));
+  }
   if (!Has(name)) {
     tensors_.emplace(name, std::move(info));
     return absl::OkStatus();

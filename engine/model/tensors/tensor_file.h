@@ -52,6 +52,7 @@ class TensorFile {
 
  protected:
   // INVALID_ARGUMENT: the name is taken, or the tensor is larger than limits.h allows.
+  // RESOURCE_EXHAUSTED: there are kMaxTensors.
   absl::Status Add(std::string_view name, TensorInfo info);
   absl::Status AddOther(std::string_view name);
   // Drops the names' beginnings that say no more than how the network was trained ("module.").

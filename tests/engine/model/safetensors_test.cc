@@ -61,6 +61,21 @@ TEST(SafetensorsTest, ManyTensorsAreReadInOnePass) {
   EXPECT_EQ((*file)->tensors().size(), kTensors);
 }
 
+TEST(SafetensorsTest, TensorsAreLimited) {
+  const auto parse = [](int tensors) {
+    std::string header = "{";
+    for (int i = 0; i < tensors; ++i) {
+      header += (i == 0 ? "\"t" : ", \"t") + std::to_string(i) +
+                R"(": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]})";
+    }
+    return ParseSafetensors(test::Safetensors(header + "}", "")).status();
+  };
+  EXPECT_TRUE(parse(65536).ok());
+  const absl::Status refused = parse(65537);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("more than 65536 tensors"));
+}
+
 TEST(SafetensorsTest, NamesOfTrainersAreDroppedAndThoseOfNetworksAreNot) {
   const auto first_of = [](const char* name) {
     const auto file = ParseSafetensors(test::SafetensorsOf({{name, {1}}}));

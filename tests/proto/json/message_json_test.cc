@@ -12,6 +12,7 @@
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "proto/json/shallow_json.h"
 #include "upscale/v1/admin.pb.h"
 #include "upscale/v1/upscale.pb.h"
 
@@ -138,6 +139,23 @@ TEST(MessageJsonTest, PassesOverFieldsThatItDoesNotKnow) {
       R"({"model":"a","later":{"deep":[1]},"later_seconds":1,"format":"of-2030"})", read));
   EXPECT_EQ(read.model(), "a");
   EXPECT_EQ(read.format(), pb::IMAGE_FORMAT_UNSPECIFIED);
+}
+
+TEST(ShallowJsonTest, NestsSixtyFourDeep) {
+  const auto nested = [](int depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  EXPECT_EQ(ParseShallow(nested(64)).dump(), nested(64));
+  EXPECT_TRUE(ParseShallow(nested(65)).is_discarded());
+  EXPECT_TRUE(ParseShallow("{\"a\":" + nested(64) + "}").is_discarded());
+  EXPECT_EQ(ParseShallow("[" + nested(2) + "," + nested(63) + "]").size(), 2u) << "side by side";
+}
+
+// With a walk over all objects before each, this would take hours.
+TEST(ShallowJsonTest, ManyObjectsAreReadInOnePass) {
+  constexpr int kObjects = 1'000'000;
+  std::string text = "[";
+  for (int i = 0; i < kObjects; ++i) text += "{},";
+  text += "1]";
+  EXPECT_EQ(ParseShallow(text).size(), kObjects + 1u);
 }
 
 TEST(MessageJsonTest, RefusesTextsThatAreNoSuchMessage) {
