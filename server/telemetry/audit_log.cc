@@ -12,12 +12,18 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "server/telemetry/log_text.h"
 
 namespace upscaled::server {
 namespace {
+
+// A call without a key that cost nothing but its line.
+bool IsFreeRefusal(const RequestRecord& record) {
+  return record.key.empty() && record.code != absl::StatusCode::kOk && record.cost == 0;
+}
 
 std::string Reason(int error) { return std::generic_category().message(error); }
 
@@ -66,21 +72,24 @@ std::string AuditLine(const RequestRecord& record, absl::Time now) {
 }
 
 absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(Timer& timer, std::filesystem::path file,
-                                                         OnLost on_lost) {
+                                                         OnLost on_lost, const Clock& clock) {
   ASSIGN_OR_RETURN(File opened, OpenFile(file));
   return std::unique_ptr<AuditLog>(
-      new AuditLog(timer, std::move(file), std::move(opened), std::move(on_lost)));
+      new AuditLog(timer, std::move(file), std::move(opened), std::move(on_lost), clock));
 }
 
-AuditLog::AuditLog(Timer& timer, std::filesystem::path path, File file, OnLost on_lost)
+AuditLog::AuditLog(Timer& timer, std::filesystem::path path, File file, OnLost on_lost,
+                   const Clock& clock)
     : path_(std::move(path)),
       on_lost_(std::move(on_lost)),
+      clock_(clock),
+      refusals_(clock),
       file_(std::move(file)),
       writer_(timer, Timer::Length::kMayBlock, [this] { WriteWaiting(); }) {}
 
 AuditLog::~AuditLog() {
   writer_.Stop();
-  WriteWaiting();
+  WriteWaiting(/*is_last=*/true);
 }
 
 // A pipe must have a reader, and one that does not read costs lines, but no time.
@@ -93,6 +102,10 @@ absl::StatusOr<AuditLog::File> AuditLog::OpenFile(const std::filesystem::path& p
 }
 
 void AuditLog::Add(const RequestRecord& record, absl::Time now) {
+  if (IsFreeRefusal(record) &&
+      !refusals_.Admit(record.reason, {.burst = kRefusedAtOnce, .per_second = kRefusedPerSecond})) {
+    return writer_.Request(kOmissionInterval);
+  }
   const std::string line = AuditLine(record, now);
   {
     absl::MutexLock lock(&mutex_);
@@ -113,7 +126,21 @@ absl::Status AuditLog::Reopen() {
   return absl::OkStatus();
 }
 
-void AuditLog::WriteWaiting() {
+std::string AuditLog::TakeOmissions(bool is_last) {
+  const absl::Time now = clock_.Now();
+  if (!is_last && now - omissions_told_ < kOmissionInterval) return "";
+  omissions_told_ = now;
+  std::string lines;
+  for (const LineLimit::Omission& omission : refusals_.TakeOmissions()) {
+    const nlohmann::ordered_json line = {{"time", TimeText(absl::Now())},
+                                         {"reason", omission.kind},
+                                         {"omitted_refusals", omission.lines}};
+    lines += Dump(line) + "\n";
+  }
+  return lines;
+}
+
+void AuditLog::WriteWaiting(bool is_last) {
   std::string lines;
   File file;
   int64_t overrun = 0;
@@ -124,6 +151,7 @@ void AuditLog::WriteWaiting() {
     overrun = std::exchange(overrun_, 0);
   }
   if (overrun > 0) on_lost_(overrun, "too many lines wait to be written");
+  lines += TakeOmissions(is_last);
   if (lines.empty()) return;
   const size_t prefix = torn_ == file ? 1 : 0;
   lines.insert(0, prefix, '\n');

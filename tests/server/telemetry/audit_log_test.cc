@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -16,6 +17,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/client/temp_folder.h"
 #include "tests/support/await.h"
+#include "tests/support/fake_clock.h"
 
 namespace upscaled::server {
 namespace {
@@ -175,6 +177,41 @@ TEST_F(AuditLogTest, ATornLineIsAloneOnItsOwn) {
   }
   EXPECT_EQ(nlohmann::json::parse(last)["request_id"], "last");
   EXPECT_EQ(whole + told_, all);
+}
+
+// Callers without a key may be refused a thousand times a second for nothing.
+TEST_F(AuditLogTest, FreeRefusalsAreCountedBeyondTheirRate) {
+  RequestRecord refused = RecordOf("x");
+  refused.code = absl::StatusCode::kUnauthenticated;
+  refused.reason = "UNAUTHENTICATED";
+  RequestRecord busy = refused, known = refused, costly = refused;
+  busy.code = absl::StatusCode::kResourceExhausted;
+  busy.reason = "OVERLOADED";
+  known.key = "shop-backend";
+  costly.cost = 1;
+  constexpr int kCalls = 3000;
+  FakeClock clock;
+  auto log = *AuditLog::Open(timer_, file_, nullptr, clock);
+  for (int i = 0; i < kCalls; ++i) {
+    for (const RequestRecord& record : {refused, busy, known, costly}) log->Add(record, kNow);
+  }
+  clock.Advance(absl::Seconds(2));
+  for (int i = 0; i < kCalls; ++i) log->Add(refused, kNow);
+  EXPECT_EQ(log->lost(), 0);
+  log.reset();
+  std::map<std::string, int64_t> calls, omitted;
+  for (const nlohmann::json& line : Lines(file_)) {
+    const std::string reason = line["reason"];
+    if (line.contains("omitted_refusals")) {
+      omitted[reason] += line["omitted_refusals"].get<int64_t>();
+    } else {
+      ++calls[reason];
+    }
+  }
+  EXPECT_EQ(calls["UNAUTHENTICATED"], 2 * kCalls + 1000 + 20);
+  EXPECT_EQ(omitted["UNAUTHENTICATED"], 2 * kCalls - 1000 - 20);
+  EXPECT_EQ(calls["OVERLOADED"], 1000);
+  EXPECT_EQ(omitted["OVERLOADED"], kCalls - 1000);
 }
 
 TEST_F(AuditLogTest, AFileThatCannotBeOpenedIsSaidSo) {
