@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Checks server/rest/openapi.json: references lead somewhere, schemas are JSON Schema 2020-12 as OpenAPI 3.1 has them,
+"""Checks server/rest/openapi.json: its options are those of the contract (make_openapi.py), references lead somewhere, schemas are JSON Schema 2020-12 as OpenAPI 3.1 has them,
 examples are what their schemas say, everything is described; and, where openapi-spec-validator is installed, that it is
 OpenAPI 3.1. Exits with 77, after its own checks, where python3-jsonschema is missing."""
 import json
 import pathlib
 import re
+import subprocess
 import sys
 
 try:
@@ -97,7 +98,15 @@ def check_reasons() -> None:
         wrong.append(f"x-reasons and docs/troubleshooting.md differ in {', '.join(different)}")
 
 
+def check_options() -> None:
+    """Names, types and choices of options are the contract's."""
+    done = subprocess.run([sys.executable, PATH.with_name("make_openapi.py"), "--check"], capture_output=True, text=True)
+    if done.returncode != 0:
+        wrong.append(done.stderr.strip())
+
+
 def main() -> int:
+    check_options()
     check_reasons()
     for path, item in DOCUMENT["paths"].items():
         for parameter in item.get("parameters", []):
