@@ -44,10 +44,13 @@ dest=$(realpath "$dest")
 work=$(mktemp -d)
 trap 'rm -rf "$work" "$STEPS"' EXIT
 
-# archive NAME FOLDER: FOLDER of $work as a tar.gz that depends on no clock and no user.
-archive() {
-  tar -C "$work" --sort=name --format=gnu --mode=u=rwX,go=rX --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -c "$2" | gzip -9n >"$dest/$1"
+# pack FOLDER ENTRY...: a tar of entries of the folder that depends on no clock and no user.
+pack() {
+  tar -C "$1" --sort=name --format=gnu --mode=u=rwX,go=rX --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -c "${@:2}"
 }
+
+# archive NAME FOLDER: FOLDER of $work as a tar.gz.
+archive() { pack "$work" "$2" | gzip -9n >"$dest/$1"; }
 
 make_packages() {
   (cd "$from" && cpack -B "$work/packages" >"$work/cpack.log" 2>&1) || { cat "$work/cpack.log" >&2; die "cpack failed"; }
@@ -77,7 +80,8 @@ make_clients() {
 
 make_image() {
   "$ROOT/deploy/image/build.sh" --tool buildah --no-install --from "$from" "upscaled:$version" >/dev/null
-  buildah push --quiet "upscaled:$version" "oci-archive:$dest/upscaled-$version-image-$architecture.tar:upscaled:$version"
+  buildah push --quiet "upscaled:$version" "oci:$work/image:upscaled:$version"
+  pack "$work/image" blobs index.json oci-layout >"$dest/upscaled-$version-image-$architecture.tar"
 }
 
 make_sbom() {

@@ -15,7 +15,8 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SKIPPED = 77
 NVCC = shutil.which("nvcc") or next((path for path in ("/usr/local/cuda/bin/nvcc",) if os.path.exists(path)), None)
-PARTS = "archive,chart,clients,sbom"
+IMAGE = shutil.which("buildah") is not None and os.geteuid() == 0
+PARTS = "archive,chart,clients,sbom" + (",image" if IMAGE else "")
 SOURCES = ("CMakeLists.txt", "LICENSE", "README.md", "client", "deploy")
 ENVIRONMENTS = (
     {"LC_ALL": "C.UTF-8", "TZ": "UTC", "umask": 0o022},
@@ -41,7 +42,7 @@ class ReleaseTest(unittest.TestCase):
         home.mkdir(parents=True)
         for part in SOURCES:
             if (ROOT / part).is_dir():
-                shutil.copytree(ROOT / part, sources / part, copy_function=shutil.copyfile, ignore=shutil.ignore_patterns("node_modules", "__pycache__"))
+                shutil.copytree(ROOT / part, sources / part, copy_function=shutil.copy, ignore=shutil.ignore_patterns("node_modules", "__pycache__"))
             else:
                 sources.mkdir(exist_ok=True)
                 shutil.copyfile(ROOT / part, sources / part)
@@ -57,9 +58,9 @@ class ReleaseTest(unittest.TestCase):
         (first, sums), (_, again) = (self.release(str(number), **environment) for number, environment in enumerate(ENVIRONMENTS))
         self.assertEqual(sums, again)
         version = re.search(r"^project\(upscaled VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text(), re.M)[1]
-        kinds = {re.sub(r"linux-\w+", "linux", name).replace(version, "V") for name in sums}
+        kinds = {re.sub(r"(linux|image)-\w+", r"\1", name).replace(version, "V") for name in sums}
         self.assertEqual(kinds, {"upscaled-V-linux.tar.gz", "upscaled-chart-V.tgz", "upscaled-client-V.tgz",
-                                 "upscaled_client-V-py3-none-any.whl", "upscaled-V.spdx.json"})
+                                 "upscaled_client-V-py3-none-any.whl", "upscaled-V.spdx.json"} | ({"upscaled-V-image.tar"} if IMAGE else set()))
         self.check_archive(next(first.glob("*-linux-*.tar.gz")), version)
 
     def check_archive(self, archive, version):
