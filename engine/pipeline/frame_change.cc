@@ -27,8 +27,8 @@ std::vector<int> CutIntoCells(int length) {
 
 // The cost, in source pixels, of a rectangle of changed pixels: all that depends on them is
 // computed, and as many pixels around that.
-RectCost CostOfChanges(int reach_px) {
-  const double margin = 4.0 * reach_px;
+RectCost CostOfChanges(const Locality& locality) {
+  const double margin = 2 * locality.mean_margin_px();
   return {.per_px = 1, .per_side_px = margin, .fixed = margin * margin + kPartCostPx};
 }
 
@@ -53,8 +53,8 @@ Rect Trim(ImageView before, ImageView frame, Rect r) {
 
 }  // namespace
 
-FrameChange::FrameChange(Size frame, const Locality& locality)
-    : frame_(frame), locality_(locality) {}
+FrameChange::FrameChange(Size frame, Locality locality)
+    : frame_(frame), locality_(std::move(locality)) {}
 
 size_t FrameChange::Bytes(Size frame) {
   const auto columns = static_cast<size_t>(CeilDiv(frame.width, kCellPx)) + 1;
@@ -76,15 +76,24 @@ TileCells FrameChange::ChangedCells(ImageView before, ImageView frame) const {
   return cells;
 }
 
+Rect FrameChange::DependentsOf(const Rect& changed) const {
+  const Extent x = locality_.DependentsOf({changed.x, changed.right()});
+  const Extent y = locality_.DependentsOf({changed.y, changed.bottom()});
+  return Intersect({x.begin, y.begin, x.end - x.begin, y.end - y.begin},
+                   {0, 0, frame_.width, frame_.height});
+}
+
 Rect FrameChange::CutOutFor(const Rect& area) const {
-  const int period = locality_.repeat_px, reach = locality_.reach_px;
   // Both corners lie in the blocks as the frame's do, since images may be turned (TTA).
-  const auto begin = [&](int at) { return std::max(FloorDiv(at - reach, period) * period, 0); };
-  const auto end = [&](int at, int length) {
-    return length - std::max(FloorDiv(length - at - reach, period) * period, 0);
+  const auto cut = [&](const Extent& pixels, int length) {
+    const int period = locality_.period_px();
+    const Extent input = locality_.InputOf(pixels);
+    return Extent{std::max(FloorDiv(input.begin, period) * period, 0),
+                  length - std::max(FloorDiv(length - input.end, period) * period, 0)};
   };
-  const int x = begin(area.x), y = begin(area.y);
-  return {x, y, end(area.right(), frame_.width) - x, end(area.bottom(), frame_.height) - y};
+  const Extent x = cut({area.x, area.right()}, frame_.width);
+  const Extent y = cut({area.y, area.bottom()}, frame_.height);
+  return {x.begin, y.begin, x.end - x.begin, y.end - y.begin};
 }
 
 std::vector<ChangedPart> FrameChange::PartsOf(ImageView before, ImageView frame) const {
@@ -92,12 +101,11 @@ std::vector<ChangedPart> FrameChange::PartsOf(ImageView before, ImageView frame)
   if (AreEqual(before, frame, all)) return {};
   if (!locality_.local()) return {{all, all}};
 
-  const RectCost cost = CostOfChanges(locality_.reach_px);
+  const RectCost cost = CostOfChanges(locality_);
   std::vector<ChangedPart> parts;
   double cost_of_parts = 0;
   for (const Rect& cells : CoverNeededCells(ChangedCells(before, frame), cost)) {
-    const Rect changed = Trim(before, frame, cells);
-    const Rect area = Intersect(Expand(changed, locality_.reach_px), all);
+    const Rect area = DependentsOf(Trim(before, frame, cells));
     parts.push_back({area, CutOutFor(area)});
     cost_of_parts += static_cast<double>(parts.back().cut_out.Area()) + kPartCostPx;
   }

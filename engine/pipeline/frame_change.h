@@ -8,18 +8,9 @@
 #include "engine/base/geometry.h"
 #include "engine/image/image.h"
 #include "engine/pipeline/cell_cover.h"
+#include "engine/pipeline/locality.h"
 
 namespace upscaled {
-
-// How the pixels of a result depend on those of its source.
-struct Locality {
-  int reach_px = 0;  // source pixels around a pixel's place that it depends on
-  // Period of the kernels' block grids in source pixels. 0: the whole image is needed for each
-  // pixel.
-  int repeat_px = 0;
-
-  bool local() const { return repeat_px > 0; }
-};
 
 // A part of a frame whose result is another one, and the cut-out of the frame that is computed for
 // it: wide enough, and so placed in the grids, that the part's bytes are those of the whole frame.
@@ -31,7 +22,7 @@ struct ChangedPart {
 
 class FrameChange {
  public:
-  FrameChange(Size frame, const Locality& locality);
+  FrameChange(Size frame, Locality locality);
 
   // The parts of `frame` that are to be computed, all else being the result of `before`. One part
   // of all the frame, if it is not local or parts would cost as much. Nothing for equal frames.
@@ -43,6 +34,8 @@ class FrameChange {
  private:
   // Needed are cells of which a pixel differs.
   TileCells ChangedCells(ImageView before, ImageView frame) const;
+  // The pixels of the frame whose results depend on changed ones.
+  Rect DependentsOf(const Rect& changed) const;
   Rect CutOutFor(const Rect& area) const;
 
   const Size frame_;

@@ -2,35 +2,16 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <utility>
 
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/view_rows.h"
-#include "engine/pipeline/network_pass.h"
+#include "engine/pipeline/locality.h"
 #include "engine/pipeline/stages.h"
 
 namespace upscaled {
 namespace {
-
-// The size that the networks give.
-Size NativeSize(const UpscalePlan& plan) {
-  Size size = plan.source.size();
-  for (const PassSpec& pass : plan.passes) {
-    size.width *= pass.executable->network().scale;
-    size.height *= pass.executable->network().scale;
-  }
-  return size;
-}
-
-// The plan up to a final resize, whose pixels do not depend on places in the image by period.
-UpscalePlan LocalPart(UpscalePlan plan) {
-  if (plan.passes.empty() || plan.result.size() == NativeSize(plan)) return plan;
-  plan.result = PassResult(plan.passes.back());
-  plan.stages = PlanStages(plan);
-  return plan;
-}
 
 // The stages of `plan` behind those of `local`.
 UpscalePlan FinishOf(const UpscalePlan& plan, const UpscalePlan& local) {
@@ -46,13 +27,6 @@ size_t ScratchBytes(const PassSpec& pass) {
   const Size preferred = executable.PreferredTile();
   return std::max(pass.rows ? pass.rows->scratch_bytes : executable.WorkspaceBytes(pass.tile),
                   executable.WorkspaceBytes(preferred));
-}
-
-// Whether stages look equally far around, other than networks that see all of an image.
-bool ReachAsFar(const std::vector<Stage>& some, const std::vector<Stage>& others) {
-  return std::ranges::equal(some, others, [](const Stage& a, const Stage& b) {
-    return a.border_px == b.border_px || std::max(a.border_px, b.border_px) >= kWholeImageHaloPx;
-  });
 }
 
 // Gives the rows of another source, and keeps them in an image.
@@ -77,27 +51,6 @@ class KeptRows final : public RowSource {
 
 }  // namespace
 
-Locality LocalityOf(const UpscalePlan& plan) {
-  if (plan.passes.empty()) return {};
-  UpscalePlan local = LocalPart(plan);
-  int period_px = 1, scale = 1;  // of the source; from the source to the pass
-  for (PassSpec& pass : local.passes) {
-    if (pass.cells) return {};
-    pass.reach = ReachOf(*pass.executable);
-    const int repeat_px = pass.reach.repeat_px;
-    if (repeat_px == 0) return {};
-    if (pass.tta) pass.reach = TurnedReach(pass.reach);
-    period_px = std::lcm(period_px, repeat_px / std::gcd(repeat_px, scale));
-    scale *= pass.executable->network().scale;
-  }
-  const std::vector<Stage> stages = PlanStages(local);
-  if (!ReachAsFar(stages, LocalPart(plan).stages)) return {};
-  double reach_px = 0;
-  for (const Stage& stage : stages)
-    reach_px += double{1} * stage.border_px * plan.source.width_px / stage.source.width_px;
-  return {.reach_px = static_cast<int>(reach_px) + 1, .repeat_px = period_px};
-}
-
 size_t FrameUpscaler::Bytes(const UpscalePlan& plan, int frames) {
   if (frames == 1) return 0;
   const ImageSpec result = LocalPart(plan).result;
@@ -115,7 +68,7 @@ FrameUpscaler::FrameUpscaler(const UpscalePlan& plan, int frames, TileExecutor& 
       cancellation_(cancellation),
       progress_(std::move(progress)) {
   if (Bytes(plan, frames) == 0) return;
-  change_.emplace(plan.source.size(), LocalityOf(plan));
+  change_.emplace(plan.source.size(), LocalityOf(local_));
   frame_ = Image(plan.source);
   before_ = Image(plan.source);
   result_ = Image(local_.result);
@@ -193,7 +146,7 @@ absl::StatusOr<UpscalePlan> FrameUpscaler::PlanCutOut(Size size) const {
   ImageSpec source = local_.source;
   source.width_px = size.width;
   source.height_px = size.height;
-  const int scale = NativeSize(local_).width / local_.source.width_px;
+  const int scale = local_.result.width_px / local_.source.width_px;
   std::vector<std::shared_ptr<const Executable>> executables;
   for (const PassSpec& pass : local_.passes) executables.push_back(pass.executable);
   UpscaleOptions options = local_.options;

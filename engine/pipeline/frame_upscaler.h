@@ -70,7 +70,4 @@ class FrameUpscaler {
   int unchanged_frames_ = 0;
 };
 
-// How a plan's result depends on its source; not local where a network sums over the image.
-Locality LocalityOf(const UpscalePlan& plan);
-
 }  // namespace upscaled

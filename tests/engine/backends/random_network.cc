@@ -69,9 +69,11 @@ class Builder {
     Append({.op = Op::kPixelShuffle, .out_channels = out, .factor = factor});
   }
   void Crop(int of, int crop_px) { Append({.op = Op::kCrop, .inputs = {of}, .crop_px = crop_px}); }
-  void Pad(int padding_px) {
+  // And, at the right and the bottom, to a multiple of `align_px`.
+  void Pad(int padding_px, int align_px = 1) {
     Append({.op = Op::kPad,
             .padding_px = padding_px,
+            .factor = align_px,
             .pad_mode = Pick(random_, {PadMode::kConstant, PadMode::kReplicate, PadMode::kReflect}),
             .pad_value = 0.25f});
   }
@@ -428,6 +430,22 @@ Network TryRandomAttentionNetwork(std::mt19937& random) {
   return std::move(b.network());
 }
 
+Network TryRandomAlignedNetwork(std::mt19937& random) {
+  Builder b(random);
+  const int window_px = Pick(random, {4, 6, 8});
+  const bool down = Chance(random, 50), pads_features = Chance(random, 50);
+  const auto pad = [&] { b.Pad(RandomInt(random, 0, 2), window_px * Pick(random, {3, 5, 6})); };
+  if (!pads_features) pad();
+  b.Conv(12, 3, 1, Pick(random, {0, 1}), true);
+  if (down) b.Conv(12, 2, 2, 0, true);
+  if (pads_features) pad();
+  const WindowAxis axis{window_px, RandomInt(random, 0, window_px - 1)};
+  b.WindowAttention(1, axis, axis);
+  if (down) b.ConvTranspose(12, 2, 2, 0, true);
+  AppendEnd(b, random);
+  return std::move(b.network());
+}
+
 Network TryRandomNetwork(std::mt19937& random) {
   Builder b(random);
   if (Chance(random, 20)) b.Resize(Op::kResizeNearest, 2);
@@ -469,6 +487,13 @@ Network RandomNetwork(std::mt19937& random) {
 Network RandomAttentionNetwork(std::mt19937& random) {
   for (;;) {
     Network network = TryRandomAttentionNetwork(random);
+    if (InferBorder(network).ok() && network.MacsPerOutputPixel() < 200'000) return network;
+  }
+}
+
+Network RandomAlignedNetwork(std::mt19937& random) {
+  for (;;) {
+    Network network = TryRandomAlignedNetwork(random);
     if (InferBorder(network).ok() && network.MacsPerOutputPixel() < 200'000) return network;
   }
 }

@@ -17,6 +17,9 @@ namespace upscaled::test {
 Network RandomNetwork(std::mt19937& random);
 // One of Swin's blocks: windows of 1 to 8 pixels, shifted or not, at full or half size.
 Network RandomAttentionNetwork(std::mt19937& random);
+// One whose image or features are padded to multiples that their windows do not divide, and of
+// which every result's pixel depends on a limited part of the image.
+Network RandomAlignedNetwork(std::mt19937& random);
 // One without group norms, which kFast does not have.
 Network RandomFastNetwork(std::mt19937& random);
 // One with global poolings, of fewer multiply-adds for each source pixel. Small ones are rare.

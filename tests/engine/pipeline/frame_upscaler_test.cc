@@ -12,6 +12,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "engine/pipeline/local_executor.h"
+#include "engine/pipeline/locality.h"
 #include "tests/engine/pipeline/fakes.h"
 #include "tests/support/moving_frames.h"
 #include "tests/support/test_image.h"
@@ -126,7 +127,7 @@ TEST(FrameUpscaler, ComputesNoMoreThanChangedParts) {
   EXPECT_EQ(computed_of(frames[0]), all_px);
   EXPECT_EQ(computed_of(frames[1]), 0);
   // A pixel, what it changes around it, and as much again around that.
-  const int64_t side_px = 4 * LocalityOf(plan).reach_px + 4 * 31;
+  const int64_t side_px = 4 * LocalityOf(plan).reach_px() + 4 * 31;
   const int64_t part_px = computed_of(frames[2]);
   EXPECT_GT(part_px, 0);
   EXPECT_LT(part_px, side_px * side_px);

@@ -55,6 +55,17 @@ class FramesOnDevice : public ::testing::TestWithParam<std::string> {
     return upscaler.unchanged_px();
   }
 
+  // Compares frames of this size through the network. Returns unchanged pixels.
+  int64_t CompareFrames(const Network& network, Size size) {
+    const auto executable = Compile(network, Precision::kExact);
+    if (executable == nullptr) return 0;
+    const ImageSpec spec{size.width, size.height, RandomInt(random_, 1, 4), SampleType::kU8};
+    const Size result{spec.width_px * network.scale, spec.height_px * network.scale};
+    const auto plan = PlanUpscale(spec, result, {executable}, AnyOptions());
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return plan.ok() ? Compare(*plan, test::MovingFrames(spec, 3, random_)) : 0;
+  }
+
   UpscaleOptions AnyOptions() {
     UpscaleOptions options;
     options.concurrency = executor_->concurrency();
@@ -100,16 +111,23 @@ TEST_P(FramesOnDevice, RandomNetworksGiveTheBytesOfWholeFrames) {
     const Network network = round % 4 == 0   ? test::RandomPooledNetwork(random_, 2e4)
                             : round % 4 == 1 ? test::RandomAttentionNetwork(random_)
                                              : test::RandomNetwork(random_);
-    const auto executable = Compile(network, Precision::kExact);
-    if (executable == nullptr) continue;
-    const ImageSpec spec{RandomInt(random_, 20, 140), RandomInt(random_, 20, 140),
-                         RandomInt(random_, 1, 4), SampleType::kU8};
-    const Size result{spec.width_px * network.scale, spec.height_px * network.scale};
-    const auto plan = PlanUpscale(spec, result, {executable}, AnyOptions());
-    ASSERT_TRUE(plan.ok()) << plan.status();
-    Compare(*plan, test::MovingFrames(spec, 3, random_));
+    CompareFrames(network, {RandomInt(random_, 20, 140), RandomInt(random_, 20, 140)});
     if (HasFailure()) FAIL() << test::Describe(network);
   }
+}
+
+// A cut-out at the right or bottom edge is padded by as much as the frame.
+TEST_P(FramesOnDevice, NetworksThatPadToMultiplesGiveTheBytesOfWholeFrames) {
+  const bool is_slow = GetParam() == "reference";
+  int64_t unchanged_px = 0;
+  for (int round = 0; round < (is_slow ? 2 : 8); ++round) {
+    const Network network = test::RandomAlignedNetwork(random_);
+    const int side_px = is_slow ? 150 : 300;
+    unchanged_px += CompareFrames(
+        network, {RandomInt(random_, 120, side_px), RandomInt(random_, 120, side_px)});
+    if (HasFailure()) FAIL() << test::Describe(network);
+  }
+  if (!is_slow) EXPECT_GT(unchanged_px, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, FramesOnDevice, ::testing::ValuesIn(test::TestedDevices()),
