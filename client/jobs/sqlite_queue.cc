@@ -13,9 +13,11 @@
 namespace upscaled::client {
 namespace {
 
-// Times are microseconds since 1970. `due_us` is when a job that waits may be leased, and when the
-// lease of one that runs ends; `lease` counts up, so that a worker whose lease is another's by now
-// is told from that one; `state` is JobState's number.
+// Times are microseconds since 1970. Those that people read are the system's. `due_us` is of the
+// queue's own time, which goes on when the system's clock is set: for each start of a machine,
+// `boots_1` has what is to be added to the time since then. `due_us` is when a job that waits may
+// be leased, and when the lease of one that runs ends; `lease` counts up, so that a worker whose
+// lease is another's by now is told from that one; `state` is JobState's number.
 constexpr char kPrepareJobs[] =
     "PRAGMA busy_timeout = 20000;"
     "PRAGMA journal_mode = WAL;"
@@ -28,7 +30,8 @@ constexpr char kPrepareJobs[] =
     "CREATE INDEX IF NOT EXISTS jobs_1_due ON jobs_1 (due_us, number) WHERE state IN (0, 1);"
     "CREATE INDEX IF NOT EXISTS jobs_1_state ON jobs_1 (state, number);"
     "CREATE INDEX IF NOT EXISTS jobs_1_ended ON jobs_1 (changed_us) WHERE state IN (2, 3, 4);"
-    "CREATE TABLE IF NOT EXISTS turns_1 (duty TEXT PRIMARY KEY, next_us INTEGER NOT NULL);";
+    "CREATE TABLE IF NOT EXISTS turns_1 (duty TEXT PRIMARY KEY, next_us INTEGER NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS boots_1 (boot TEXT PRIMARY KEY, offset_us INTEGER NOT NULL);";
 
 // Parts that a file of an older version lacks: each is there if its first statement gives a row.
 struct Upgrade {
@@ -75,7 +78,14 @@ constexpr Upgrade kUpgrades[] = {
 
 constexpr char kAddJob[] =
     "INSERT INTO jobs_1 (id, task, state, due_us, submitted_us, changed_us, tenant, batch,"
-    " reference) VALUES (?1, ?2, 0, ?3, ?3, ?3, ?4, ?5, ?6) ON CONFLICT (id) DO NOTHING";
+    " reference) VALUES (?1, ?2, 0, ?3, ?4, ?4, ?5, ?6, ?7) ON CONFLICT (id) DO NOTHING";
+
+// The queue's time goes on from the last job that came before this start, at least: the system's
+// clock may be behind until it is set.
+constexpr char kAddBoot[] =
+    "INSERT INTO boots_1 SELECT ?1, MAX(?2, COALESCE((SELECT submitted_us FROM jobs_1"
+    " ORDER BY number DESC LIMIT 1), 0)) - ?3 WHERE true ON CONFLICT (boot) DO NOTHING";
+constexpr char kReadBoot[] = "SELECT offset_us FROM boots_1 WHERE boot = ?";
 
 // The tenants with jobs that have not ended, in the order of their turns, each with the time when
 // its first job is due; NULL: all its jobs have ended.
@@ -91,7 +101,7 @@ constexpr char kTakeTenantsTurn[] =
 // Names its index: SQLite would prefer the one of states, and sort all jobs that wait.
 constexpr char kLeaseJob[] =
     "UPDATE jobs_1 SET state = 1, due_us = ?2, deliveries = deliveries + 1, lease = lease + 1,"
-    " tiles_done = 0, tiles = 0, changed_us = ?1 WHERE number = (SELECT number FROM jobs_1"
+    " tiles_done = 0, tiles = 0, changed_us = ?4 WHERE number = (SELECT number FROM jobs_1"
     " INDEXED BY jobs_1_tenant_due"
     " WHERE tenant = ?3 AND state IN (0, 1) AND due_us <= ?1 ORDER BY due_us, number LIMIT 1)"
     " RETURNING id, task, deliveries, lease";
@@ -109,8 +119,8 @@ constexpr char kEndLease[] =
     " WHERE id = ?5 AND lease = ?6 AND state = 1 RETURNING number";
 // First in line again, and this delivery does not count.
 constexpr char kHandBack[] =
-    "UPDATE jobs_1 SET state = 0, due_us = submitted_us, deliveries = deliveries - 1, changed_us = "
-    "?1"
+    "UPDATE jobs_1 SET state = 0, due_us = MIN(submitted_us, ?4), deliveries = deliveries - 1,"
+    " changed_us = ?1"
     " WHERE id = ?2 AND lease = ?3 AND state = 1 RETURNING number";
 
 constexpr char kCancelJob[] =
@@ -231,7 +241,28 @@ absl::StatusOr<std::unique_ptr<JobQueue>> SqliteQueue::Open(const std::filesyste
                    SqliteFile::Open(file, absl::StrCat("the jobs in ", file.native())));
   RETURN_IF_ERROR(database.Execute(kPrepareJobs));
   for (const Upgrade& upgrade : kUpgrades) RETURN_IF_ERROR(Apply(upgrade, database));
-  return std::unique_ptr<JobQueue>(new SqliteQueue(std::move(database), clock));
+  std::unique_ptr<SqliteQueue> queue(new SqliteQueue(std::move(database), clock));
+  RETURN_IF_ERROR(queue->FindTime());
+  return queue;
+}
+
+absl::Status SqliteQueue::FindTime() {
+  const RetryClock::Boot boot = clock_.SinceBoot();
+  if (boot.id.empty()) return absl::OkStatus();
+  absl::MutexLock lock(&mutex_);
+  SqliteFile::Statement add(database_, kAddBoot);
+  add.Bind(boot.id).Bind(absl::ToUnixMicros(clock_.Now()));
+  RETURN_IF_ERROR(add.Bind(absl::ToInt64Microseconds(boot.age)).Run());
+  SqliteFile::Statement read(database_, kReadBoot);
+  ASSIGN_OR_RETURN(const bool any, read.Bind(boot.id).Step());
+  if (!any) return absl::DataLossError("the job queue has lost its time");
+  started_ = absl::FromUnixMicros(read.Integer(0));
+  return absl::OkStatus();
+}
+
+absl::Time SqliteQueue::Time() const {
+  const RetryClock::Boot boot = clock_.SinceBoot();
+  return boot.id.empty() ? clock_.Now() : started_ + boot.age;
 }
 
 absl::Status SqliteQueue::Enqueue(std::span<const NewJob> jobs) {
@@ -245,10 +276,10 @@ absl::Status SqliteQueue::Enqueue(std::span<const NewJob> jobs) {
 }
 
 absl::Status SqliteQueue::AddRows(std::span<const NewJob> jobs) {
-  const int64_t now_us = absl::ToUnixMicros(clock_.Now());
+  const int64_t due_us = absl::ToUnixMicros(Time()), now_us = absl::ToUnixMicros(clock_.Now());
   for (const NewJob& job : jobs) {
     SqliteFile::Statement add(database_, kAddJob);
-    add.Bind(job.id).Bind(job.task).Bind(now_us);
+    add.Bind(job.id).Bind(job.task).Bind(due_us).Bind(now_us);
     add.Bind(job.labels.tenant).Bind(job.labels.batch).Bind(job.labels.reference);
     RETURN_IF_ERROR(add.Run());
   }
@@ -256,7 +287,7 @@ absl::Status SqliteQueue::AddRows(std::span<const NewJob> jobs) {
 }
 
 absl::StatusOr<std::optional<LeasedJob>> SqliteQueue::Lease(absl::Duration term) {
-  const absl::Time now = clock_.Now();
+  const absl::Time now = Time();
   std::optional<LeasedJob> job;
   absl::MutexLock lock(&mutex_);
   RETURN_IF_ERROR(database_.Execute(kQuick));
@@ -266,6 +297,7 @@ absl::StatusOr<std::optional<LeasedJob>> SqliteQueue::Lease(absl::Duration term)
     if (!tenant.has_value()) return absl::OkStatus();
     SqliteFile::Statement lease(database_, kLeaseJob);
     lease.Bind(absl::ToUnixMicros(now)).Bind(absl::ToUnixMicros(now + term)).Bind(*tenant);
+    lease.Bind(absl::ToUnixMicros(clock_.Now()));
     ASSIGN_OR_RETURN(const bool any, lease.Step());
     if (!any) return absl::OkStatus();
     job = {.id = lease.Bytes(0),
@@ -304,7 +336,7 @@ absl::Status SqliteQueue::Extend(const LeasedJob& job, absl::Duration term,
   absl::MutexLock lock(&mutex_);
   RETURN_IF_ERROR(database_.Execute(kQuick));
   SqliteFile::Statement statement(database_, kExtendLease);
-  statement.Bind(absl::ToUnixMicros(clock_.Now() + term));
+  statement.Bind(absl::ToUnixMicros(Time() + term));
   statement.Bind(progress.tiles_done).Bind(progress.tiles).Bind(job.id).Bind(LeaseOf(job));
   ASSIGN_OR_RETURN(const int leased, Finish(statement));
   return leased > 0 ? absl::OkStatus() : WhyNotLeased(job);
@@ -325,12 +357,11 @@ absl::Status SqliteQueue::Retry(const LeasedJob& job, const std::string& report,
 
 absl::Status SqliteQueue::EndLease(const LeasedJob& job, JobState state, const std::string& report,
                                    absl::Duration wait) {
-  const absl::Time now = clock_.Now();
   absl::MutexLock lock(&mutex_);
   RETURN_IF_ERROR(database_.Execute(kDurable));
   SqliteFile::Statement statement(database_, kEndLease);
-  statement.Bind(Number(state)).Bind(absl::ToUnixMicros(now + wait)).Bind(report);
-  statement.Bind(absl::ToUnixMicros(now)).Bind(job.id).Bind(LeaseOf(job));
+  statement.Bind(Number(state)).Bind(absl::ToUnixMicros(Time() + wait)).Bind(report);
+  statement.Bind(absl::ToUnixMicros(clock_.Now())).Bind(job.id).Bind(LeaseOf(job));
   ASSIGN_OR_RETURN(const int leased, Finish(statement));
   return leased > 0 ? absl::OkStatus() : WhyNotLeased(job);
 }
@@ -340,6 +371,7 @@ absl::Status SqliteQueue::HandBack(const LeasedJob& job) {
   RETURN_IF_ERROR(database_.Execute(kDurable));
   SqliteFile::Statement statement(database_, kHandBack);
   statement.Bind(absl::ToUnixMicros(clock_.Now())).Bind(job.id).Bind(LeaseOf(job));
+  statement.Bind(absl::ToUnixMicros(Time()));
   ASSIGN_OR_RETURN(const int leased, Finish(statement));
   return leased > 0 ? absl::OkStatus() : WhyNotLeased(job);
 }

@@ -17,7 +17,8 @@ namespace upscaled::client {
 // and Extend: after one, jobs of lost leases are due again.
 class SqliteQueue final : public JobQueue {
  public:
-  // `folder`/jobs.sqlite, each of which is made where there is none. Times are `clock`'s.
+  // `folder`/jobs.sqlite, each of which is made where there is none. Times are `clock`'s; leases
+  // and waits do not change when the system's clock is set.
   static absl::StatusOr<std::unique_ptr<JobQueue>> Open(const std::filesystem::path& folder,
                                                         RetryClock& clock);
 
@@ -39,6 +40,10 @@ class SqliteQueue final : public JobQueue {
   SqliteQueue(SqliteFile database, RetryClock& clock)
       : clock_(clock), database_(std::move(database)) {}
 
+  // Sets `started_`.
+  absl::Status FindTime() ABSL_LOCKS_EXCLUDED(mutex_);
+  // The queue's own time, which all processes of the machine share.
+  absl::Time Time() const;
   absl::Status AddRows(std::span<const NewJob> jobs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The tenant with a due job whose turn it is; nullopt: no job is due. Drops the turns of tenants
   // that have no more jobs.
@@ -53,6 +58,7 @@ class SqliteQueue final : public JobQueue {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   RetryClock& clock_;
+  absl::Time started_;  // of the machine, in the queue's time
   absl::Mutex mutex_;
   SqliteFile database_ ABSL_GUARDED_BY(mutex_);
 };

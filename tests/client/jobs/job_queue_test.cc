@@ -411,6 +411,63 @@ TEST(SqliteQueueTest, LeasesLastAsLongAsHeartbeatsSayAndRetriesWait) {
   EXPECT_TRUE(due());
 }
 
+// A machine whose clock is set, and that is started again.
+class SetClock final : public RetryClock {
+ public:
+  absl::Time Now() override { return absl::UnixEpoch() + absl::Hours(500'000) + age_ + set_; }
+  Boot SinceBoot() override { return {.id = boot_, .age = age_}; }
+  void Sleep(absl::Duration duration, std::stop_token) override { age_ += duration; }
+  double Random() override { return 0; }
+  void Set(absl::Duration by) { set_ += by; }
+  void Restart(const std::string& boot) {
+    set_ += age_;
+    age_ = absl::ZeroDuration();
+    boot_ = boot;
+  }
+
+ private:
+  std::string boot_ = "first";
+  absl::Duration age_ = absl::Minutes(1), set_;
+};
+
+TEST(SqliteQueueTest, SettingTheClockChangesNoLeaseAndNoWait) {
+  for (const absl::Duration jump : {absl::Hours(1), -absl::Hours(1)}) {
+    const TempFolder folder;
+    SetClock clock;
+    const auto queue = *SqliteQueue::Open(folder.path(), clock);
+    ASSERT_TRUE(queue->Enqueue({{{.id = "a"}, {.id = "b"}, {.id = "c"}}}).ok());
+    const LeasedJob a = **queue->Lease(kTerm), b = **queue->Lease(kTerm);
+    ASSERT_EQ(queue->Retry(b, "", absl::Seconds(20)), absl::OkStatus());
+    clock.Set(jump);
+    const auto other = *SqliteQueue::Open(folder.path(), clock);  // another process
+    const auto c = *other->Lease(kTerm);
+    ASSERT_TRUE(c.has_value()) << "it waits for nothing";
+    EXPECT_EQ(c->id, "c");
+    EXPECT_FALSE((*other->Lease(kTerm)).has_value()) << "the others are leased, and wait";
+    EXPECT_EQ(queue->Extend(a, kTerm, {}), absl::OkStatus());
+    ASSERT_EQ(other->HandBack(*c), absl::OkStatus());
+    EXPECT_EQ((*other->Lease(absl::Hours(2)))->id, "c");
+    ASSERT_TRUE(other->Enqueue({{{.id = "d"}}}).ok());
+    EXPECT_EQ((*queue->Lease(absl::Hours(2)))->id, "d");
+    clock.Sleep(absl::Seconds(20), {});
+    EXPECT_EQ((*other->Lease(absl::Hours(2)))->id, "b");
+    clock.Sleep(kTerm, {});
+    EXPECT_EQ((*other->Lease(kTerm))->id, "a");
+  }
+}
+
+TEST(SqliteQueueTest, AfterAStartWithAClockThatIsBehindJobsAreDue) {
+  const TempFolder folder;
+  SetClock clock;
+  ASSERT_TRUE((*SqliteQueue::Open(folder.path(), clock))->Enqueue({{{.id = "a"}}}).ok());
+  clock.Restart("second");
+  clock.Set(-absl::Hours(100));
+  const auto queue = *SqliteQueue::Open(folder.path(), clock);
+  ASSERT_TRUE(queue->Enqueue({{{.id = "b"}}}).ok());
+  EXPECT_EQ((*queue->Lease(kTerm))->id, "a");
+  EXPECT_EQ((*queue->Lease(kTerm))->id, "b");
+}
+
 // Looking one job up among many must not read them all.
 TEST(SqliteQueueTest, QuestionsAreAnsweredByIndex) {
   const TempFolder folder;
