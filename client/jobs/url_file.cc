@@ -27,8 +27,8 @@ constexpr int kMaxRedirects = 5;
 // Slower than this for so long is a connection that stalled.
 constexpr long kStalledBytesPerSecond = 1000, kStalledTime_s = 60;
 
-// The largest body of a refusal that is read.
-constexpr size_t kMaxRefusalBytes = size_t{64} << 10;
+// Read of an answer at most, for each: its header, and a body that is no source.
+constexpr size_t kMaxAnswerBytes = size_t{64} << 10;
 
 // S3's names for keys that are wrong or too old, as different from those that may not do something.
 constexpr absl::string_view kErrorsOfKeys[] = {"ExpiredToken",          "InvalidAccessKeyId",
@@ -71,6 +71,8 @@ class Request {
     Set(CURLOPT_XFERINFOFUNCTION, &OnProgress);
     Set(CURLOPT_WRITEDATA, this);
     Set(CURLOPT_WRITEFUNCTION, &OnBody);
+    Set(CURLOPT_HEADERDATA, this);
+    Set(CURLOPT_HEADERFUNCTION, &OnField);
   }
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
@@ -109,7 +111,7 @@ class Request {
   absl::Status Perform(absl::string_view what) {
     const CURLcode code = curl_easy_perform(easy_.get());
     // A connection that broke behind a refusal has told what it was to tell.
-    const bool answered = code == CURLE_OK || AnswerStatus() >= 400;
+    const bool answered = code == CURLE_OK || cut_ || AnswerStatus() >= 400;
     if (answered && IsGood(AnswerStatus())) return absl::OkStatus();
     if (stop_.stop_requested()) return absl::CancelledError("cancelled");
     const std::string message = absl::StrCat("cannot ", what, " ", WithoutSecrets(url_), ": ");
@@ -158,9 +160,19 @@ class Request {
   static size_t OnBody(char* bytes, size_t size, size_t count, void* to) {
     auto& self = *static_cast<Request*>(to);
     const absl::string_view part(bytes, size * count);
-    if (IsGood(self.AnswerStatus())) return self.receive_(part) ? part.size() : 0;
-    absl::StrAppend(&self.refusal_, part);
-    return self.refusal_.size() <= kMaxRefusalBytes ? part.size() : 0;
+    const bool is_good = IsGood(self.AnswerStatus());
+    if (is_good && self.receive_ != nullptr) return self.receive_(part) ? part.size() : 0;
+    if (!is_good) absl::StrAppend(&self.refusal_, part);
+    self.body_bytes_ += part.size();
+    self.cut_ = is_good && self.body_bytes_ > kMaxAnswerBytes;
+    return self.body_bytes_ <= kMaxAnswerBytes ? part.size() : 0;
+  }
+
+  // A line of the header, and of all before it that told to wait.
+  static size_t OnField(char*, size_t size, size_t count, void* to) {
+    auto& self = *static_cast<Request*>(to);
+    self.header_bytes_ += size * count;
+    return self.header_bytes_ <= kMaxAnswerBytes ? size * count : 0;
   }
 
   static bool IsGood(long status) { return status >= 200 && status <= 299; }
@@ -187,9 +199,11 @@ class Request {
   const std::string& url_;
   const Reach reach_;
   const std::stop_token stop_;
-  std::string refused_address_;  // and of which kind; "": none was
-  std::function<bool(absl::string_view)> receive_ = [](absl::string_view) { return true; };
-  std::string refusal_;  // of an answer that is not good
+  std::string refused_address_;                     // and of which kind; "": none was
+  std::function<bool(absl::string_view)> receive_;  // null: a good answer's body is ignored
+  std::string refusal_;                             // of an answer that is not good
+  size_t header_bytes_ = 0, body_bytes_ = 0;
+  bool cut_ = false;  // an ignored body went on and on
   std::array<char, CURL_ERROR_SIZE> error_ = {};
   std::unique_ptr<curl_slist, CurlDeleter> fields_;
   const std::unique_ptr<CURL, CurlEasyDeleter> easy_;
