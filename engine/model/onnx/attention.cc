@@ -7,21 +7,21 @@
 #include <limits>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "engine/model/limits.h"
+#include "engine/model/onnx/attention_claims.h"
 #include "engine/model/onnx/node_index.h"
+#include "engine/model/onnx/plane_numbers.h"
 #include "engine/model/onnx/tensor.h"
 
 namespace upscaled::onnx {
 namespace {
 
-constexpr int kMaxSteps = 16;            // of a chain of nodes
-constexpr int kMaxMaskValues = 1 << 18;  // that all masks are made of; PyTorch takes 700 for one
-constexpr double kUnseen = -50;          // masks add this or less to what must not be seen
+constexpr int kMaxSteps = 16;  // of a chain of nodes
 constexpr int64_t kToTheEnd = std::numeric_limits<int32_t>::max();
 
 using Perm = std::vector<int64_t>;
@@ -35,7 +35,6 @@ struct Windows {
 // The scores that a softmax takes: queries times keys, a bias, and a mask.
 struct Scores {
   std::string queries, keys, bias, mask;
-  double scale = 1;
 };
 
 // A third of the projection.
@@ -66,9 +65,10 @@ class Attentions {
     }
     if (all.empty()) return;
     const std::map<std::string, int> before = CountReaders(graph_);
+    // The first of a name, as `nodes_` has it; a second one is refused later.
     std::map<std::string, NodeProto*> givers;
     for (NodeProto& node : *graph_.mutable_node()) {
-      if (node.output_size() == 1) givers[node.output(0)] = &node;
+      for (const std::string& output : node.output()) givers.emplace(output, &node);
     }
     for (const Found& found : all) {
       givers.at(found.product)->set_input(0, found.planes);
@@ -118,12 +118,6 @@ class Attentions {
     const AttributeProto* given = NodeIndex::Attribute(*node, "perm");
     return given != nullptr && Perm(given->ints().begin(), given->ints().end()) == perm;
   }
-  // The first input of the node, which must be of the operator, that gives the value.
-  std::optional<std::string> Before(const std::string& name, std::string_view op) const {
-    const NodeProto* node = nodes_.Find(nodes_.Origin(name));
-    if (node == nullptr || node->op_type() != op || node->input_size() < 1) return std::nullopt;
-    return node->input(0);
-  }
   std::optional<std::string> BeforeTranspose(const std::string& name, const Perm& perm) const {
     const NodeProto* node = nodes_.Find(nodes_.Origin(name));
     return Transposes(node, perm) ? std::optional(node->input(0)) : std::nullopt;
@@ -132,18 +126,25 @@ class Attentions {
   // From `start` on, before `end`, of one axis.
   struct Slice {
     std::string of;
-    int64_t axis, start, end;
+    int64_t axis, start;
+    std::optional<int64_t> end;  // if it is a constant
+    std::string end_name;
   };
   std::optional<Slice> AsSlice(const NodeProto* node) const {
-    if (node == nullptr || node->op_type() != "Slice" || node->input_size() < 4) {
+    if (node == nullptr || node->op_type() != "Slice" || node->input_size() < 4 ||
+        node->output_size() != 1) {
       return std::nullopt;
     }
-    const std::optional<int64_t> start = Int(node->input(1)), end = Int(node->input(2)),
-                                 axis = Int(node->input(3));
+    const std::optional<int64_t> start = Int(node->input(1)), axis = Int(node->input(3));
     const bool steps = node->input_size() > 4 && Int(node->input(4)) != 1;
     if (!start || !axis || steps) return std::nullopt;
-    // Sides of planes are no constants.
-    return Slice{node->input(0), *axis, *start, end.value_or(kToTheEnd)};
+    return Slice{node->input(0), *axis, *start, Int(node->input(2)), node->input(2)};
+  }
+  // Whether it ends where the axis does; a number that is computed is to be looked at later.
+  static bool GoesToTheEnd(const Slice& slice, AttentionClaims& claims) {
+    if (slice.end) return *slice.end >= kToTheEnd;
+    claims.ends.emplace_back(slice.end_name, slice.axis);
+    return true;
   }
 
   // Planes rolled along an axis: what lies behind `by`, then what lies before it.
@@ -151,7 +152,7 @@ class Attentions {
     std::string of, gives;
     int64_t axis, by;
   };
-  std::optional<Roll> AsRoll(const NodeProto* concat) const {
+  std::optional<Roll> AsRoll(const NodeProto* concat, AttentionClaims& claims) const {
     if (concat == nullptr || concat->op_type() != "Concat" || concat->input_size() != 2 ||
         concat->output_size() != 1) {
       return std::nullopt;
@@ -160,32 +161,44 @@ class Attentions {
     const std::optional<Slice> second = AsSlice(nodes_.Find(concat->input(1)));
     const int64_t axis = IntAttribute(*concat, "axis", -1);
     const bool rolls = first && second && first->of == second->of && first->axis == axis &&
-                       second->axis == axis && first->end >= kToTheEnd && second->start == 0 &&
-                       second->end == first->start && (axis == 1 || axis == 2);
+                       second->axis == axis && second->start == 0 && second->end == first->start &&
+                       first->start >= -kMaxWindowPx && first->start <= kMaxWindowPx &&
+                       (axis == 1 || axis == 2) && GoesToTheEnd(*first, claims);
     return rolls ? std::optional(Roll{first->of, concat->output(0), axis, first->start})
                  : std::nullopt;
   }
 
   // Up from windows of pixels to the planes.
-  std::optional<Windows> WindowsOf(const std::string& pixels) const {
-    const auto cut = Before(pixels, "Reshape");
-    const auto parts = cut ? BeforeTranspose(*cut, {0, 1, 3, 2, 4, 5}) : std::nullopt;
+  std::optional<Windows> WindowsOf(const std::string& pixels, AttentionClaims& claims) const {
+    const NodeProto* cut = nodes_.Find(pixels, "Reshape", 2);
+    const auto parts = cut ? BeforeTranspose(cut->input(0), {0, 1, 3, 2, 4, 5}) : std::nullopt;
     const NodeProto* split = parts ? nodes_.Find(*parts, "Reshape", 2) : nullptr;
     if (split == nullptr) return std::nullopt;
     const std::optional<int64_t> height = Element(split->input(1), 2),
                                  width = Element(split->input(1), 4);
-    if (!height || !width) return std::nullopt;
+    const auto is_side = [](const std::optional<int64_t>& side) {
+      return side && *side >= 1 && *side <= kMaxWindowPx;
+    };
+    if (!is_side(height) || !is_side(width)) return std::nullopt;
+    claims.tokens = nodes_.Origin(pixels);
+    claims.cut = cut->input(1);
+    claims.split = split->input(1);
     Windows windows{.planes = split->input(0), .window = {*height, *width}};
+    claims.planes.insert(nodes_.Origin(windows.planes));
     for (int i = 0; i < 2; ++i) {
-      const std::optional<Roll> roll = AsRoll(nodes_.Find(nodes_.Origin(windows.planes)));
+      const auto roll = AsRoll(nodes_.Find(nodes_.Origin(windows.planes)), claims);
       if (!roll) break;
+      if (windows.roll[roll->axis - 1] != 0) return std::nullopt;
       windows.roll[roll->axis - 1] = roll->by;
       windows.planes = roll->of;
+      claims.planes.insert(nodes_.Origin(windows.planes));
     }
     // To whole windows.
     if (const NodeProto* pad = nodes_.Find(nodes_.Origin(windows.planes));
         pad != nullptr && pad->op_type() == "Pad" && PadsToWindows(*pad)) {
       windows.planes = pad->input(0);
+      claims.pads = pad->input(1);
+      claims.planes.insert(nodes_.Origin(windows.planes));
     }
     return windows;
   }
@@ -198,53 +211,27 @@ class Attentions {
     return zeros && nodes_.Constant(pad.input(1)) == nullptr;
   }
 
-  // Whether the value follows only from sizes, and has what is added to scores that must not be
-  // seen.
-  bool IsMask(const std::string& name) {
-    if (nodes_.Constant(name) != nullptr) return false;
-    std::vector<std::string> open = {name};
-    std::set<std::string> seen;
-    bool hides = false;
-    while (!open.empty()) {
-      const std::string value = std::move(open.back());
-      open.pop_back();
-      if (value.empty() || !seen.insert(value).second) continue;
-      if (mask_values_++ == kMaxMaskValues) return false;
-      if (const std::optional<double> number = nodes_.Number(value)) {
-        hides = hides || *number <= kUnseen;
-      }
-      if (nodes_.Constant(value) != nullptr) continue;
-      const NodeProto* node = nodes_.Find(value);
-      if (node == nullptr) return false;  // the image
-      if (node->op_type() == "Shape") continue;
-      open.insert(open.end(), node->input().begin(), node->input().end());
-    }
-    return hides;
-  }
-
-  // Splits factors off a value: constants, and roots of a number of channels.
-  std::string Unscaled(std::string name, double channels, double& scale) const {
+  // Before the value is multiplied with factors.
+  std::string Unscaled(std::string name, AttentionClaims& claims) const {
     for (int i = 0; i < kMaxSteps; ++i) {
       const NodeProto* mul = nodes_.Find(name, "Mul", 2);
       if (mul == nullptr) break;
-      std::optional<double> factor = nodes_.Number(mul->input(1));
-      const NodeProto* pow = nodes_.Find(mul->input(1), "Pow", 2);
-      if (pow != nullptr && nodes_.Number(pow->input(1)) == -0.5) factor = 1 / std::sqrt(channels);
-      if (!factor) break;
-      scale *= *factor;
+      claims.inner.push_back(name);
+      claims.factors.push_back(mul->input(1));
       name = mul->input(0);
     }
     return name;
   }
 
-  std::optional<Scores> ScoresOf(const std::string& softmaxed) const {
+  std::optional<Scores> ScoresOf(const std::string& softmaxed, AttentionClaims& claims) const {
     Scores scores;
     std::string name = softmaxed;
     for (int i = 0; i < kMaxSteps; ++i) {
-      const std::string origin = nodes_.Origin(name);
-      const NodeProto* node = nodes_.Find(origin);
+      const NodeProto* node = nodes_.Find(nodes_.Origin(name));
       if (node == nullptr || node->input_size() != 2) return std::nullopt;
+      claims.inner.push_back(name);
       if (node->op_type() == "Reshape") {
+        claims.scores.push_back(node->input(1));
         name = node->input(0);
       } else if (node->op_type() == "Add" && scores.bias.empty() &&
                  nodes_.Constant(node->input(1)) != nullptr) {
@@ -257,6 +244,7 @@ class Attentions {
         scores.queries = node->input(0);
         const auto keys = BeforeTranspose(node->input(1), {0, 1, 3, 2});
         if (!keys || scores.bias.empty()) return std::nullopt;
+        claims.inner.push_back(node->input(1));
         scores.keys = *keys;
         return scores;
       } else {
@@ -266,7 +254,7 @@ class Attentions {
     return std::nullopt;
   }
 
-  std::optional<Part> PartOf(const std::string& name) const {
+  std::optional<Part> PartOf(const std::string& name, AttentionClaims& claims) const {
     const NodeProto* gather = nodes_.Find(name, "Gather", 2);
     if (gather == nullptr || IntAttribute(*gather, "axis", 0) != 0) return std::nullopt;
     const std::optional<int64_t> number = Int(gather->input(1));
@@ -274,7 +262,10 @@ class Attentions {
     const NodeProto* reshape = heads_first ? nodes_.Find(*heads_first, "Reshape", 2) : nullptr;
     if (reshape == nullptr || !number || Element(reshape->input(1), 2) != 3) return std::nullopt;
     const std::optional<int64_t> heads = Element(reshape->input(1), 3);
-    return heads ? std::optional(Part{reshape->input(0), *number, *heads}) : std::nullopt;
+    if (!heads || ReaderCount(gather->input(0)) != 3) return std::nullopt;
+    claims.by_head = reshape->input(1);
+    claims.inner.insert(claims.inner.end(), {name, *heads_first, reshape->input(0)});
+    return Part{reshape->input(0), *number, *heads};
   }
 
   // The product with constant weights that a projection is, up to a constant that is added.
@@ -291,6 +282,12 @@ class Attentions {
     return plain ? product : nullptr;
   }
 
+  // The nodes that read a value and not only its size.
+  int64_t ReaderCount(const std::string& name) const {
+    return std::ranges::count_if(nodes_.ReadersOf(name), [](const NodeProto* reader) {
+      return reader->op_type() != "Shape";
+    });
+  }
   // The one node that reads a value and not only its size; null if there are several.
   const NodeProto* OnlyReader(const std::string& name) const {
     const NodeProto* only = nullptr;
@@ -307,8 +304,8 @@ class Attentions {
   }
 
   // Down from the projection of attended pixels to planes.
-  std::optional<std::string> PlanesAgain(const std::string& projected,
-                                         const Windows& windows) const {
+  std::optional<std::string> PlanesAgain(const std::string& projected, const Windows& windows,
+                                         AttentionClaims& claims) const {
     const NodeProto* split = OnlyReader(projected, "Reshape");
     const NodeProto* transpose = split ? OnlyReader(split->output(0), "Transpose") : nullptr;
     if (!Transposes(transpose, {0, 1, 3, 2, 4, 5})) return std::nullopt;
@@ -317,11 +314,15 @@ class Attentions {
       return std::nullopt;
     }
     const NodeProto* planes = OnlyReader(transpose->output(0), "Reshape");
-    if (planes == nullptr) return std::nullopt;
+    if (planes == nullptr || split->input_size() != 2 || planes->input_size() != 2) {
+      return std::nullopt;
+    }
+    claims.joined = split->input(1);
+    claims.whole = planes->input(1);
     std::string name = planes->output(0);
     std::array<int64_t, 2> rolled = windows.roll;
     for (int i = 0; i < 2; ++i) {
-      if (const std::optional<Roll> roll = RollOf(name)) {
+      if (const std::optional<Roll> roll = RollOf(name, claims)) {
         rolled[roll->axis - 1] += roll->by;
         name = roll->gives;
       }
@@ -332,62 +333,76 @@ class Attentions {
       const NodeProto* cut = OnlyReader(name, "Slice");
       const std::optional<Slice> slice = AsSlice(cut);
       const bool sides = slice && slice->start == 0 && (slice->axis == 1 || slice->axis == 2) &&
-                         slice->end >= kToTheEnd;
+                         GoesToTheEnd(*slice, claims);
       if (!sides) break;
       name = cut->output(0);
     }
     return name;
   }
   // How planes are rolled further.
-  std::optional<Roll> RollOf(const std::string& name) const {
+  std::optional<Roll> RollOf(const std::string& name, AttentionClaims& claims) const {
     for (const NodeProto* reader : nodes_.ReadersOf(name)) {
       if (reader->op_type() != "Slice" || reader->output_size() != 1) continue;
-      std::optional<Roll> roll = AsRoll(OnlyReader(reader->output(0), "Concat"));
-      if (roll && roll->of == name) return roll;
+      std::optional<Roll> roll = AsRoll(OnlyReader(reader->output(0), "Concat"), claims);
+      if (roll && roll->of == name && ReaderCount(name) == 2) return roll;
     }
     return std::nullopt;
   }
 
   std::optional<Found> Match(const NodeProto& softmax) {
-    const int64_t axis = IntAttribute(softmax, "axis", -1);
-    const std::optional<Scores> scores = ScoresOf(softmax.input(0));
+    AttentionClaims claims;
+    // Operator sets differ in what a missing one means.
+    const AttributeProto* axis = NodeIndex::Attribute(softmax, "axis");
+    const std::optional<Scores> scores = ScoresOf(softmax.input(0), claims);
     const NodeProto* mixed = OnlyReader(softmax.output(0), "MatMul");
-    if ((axis != -1 && axis != 3) || !scores || mixed == nullptr || mixed->input_size() != 2) {
+    if (axis == nullptr || (axis->i() != -1 && axis->i() != 3) || !scores || mixed == nullptr ||
+        mixed->input_size() != 2) {
       return std::nullopt;
     }
-    const std::optional<Part> values = PartOf(mixed->input(1));
+    const std::optional<Part> values = PartOf(mixed->input(1), claims);
     const NodeProto* product = values ? ProductOf(values->projected) : nullptr;
-    const std::optional<Windows> windows = product ? WindowsOf(product->input(0)) : std::nullopt;
-    if (!windows || values->number != 2 || values->heads < 1) return std::nullopt;
-    const TensorProto& weights = *nodes_.Constant(product->input(1));
-    const int64_t channels = weights.dims_size() == 2 ? weights.dims(1) / 3 : 0;
-    double scale = 1;
-    const double depth = static_cast<double>(channels) / static_cast<double>(values->heads);
-    const auto queries = PartOf(Unscaled(scores->queries, depth, scale));
-    const auto keys = PartOf(Unscaled(scores->keys, depth, scale));
+    const auto windows = product ? WindowsOf(product->input(0), claims) : std::nullopt;
+    if (!windows || values->number != 2 || values->heads < 1 || values->heads > kMaxChannels) {
+      return std::nullopt;
+    }
+    claims.inner.push_back(product->output(0));
+    const auto queries = PartOf(Unscaled(scores->queries, claims), claims);
+    const auto keys = PartOf(Unscaled(scores->keys, claims), claims);
     const bool same = queries && keys && queries->projected == values->projected &&
                       keys->projected == values->projected && queries->number == 0 &&
                       keys->number == 1;
     const bool rolls = windows->roll[0] != 0 || windows->roll[1] != 0;
-    const bool masked = !scores->mask.empty();
-    if (!same || rolls != masked || (masked && !IsMask(scores->mask))) return std::nullopt;
+    if (!same || rolls == scores->mask.empty()) return std::nullopt;
     const NodeProto* heads_last = OnlyReader(mixed->output(0), "Transpose");
     const NodeProto* pixels = Transposes(heads_last, {0, 2, 1, 3})
                                   ? OnlyReader(heads_last->output(0), "Reshape")
                                   : nullptr;
-    const NodeProto* second = pixels ? OnlyReader(pixels->output(0), "MatMul") : nullptr;
+    const NodeProto* second =
+        pixels && pixels->input_size() == 2 ? OnlyReader(pixels->output(0), "MatMul") : nullptr;
     const NodeProto* bias = second ? OnlyReader(second->output(0), "Add") : nullptr;
     const std::string projected = bias ? bias->output(0) : second ? second->output(0) : "";
     if (second == nullptr || ProductOf(projected) != second) return std::nullopt;
-    const std::optional<std::string> result = PlanesAgain(projected, *windows);
-    if (!result) return std::nullopt;
-    return Found{
-        .product = product->output(0),
-        .planes = windows->planes,
-        .attended = pixels->output(0),
-        .attention = AttentionNode(values->projected, scores->bias, *windows, values->heads, scale),
-        .result = *result,
-        .projected = projected};
+    claims.attended = pixels->input(1);
+    const std::optional<std::string> result = PlanesAgain(projected, *windows, claims);
+    if (!result || !std::ranges::all_of(claims.inner, [this](const std::string& name) {
+          return ReaderCount(name) == 1 && ReaderCount(nodes_.Origin(name)) == 1;
+        })) {
+      return std::nullopt;
+    }
+    claims.windows = {.window = windows->window, .roll = windows->roll, .heads = values->heads};
+    claims.bias = scores->bias;
+    claims.mask = scores->mask;
+    const std::optional<double> scale =
+        CheckClaims(claims, *nodes_.Constant(product->input(1)), *nodes_.Constant(second->input(1)),
+                    nodes_, budget_);
+    if (!scale) return std::nullopt;
+    return Found{.product = product->output(0),
+                 .planes = windows->planes,
+                 .attended = pixels->output(0),
+                 .attention = AttentionNode(values->projected, scores->bias, *windows,
+                                            values->heads, *scale),
+                 .result = *result,
+                 .projected = projected};
   }
 
   static NodeProto AttentionNode(const std::string& projected, const std::string& bias,
@@ -416,7 +431,7 @@ class Attentions {
 
   GraphProto& graph_;
   const NodeIndex nodes_;
-  int mask_values_ = 0;  // looked at so far
+  NumberBudget budget_;
 };
 
 }  // namespace

@@ -15,8 +15,9 @@ inline constexpr char kWindowAttention[] = "upscaled.WindowAttention";
 // Replaces attention as torchvision's Swin Transformer computes it: planes are padded with zeros to
 // whole windows, rolled, cut into windows, projected to queries, keys and values, attended, masked
 // where the roll joins what does not belong together, projected, and put back. The projections
-// become such of planes. Nodes that only these read are taken out. The graph gives the same as
-// before where planes have two windows at least and need no padding.
+// become such of planes. Shapes, cuts, pads and the mask must be the published ones, and no other
+// node may read a value in between. Nodes that only these read are taken out. The graph gives the
+// same as before where planes have two windows at least and need no padding.
 void RecogniseAttention(GraphProto& graph);
 
 }  // namespace upscaled::onnx

@@ -6,6 +6,7 @@
 #include <functional>
 #include <numeric>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -479,6 +480,42 @@ absl::StatusOr<std::vector<Numbers>> EvaluateSplit(const Call& call) {
   return results;
 }
 
+// Rows of a copy of the data, at the places that the last axis of the indices gives, replaced.
+Result EvaluateScatterNd(const Call& call) {
+  ASSIGN_OR_RETURN(const Numbers* data, call.Input(0));
+  ASSIGN_OR_RETURN(const Numbers* indices, call.Input(1));
+  ASSIGN_OR_RETURN(const Numbers* updates, call.Input(2));
+  ASSIGN_OR_RETURN(const std::string reduction, call.attributes.String("reduction", "none"));
+  if (reduction != "none") return absl::UnimplementedError("adds up what it replaces");
+  const int64_t axes = indices->dims.empty() ? 0 : indices->dims.back();
+  if (axes < 1 || axes > std::ssize(data->dims)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("has places on ", axes, " axes of ", data->dims.size()));
+  }
+  const Ints strides = Strides(data->dims, data->dims.size());
+  const int64_t run =
+      std::accumulate(data->dims.begin() + axes, data->dims.end(), int64_t{1}, std::multiplies<>());
+  const int64_t rows = std::ssize(indices->values) / axes;
+  if (rows * run != std::ssize(updates->values)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("replaces ", rows * run, " numbers by ", updates->values.size()));
+  }
+  Numbers result = *data;
+  for (int64_t row = 0; row < rows; ++row) {
+    int64_t place = 0;
+    for (int64_t axis = 0; axis < axes; ++axis) {
+      const int64_t side = data->dims[axis], given = ToInteger(indices->values[row * axes + axis]);
+      const int64_t index = given < 0 ? given + side : given;
+      if (index < 0 || index >= side) {
+        return absl::InvalidArgumentError(absl::StrCat("index ", given, " is none of ", side));
+      }
+      place += index * strides[axis];
+    }
+    std::copy_n(updates->values.begin() + row * run, run, result.values.begin() + place);
+  }
+  return result;
+}
+
 struct Evaluator {
   std::string_view op;
   Result (*evaluate)(const Call&);
@@ -523,6 +560,7 @@ constexpr Evaluator kEvaluators[] = {
     {"ConstantOfShape", EvaluateConstantOfShape},
     {"Where", EvaluateWhere},
     {"ReduceProd", EvaluateReduceProd},
+    {"ScatterND", EvaluateScatterNd},
 };
 
 constexpr std::string_view kSplit = "Split";  // has many results

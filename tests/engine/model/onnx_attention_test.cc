@@ -1,7 +1,10 @@
 // Attention in windows as torch.onnx spells torchvision's, by hand-written nodes.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -25,16 +28,29 @@ using test::OnnxNode;
 
 constexpr int kWindow = 2, kChannels = 6, kHeads = 3, kTokens = kWindow * kWindow;
 
+using Names = std::vector<std::string>;
+
 // Changes of the published nodes.
 struct Spelling {
   int roll_px = 1;
   int roll_back_px = 1;
   bool masks = true;
-  bool mask_of_the_image = false;
+  int masked_roll_px = 1;            // whose seam the mask hides
+  std::string mask_of = "of_key";    // what is compared with the queries' parts
+  std::string mask_shape = "masks";  // of the mask
+  bool hides_others = true;
   float hidden = -100;
-  int softmax_axis = -1;
-  int values = 2;           // the third of the projection that is mixed
-  std::string scores_plus;  // a value that is added to the scores
+  std::optional<int> softmax_axis = -1;
+  int values = 2;                       // the third of the projection that is mixed
+  std::string scores_plus;              // a value that is added to the scores
+  std::string roll_end = "end";         // of the slices that roll
+  std::string cut;                      // the end of a slice of the planes behind, if any
+  std::string pad;                      // numbers that the planes are padded with, if any
+  float scale_of = kChannels / kHeads;  // queries are divided by its root
+  std::map<std::string, Names> shapes;  // others than published
+  std::string read_twice;               // by a node of its own
+  bool rolls_twice = false;
+  std::vector<int64_t> bias_dims = {1, kHeads, kTokens, kTokens};
 };
 
 struct Weights {
@@ -54,17 +70,50 @@ Weights RandomWeights(std::mt19937& random) {
 }
 
 // Planes rolled up and left by `px`, or back if it is negative.
-void AddRoll(OnnxFile& file, const std::string& from, int px, const std::string& to) {
+void AddRoll(OnnxFile& file, const std::string& from, int px, const std::string& to,
+             const std::string& end = "end", int second_axis = 2) {
   file.Ints(to + "_by", {px});
   std::string of = from;
-  for (const int axis : {1, 2}) {
-    const std::string name = to + std::to_string(axis), result = axis == 2 ? to : name;
+  for (const int i : {1, 2}) {
+    const int axis = i == 2 ? second_axis : i;
+    const std::string name = to + std::to_string(i), result = i == 2 ? to : name;
     file.Ints(name + "_axis", {axis});
-    file.Add({"Slice", {of, to + "_by", "end", name + "_axis"}, name + "_behind"});
+    file.Add({"Slice", {of, to + "_by", end, name + "_axis"}, name + "_behind"});
     file.Add({"Slice", {of, "zero", to + "_by", name + "_axis"}, name + "_before"});
     file.Add(OnnxNode("Concat", {name + "_behind", name + "_before"}, result).Int("axis", axis));
     of = result;
   }
+}
+
+// Hides pixels of a window from each other that lie on two sides of the roll's seam.
+void AddMask(OnnxFile& file, const Spelling& spelling) {
+  std::vector<float> below, right;
+  for (int token = 0; token < kTokens; ++token) {
+    below.push_back(token / kWindow >= kWindow - spelling.masked_roll_px ? 2 : 0);
+    right.push_back(token % kWindow >= kWindow - spelling.masked_roll_px ? 1 : 0);
+  }
+  file.Floats("is_below", {kTokens}, below).Floats("is_right", {kTokens}, right);
+  file.Ints("tall", {-1, 1}).Ints("queries", {-1, kTokens, 1}).Ints("keys", {-1, 1, kTokens});
+  file.Ints("masks", {-1, 1, kTokens, kTokens}).Ints("masks_of_heads", {-1, kTokens, kTokens});
+  file.Add({"Range", {"zero", "count", "one"}, "numbers"});
+  file.Add({"Div", {"numbers", "columns"}, "row"});
+  file.Add({"Mod", {"numbers", "columns"}, "column"});
+  for (const auto& [place, sides, part] :
+       {std::array{"row", "rows", "is_below"}, {"column", "columns", "is_right"}}) {
+    const std::string name = place;
+    file.Add({"Sub", {sides, "one"}, name + "_last"});
+    file.Add({"Equal", {name, name + "_last"}, name + "_is_last"});
+    file.Add(OnnxNode("Cast", {name + "_is_last"}, name + "_number").Int("to", 1));
+    file.Add({"Reshape", {name + "_number", "tall"}, name + "_tall"});
+    file.Add({"Mul", {name + "_tall", part}, name + "_parts"});
+  }
+  file.Add({"Add", {"row_parts", "column_parts"}, "regions"});
+  file.Add({"Reshape", {"regions", "queries"}, "of_query"});
+  file.Add({"Reshape", {"regions", "keys"}, "of_key"});
+  file.Add({"Equal", {"of_query", spelling.mask_of}, "same"});
+  const Names kept = {"same", "nothing", "hidden"}, swapped = {"same", "hidden", "nothing"};
+  file.Add({"Where", spelling.hides_others ? kept : swapped, "unshaped"});
+  file.Add({"Reshape", {"unshaped", spelling.mask_shape}, "mask"});
 }
 
 OnnxFile Attention(const Weights& weights, const Spelling& spelling) {
@@ -76,14 +125,17 @@ OnnxFile Attention(const Weights& weights, const Spelling& spelling) {
     const int number = part[0] == 'q' ? 0 : part[0] == 'k' ? 1 : spelling.values;
     file.Ints(std::string(part) + "_number", {number});
   }
-  file.Floats("scale", {}, {1 / std::sqrt(static_cast<float>(kChannels / kHeads))});
+  file.Floats("scale_of", {}, {spelling.scale_of}).Floats("root", {}, {-0.5f});
+  file.Add({"Pow", {"scale_of", "root"}, "scale"});
   file.Floats("hidden", {}, {spelling.hidden}).Floats("nothing", {}, {0});
   file.Floats("first_weights", {kChannels, 3, 1, 1}, weights.first);
   file.Floats("qkv_weights", {kChannels, 3 * kChannels}, weights.qkv);
   file.Floats("qkv_bias", {3 * kChannels}, weights.qkv_bias);
   file.Floats("projection", {kChannels, kChannels}, weights.projection);
   file.Floats("last_weights", {3, kChannels, 1, 1}, weights.last);
-  file.Floats("bias", {1, kHeads, kTokens, kTokens}, weights.bias);
+  file.Floats("bias", {}, weights.bias);
+  onnx::TensorProto& bias = *file.graph().mutable_initializer()->rbegin();
+  bias.mutable_dims()->Assign(spelling.bias_dims.begin(), spelling.bias_dims.end());
   file.Add({"Conv", {"x", "first_weights"}, "features"});
   file.Add(OnnxNode("Transpose", {"features"}, "planes").Ints("perm", {0, 2, 3, 1}));
   file.Add({"Shape", {"planes"}, "size"});
@@ -92,16 +144,39 @@ OnnxFile Attention(const Weights& weights, const Spelling& spelling) {
     file.Add(OnnxNode("Gather", {"size", axis}, side + "_px").Int("axis", 0));
     file.Add({"Div", {side + "_px", "window"}, side});
   }
-  const auto shape = [&file](const std::string& name, const std::vector<std::string>& parts) {
-    file.Add(OnnxNode("Concat", parts, name).Int("axis", 0));
+  file.Add({"Mul", {"rows", "columns"}, "count"});
+  const auto shape = [&](const std::string& name, const Names& parts) {
+    const auto other = spelling.shapes.find(name);
+    file.Add(OnnxNode("Concat", other == spelling.shapes.end() ? parts : other->second, name)
+                 .Int("axis", 0));
   };
   shape("split", {"one", "rows", "window", "columns", "window", "channels"});
   shape("pixels", {"rest", "tokens", "channels"});
   shape("by_head", {"rest", "tokens", "three", "heads", "depth"});
+  shape("grouped_shape", {"one", "count", "heads", "tokens", "tokens"});
+  shape("scores_shape", {"rest", "heads", "tokens", "tokens"});
+  shape("attended_shape", {"count", "tokens", "channels"});
   shape("joined", {"one", "rows", "columns", "window", "window", "channels"});
   shape("whole", {"one", "rows_px", "columns_px", "channels"});
   std::string planes = "planes";
-  if (spelling.roll_px != 0) AddRoll(file, "planes", spelling.roll_px, planes = "rolled");
+  file.Add({"Sub", {"rows_px", "one"}, "all_but_one"});
+  for (const auto& [name, axis] : {std::pair{"below", "rows_px"}, {"right", "columns_px"}}) {
+    file.Add(OnnxNode("Mod", {axis, "window"}, std::string(name) + "_missing"));
+  }
+  file.Add(
+      OnnxNode("Concat",
+               {"zero", "zero", "zero", "zero", "zero", "below_missing", "right_missing", "zero"},
+               "missing")
+          .Int("axis", 0));
+  file.Add(OnnxNode("Concat", {"zero", "zero", "zero", "zero", "zero", "rows", "columns", "zero"},
+                    "more")
+               .Int("axis", 0));
+  if (!spelling.pad.empty()) file.Add({"Pad", {"planes", spelling.pad}, planes = "padded"});
+  if (spelling.roll_px != 0) {
+    AddRoll(file, planes, spelling.roll_px, "rolled", spelling.roll_end,
+            spelling.rolls_twice ? 1 : 2);
+    planes = "rolled";
+  }
   file.Add({"Reshape", {planes, "split"}, "parts"});
   file.Add(OnnxNode("Transpose", {"parts"}, "windows").Ints("perm", {0, 1, 3, 2, 4, 5}));
   file.Add({"Reshape", {"windows", "pixels"}, "tokens_of_windows"});
@@ -118,28 +193,36 @@ OnnxFile Attention(const Weights& weights, const Spelling& spelling) {
   file.Add({"Add", {"products", "bias"}, "biased"});
   std::string scores = "biased";
   if (spelling.masks) {
-    shape("grid", {"one", "rows", "columns"});
-    file.Add({"Equal", {spelling.mask_of_the_image ? "features" : "grid", "one"}, "same"});
-    file.Add({"Where", {"same", "nothing", "hidden"}, "mask"});
-    file.Add({"Reshape", {"biased", "pixels"}, "grouped"});
+    AddMask(file, spelling);
+    file.Add({"Reshape", {"biased", "grouped_shape"}, "grouped"});
     file.Add({"Add", {"grouped", "mask"}, "masked"});
-    file.Add({"Reshape", {"masked", "pixels"}, scores = "scores"});
+    file.Add({"Reshape", {"masked", "scores_shape"}, scores = "scores"});
   }
   if (!spelling.scores_plus.empty()) {
-    file.Add({"Add", {scores, spelling.scores_plus}, "more"});
-    scores = "more";
+    file.Add({"Add", {scores, spelling.scores_plus}, "scores_and_more"});
+    scores = "scores_and_more";
   }
-  file.Add(OnnxNode("Softmax", {scores}, "shares").Int("axis", spelling.softmax_axis));
+  OnnxNode softmax("Softmax", {scores}, "shares");
+  if (spelling.softmax_axis) softmax.Int("axis", *spelling.softmax_axis);
+  file.Add(softmax);
   file.Add({"MatMul", {"shares", "v"}, "mixed"});
   file.Add(OnnxNode("Transpose", {"mixed"}, "heads_last").Ints("perm", {0, 2, 1, 3}));
-  file.Add({"Reshape", {"heads_last", "pixels"}, "attended"});
+  file.Add({"Reshape", {"heads_last", "attended_shape"}, "attended"});
   file.Add({"MatMul", {"attended", "projection"}, "projected"});
   file.Add({"Reshape", {"projected", "joined"}, "joined_windows"});
   file.Add(OnnxNode("Transpose", {"joined_windows"}, "put_back").Ints("perm", {0, 1, 3, 2, 4, 5}));
   file.Add({"Reshape", {"put_back", "whole"}, "back"});
   std::string result = "back";
   if (spelling.roll_back_px != 0)
-    AddRoll(file, "back", -spelling.roll_back_px, result = "unrolled");
+    AddRoll(file, "back", -spelling.roll_back_px, result = "unrolled", spelling.roll_end,
+            spelling.rolls_twice ? 1 : 2);
+  if (!spelling.cut.empty()) {
+    file.Add({"Slice", {result, "zero", spelling.cut, "one"}, "cut"});
+    result = "cut";
+  }
+  if (!spelling.read_twice.empty()) {
+    file.Add({"Add", {spelling.read_twice, spelling.read_twice}, "read_again"});
+  }
   file.Add(OnnxNode("Transpose", {result}, "result").Ints("perm", {0, 3, 1, 2}));
   file.Add({"Conv", {"result", "last_weights"}, "out"});
   return file;
@@ -187,7 +270,7 @@ std::vector<double> Expected(const Weights& weights, const Spelling& spelling, c
             double score = weights.bias[(head * kTokens + place(x, y)) * kTokens + place(u, v)];
             for (int i = 0; i < kDepth; ++i) {
               score += own[head * kDepth + i] * other[kChannels + head * kDepth + i] /
-                       std::sqrt(double{kDepth});
+                       std::sqrt(double{spelling.scale_of});
             }
             sum += std::exp(score);
             for (int i = 0; i < kDepth; ++i) {
@@ -261,17 +344,74 @@ TEST_F(OnnxAttentionTest, ImagesArePaddedToTwoWindows) {
   EXPECT_EQ(network->layers[1].pad_mode, PadMode::kReplicate);
 }
 
+TEST_F(OnnxAttentionTest, SpellingsOfTheSameAreTaken) {
+  const Size size{8, 4};
+  ExpectSame({.cut = "rows_px"}, size);
+  ExpectSame({.pad = "missing"}, size);
+  ExpectSame({.scale_of = 7}, size);
+  ExpectSame({.bias_dims = {kHeads, kTokens, kTokens}}, size);
+  ExpectSame({.shapes = {{"split", {"one", "rows", "window", "rest", "window", "channels"}}}},
+             size);
+}
+
 TEST_F(OnnxAttentionTest, OtherMasksAndRollsAreRefused) {
   ExpectRefused({.masks = false});
   ExpectRefused({.roll_px = 0, .roll_back_px = 0});
-  ExpectRefused({.mask_of_the_image = true});
+  ExpectRefused({.mask_of = "features"});
+  ExpectRefused({.mask_of = "of_query"});  // hides nothing
+  ExpectRefused({.masked_roll_px = 0});
+  ExpectRefused({.masked_roll_px = 2});
+  ExpectRefused({.mask_shape = "masks_of_heads"});
+  ExpectRefused({.hides_others = false});
   ExpectRefused({.hidden = -1});
   ExpectRefused({.roll_back_px = 0});
   ExpectRefused({.roll_px = 0, .masks = false});
+  ExpectRefused({.rolls_twice = true});
+}
+
+// Numbers that follow from the size are looked at.
+TEST_F(OnnxAttentionTest, OtherCutsAndPadsAreRefused) {
+  ExpectRefused({.cut = "all_but_one"});
+  ExpectRefused({.cut = "rows"});
+  ExpectRefused({.roll_end = "all_but_one"});
+  ExpectRefused({.roll_end = "rows"});
+  ExpectRefused({.pad = "more"});
+}
+
+TEST_F(OnnxAttentionTest, OtherShapesAreRefused) {
+  const std::vector<std::pair<std::string, Names>> kOthers = {
+      {"split", {"one", "columns", "window", "rows", "window", "channels"}},
+      {"split", {"one", "rest", "window", "rest", "window", "channels"}},
+      {"pixels", {"rest", "channels", "tokens"}},
+      {"pixels", {"one", "rest", "channels"}},
+      {"by_head", {"tokens", "rest", "three", "heads", "depth"}},
+      {"by_head", {"rest", "tokens", "three", "heads", "heads"}},
+      {"grouped_shape", {"count", "one", "heads", "tokens", "tokens"}},
+      {"grouped_shape", {"one", "heads", "count", "tokens", "tokens"}},
+      {"scores_shape", {"rest", "tokens", "heads", "tokens"}},
+      {"scores_shape", {"heads", "rest", "tokens", "tokens"}},
+      {"attended_shape", {"tokens", "count", "channels"}},
+      {"joined", {"one", "columns", "rows", "window", "window", "channels"}},
+      {"whole", {"one", "columns_px", "rows_px", "channels"}}};
+  for (const auto& [name, shape] : kOthers) {
+    SCOPED_TRACE(name);
+    ExpectRefused({.shapes = {{name, shape}}});
+  }
+  ExpectRefused({.bias_dims = {1, kTokens, kHeads, kTokens}});
+}
+
+// The nodes would compute it of other values than before.
+TEST_F(OnnxAttentionTest, ValuesThatOthersReadAreRefused) {
+  for (const char* name : {"qkv_products", "qkv", "thirds", "heads_first", "q", "v", "scaled",
+                           "turned", "products", "biased", "scores", "shares", "attended"}) {
+    SCOPED_TRACE(name);
+    ExpectRefused({.read_twice = name});
+  }
 }
 
 TEST_F(OnnxAttentionTest, OtherProductsAreRefused) {
   ExpectRefused({.softmax_axis = 1});
+  ExpectRefused({.softmax_axis = std::nullopt});
   ExpectRefused({.values = 1});
   ExpectRefused({.scores_plus = "bias"});
   ExpectRefused({.scores_plus = "mask"});

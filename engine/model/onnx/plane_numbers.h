@@ -1,0 +1,45 @@
+// Numbers that a graph computes of the shapes of some of its values, for given shapes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/model/onnx/node_index.h"
+#include "engine/model/onnx/numbers.h"
+
+namespace upscaled::onnx {
+
+// Numbers that may still be computed for a graph.
+struct NumberBudget {
+  int64_t numbers = int64_t{1} << 25;
+};
+
+class PlaneNumbers {
+ public:
+  using Shapes = std::map<std::string, std::vector<int64_t>>;  // by the name of a value's origin
+
+  // Borrows both. Numbers come out of the budget, even if there is no result.
+  PlaneNumbers(const NodeIndex& nodes, Shapes shapes, NumberBudget& budget)
+      : nodes_(nodes), shapes_(std::move(shapes)), budget_(budget) {}
+
+  // Returns a value that follows from constants and from these shapes only; nothing for others, for
+  // numbers that we do not compute, and if the budget is used up.
+  std::optional<Numbers> Of(const std::string& name) { return Find(name, 0); }
+  std::optional<std::vector<int64_t>> Ints(const std::string& name);
+
+ private:
+  std::optional<Numbers> Find(const std::string& name, int depth);
+  std::optional<Numbers> Compute(const std::string& name, int depth);
+  std::optional<Numbers> ShapeOf(const NodeProto& node, int depth);
+
+  const NodeIndex& nodes_;
+  const Shapes shapes_;
+  NumberBudget& budget_;
+  std::map<std::string, std::optional<Numbers>> known_;
+};
+
+}  // namespace upscaled::onnx
