@@ -191,6 +191,7 @@ class Scheduler {
   Rect NextRows(int layer, int bottom) const {
     const Rect& region = regions_[layer];
     const int block = program_.steps[layer].block_px;
+    if (IsOneStep(program_.network.layers[layer])) return region;
     if (program_.network.layers[layer].op == Op::kWindowAttention) {
       // One row of windows, the first of which may begin before the region.
       const Rect window = WindowAt(program_.network.layers[layer], region.x, next_[layer]);

@@ -16,7 +16,12 @@ namespace upscaled::cpu {
 // other, rows at once are rows in every ring before.
 inline constexpr int kPlainRows = 4;
 
-// Rows that a layer computes at once: of a block, of a window of attention, or kPlainRows.
+// Whether all of a layer is one step, of one thread: its parts' sums would be added up again for
+// each step.
+inline bool IsOneStep(const Layer& layer) { return layer.op == Op::kPartAttention; }
+
+// Rows that a layer, not in one step, computes at once: of a block, of a window of attention, or
+// kPlainRows.
 int RowsAtOnce(const Program& program, int layer);
 
 struct RowSchedule {

@@ -9,6 +9,7 @@
 #include "engine/backends/cpu/pooling.h"
 #include "engine/backends/cpu/workspace_layout.h"
 #include "engine/base/int_math.h"
+#include "engine/model/shapes.h"
 
 namespace upscaled::cpu {
 namespace {
@@ -142,6 +143,7 @@ class TileRunner {
 int UnitPx(const Program& program, int layer) {
   constexpr int kPx = 16, kBlocks = 2;
   const Layer& of = program.network.layers[layer];
+  if (IsOneStep(of)) return kMaxSidePx;
   if (of.op == Op::kWindowAttention) return RoundUp(kPx, of.window_x.window_px);
   const int block_px = program.steps[layer].block_px;
   return block_px == 1 ? kPx : block_px * kBlocks;

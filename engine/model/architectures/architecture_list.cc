@@ -19,9 +19,11 @@
 #include "engine/model/architectures/hat.h"
 #include "engine/model/architectures/mosr.h"
 #include "engine/model/architectures/nunif.h"
+#include "engine/model/architectures/omni_sr.h"
 #include "engine/model/architectures/plksr.h"
 #include "engine/model/architectures/scunet.h"
 #include "engine/model/architectures/span.h"
+#include "engine/model/architectures/spsr.h"
 #include "engine/model/architectures/srformer.h"
 #include "engine/model/architectures/srresnet.h"
 #include "engine/model/architectures/swift_srgan.h"
@@ -62,6 +64,8 @@ constexpr Architecture kArchitectures[] = {
     {"swin2sr", RecogniseSwin2Sr, Swin2SrScale, BuildSwin2Sr},
     {"scunet", RecogniseScunet, ScunetScale, BuildScunet},
     {"swin_unet", RecogniseSwinUnet, SwinUnetScale, BuildSwinUnet},
+    {"omnisr", RecogniseOmniSr, OmniSrScale, BuildOmniSr},
+    {"spsr", RecogniseSpsr, SpsrScale, BuildSpsr},
     {"vgg_7", RecogniseVgg7, Vgg7Scale, BuildVgg7},
     {"upconv_7", RecogniseUpconv7, Upconv7Scale, BuildUpconv7},
 };
@@ -81,9 +85,7 @@ constexpr Missing kMissing[] = {
      "the architecture in a model.json"},
     {"RTMoSR", "body.0.conv.0.poll.1.alpha", "max pooling"},
     {"RTMoSR", "body.0.conv.dwconv_hw.weight", "kernels that are not square"},
-    {"SPSR", "f_HR_conv1.0.weight", "the lengths of gradients (square roots)"},
     {"MoESR", "blocks.0.blocks.0.conv.dwconv_hw.weight", "kernels that are not square"},
-    {"OmniSR", "residual_layer.0.residual_layer.0.layer.0.fn.0.weight", kAttention},
     {"ATD", "layers.0.residual_group.td", kAttention},
     {"CRAFT", "layers.0.residual_group.hf_blocks.0.attn.temperature", kAttention},
     {"RGT", "layers.0.blocks.0.gamma", kAttention},

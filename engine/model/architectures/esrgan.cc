@@ -27,9 +27,8 @@ struct Spelling {
   std::string hr, last;
   const char* skip = "";  // in a dense block of ESRGAN+
 
-  std::string Conv(int block, int dense, int index) const {
-    return absl::Substitute(conv, block, dense + 1, absl::StrCat("conv", index + 1));
-  }
+  // The first convolution of a block.
+  std::string First(int block) const { return absl::Substitute(conv, block, 1, "conv1"); }
 };
 
 bool HasWeight(const TensorFile& file, const std::string& module) {
@@ -38,7 +37,7 @@ bool HasWeight(const TensorFile& file, const std::string& module) {
 
 int CountBlocks(const TensorFile& file, const Spelling& spelling) {
   int blocks = 0;
-  while (HasWeight(file, spelling.Conv(blocks, 0, 0))) ++blocks;
+  while (HasWeight(file, spelling.First(blocks))) ++blocks;
   return blocks;
 }
 
@@ -118,25 +117,37 @@ absl::StatusOr<int> UnshuffleFactor(const TensorFile& file, const Spelling& spel
                                                " of blocks of pixels"));
 }
 
-int AddDenseBlock(NetworkBuilder& builder, const Spelling& spelling, int block, int dense, int x) {
+// Names as AddRrdb takes them, of dense block `dense`.
+int AddDenseBlock(NetworkBuilder& builder, const std::string& conv, const std::string& skip_names,
+                  int dense, int x) {
   // ESRGAN+ adds what a 1x1 convolution makes of the input to the second result, and that to the
   // fourth.
-  const std::string skip = absl::Substitute(spelling.skip, block, dense + 1);
+  const std::string skip = absl::Substitute(skip_names, dense);
   const bool plus = HasWeight(builder.file(), skip);
+  const auto name = [&](int index) {
+    return absl::Substitute(conv, dense, absl::StrCat("conv", index + 1));
+  };
   std::vector<int> parts = {x};
   for (int i = 0; i < kConvs - 1; ++i) {
     const int joined = i == 0 ? x : builder.Concat(parts);
-    int y = builder.Conv(joined, spelling.Conv(block, dense, i), kLeaky);
+    int y = builder.Conv(joined, name(i), kLeaky);
     if (plus && i == 1) y = builder.Add(y, builder.Conv(x, skip, {}));
     if (plus && i == 3) y = builder.Add(y, parts[2]);
     parts.push_back(y);
   }
-  const int last = builder.Conv(builder.Concat(parts), spelling.Conv(block, dense, kConvs - 1),
-                                {.factor = kResidual});
+  const int last = builder.Conv(builder.Concat(parts), name(kConvs - 1), {.factor = kResidual});
   return builder.Add(last, x);
 }
 
 }  // namespace
+
+int AddRrdb(NetworkBuilder& builder, int x, const std::string& conv, const std::string& skip) {
+  int y = x;
+  for (int dense = 1; dense <= kDenseBlocks; ++dense) {
+    y = AddDenseBlock(builder, conv, skip, dense, y);
+  }
+  return builder.Add(builder.Affine(y, {kResidual}, {0.0f}), x);
+}
 
 // SPSR has the same tensors, and those of a second branch.
 bool RecogniseEsrgan(const TensorFile& file) {
@@ -171,11 +182,8 @@ void BuildEsrgan(NetworkBuilder& builder) {
   int x = first;
   const int blocks = CountBlocks(file, *spelling);
   for (int block = 0; block < blocks && builder.ok(); ++block) {
-    int y = x;
-    for (int dense = 0; dense < kDenseBlocks; ++dense) {
-      y = AddDenseBlock(builder, *spelling, block, dense, y);
-    }
-    x = builder.Add(builder.Affine(y, {kResidual}, {0.0f}), x);
+    x = AddRrdb(builder, x, absl::Substitute(spelling->conv, block, "$0", "$1"),
+                absl::Substitute(spelling->skip, block, "$0"));
   }
   x = builder.Add(builder.Conv(x, spelling->trunk, {}), first);
   for (const std::string& up : spelling->ups) x = builder.Conv(builder.Nearest(x, 2), up, kLeaky);

@@ -3,6 +3,8 @@
 // ESRGAN+'s residual path inside the dense blocks; and over blocks of pixels (PixelUnshuffle).
 #pragma once
 
+#include <string>
+
 #include "engine/model/architectures/architecture.h"
 
 namespace upscaled {
@@ -10,5 +12,13 @@ namespace upscaled {
 bool RecogniseEsrgan(const TensorFile& file);
 absl::StatusOr<int> EsrganScale(const TensorFile& file);
 void BuildEsrgan(NetworkBuilder& builder);
+
+// Behind the name of a block of ESRGAN: see AddRrdb.
+inline constexpr char kRrdbConv[] = ".RDB$0.$1.0";
+
+// Appends a residual block of three dense blocks. `conv`: the names of their convolutions, in which
+// $0 is the dense block, from 1 on, and $1 "conv1" to "conv5"; `skip`: of ESRGAN+'s convolutions,
+// if the file has them.
+int AddRrdb(NetworkBuilder& builder, int x, const std::string& conv, const std::string& skip = "");
 
 }  // namespace upscaled

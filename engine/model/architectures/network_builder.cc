@@ -279,6 +279,15 @@ int NetworkBuilder::GlobalAveragePool(int input) {
   return Append({.op = Op::kGlobalAveragePool, .inputs = {input}});
 }
 
+int NetworkBuilder::MaxPool(int input, int kernel_px, int stride_px) {
+  return Append(
+      {.op = Op::kMaxPool, .inputs = {input}, .kernel_px = kernel_px, .stride_px = stride_px});
+}
+
+int NetworkBuilder::Rearrange(int input, Op op, int factor) {
+  return Append({.op = op, .inputs = {input}, .factor = factor});
+}
+
 int NetworkBuilder::PixelShuffle(int input, int factor) {
   if (!ok() || factor == 1) return input;
   Layer layer{.op = Op::kPixelShuffle, .inputs = {input}, .factor = factor};

@@ -53,6 +53,10 @@ class NetworkBuilder {
   int WindowAttention(int input, Layer attention);
   // Among the channels of each head, of such an input; one temperature for each head.
   int ChannelAttention(int input, std::vector<float> temperatures);
+  // With its parameters and weights; the input as for WindowAttention.
+  int PartAttention(int input, Layer attention) {
+    return WindowAttention(input, std::move(attention));
+  }
   // On one value per channel; NAME.weight [out][in] or [out][in][1][1].
   int FullyConnected(int input, std::string_view name, Activation activation);
   // NAME.weight, one slope or one for each channel. Nothing else may read `input`.
@@ -73,6 +77,11 @@ class NetworkBuilder {
   // With its parameters and weights.
   int PixelNorm(int input, Layer norm);
   int GlobalAveragePool(int input);
+  int MaxPool(int input, int kernel_px, int stride_px);
+  // kGridToWindows or kWindowsToGrid.
+  int Rearrange(int input, Op op, int factor);
+  // `other` resized to the size of `input`, and added to it.
+  int AddResized(int input, int other) { return Join(Op::kAddResized, {input, other}); }
   // `factor` x `factor` samples of `input` for each pixel of `offsets`: see kSample.
   int Sample(int input, int offsets, int groups, int factor);
   // These four give `input` itself for a factor of 1.

@@ -54,14 +54,18 @@ bool AcceptHeads(NetworkBuilder& builder, const std::string& name, int64_t heads
 }
 
 int WindowSide(NetworkBuilder& builder, const std::string& name) {
-  const int64_t rows = builder.Shape(TableOf(name), 2)[0];
+  return SideOfTable(builder, TableOf(name));
+}
+
+int SideOfTable(NetworkBuilder& builder, const std::string& table) {
+  const int64_t rows = builder.Shape(table, 2)[0];
   if (!builder.ok()) return 0;
   const int64_t side = (std::lround(std::sqrt(static_cast<double>(rows))) + 1) / 2;
   if (side >= 1 && side <= kMaxWindowPx && rows == (2 * side - 1) * (2 * side - 1)) {
     return static_cast<int>(side);
   }
   builder.Fail(absl::InvalidArgumentError(
-      absl::StrCat("tensor ", Quote(TableOf(name)), " has ", rows,
+      absl::StrCat("tensor ", Quote(table), " has ", rows,
                    " rows, must have (2 w - 1)^2 for windows of 1..", kMaxWindowPx, " pixels")));
   return 0;
 }

@@ -17,6 +17,8 @@ inline constexpr float kLayerNormEpsilon = 1e-5f;  // of PyTorch's LayerNorm
 // (NAME.relative_position_bias_table, one row for each distance of two pixels, one column for each
 // head); 0 after an error.
 int WindowSide(NetworkBuilder& builder, const std::string& name);
+// The same, by the name of the table itself.
+int SideOfTable(NetworkBuilder& builder, const std::string& table);
 
 // Returns whether `channels` can be shared among the heads of tensor or module NAME, and a network
 // may have a bias for each of `pairs` of a query and a key, for each head; fails otherwise.

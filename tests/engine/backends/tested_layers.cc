@@ -226,6 +226,24 @@ std::vector<Layer> TestedLayers(std::mt19937& random) {
        {std::pair{6, 30}, {3, 16}, {1, 5}, {8, 2}, {2, 33}, {1, 48}, {7, 3}}) {
     layers.push_back(MakeChannelLayer(Op::kChannelProducts, heads, depth, {0}, random));
     layers.push_back(MakeChannelLayer(Op::kChannelAttention, heads, depth, {0, 1}, random));
+    for (const auto& [factor, width, height] :
+         {std::array{1, 4, 8}, {1, 5, 1}, {2, 1, 1}, {3, 1, 1}}) {
+      layers.push_back(MakeChannelLayer(Op::kPartAttention, heads, depth, {0}, random));
+      layers.back().factor = factor;
+      layers.back().window_x.window_px = width;
+      layers.back().window_y.window_px = height;
+    }
+  }
+  for (const int channels : {3, 20, 32}) {
+    for (const Op op : {Op::kGridToWindows, Op::kWindowsToGrid}) {
+      layers.push_back(MakePlain(op, channels, channels, RandomInt(random, 2, 3), 0, {0}));
+    }
+    for (const auto& [kernel, stride] : {std::pair{7, 3}, {2, 2}, {3, 1}}) {
+      layers.push_back(MakePlain(Op::kMaxPool, channels, channels, 1, 0, {0}));
+      layers.back().kernel_px = kernel;
+      layers.back().stride_px = stride;
+    }
+    layers.push_back(MakePlain(Op::kAddResized, channels, channels, 1, 0, {0, 1}));
   }
   for (const auto& [groups, channels, factor] :
        {std::array{4, 64, 2}, {1, 32, 4}, {3, 15, 3}, {2, 4, 2}, {1, 3, 1}, {5, 40, 2}}) {
@@ -262,7 +280,13 @@ int OutputSide(const Layer& layer, int in) {
     case Op::kPad:
       return in + 2 * layer.padding_px;
     case Op::kWindowAttention:
+    case Op::kPartAttention:
       return in;
+    case Op::kGridToWindows:
+    case Op::kWindowsToGrid:
+      return in % layer.factor == 0 ? in : 0;
+    case Op::kMaxPool:
+      return in < layer.kernel_px ? 1 : (in - layer.kernel_px) / layer.stride_px + 1;
     default:
       return in * layer.factor;
   }
@@ -293,6 +317,9 @@ reference::Tensor RandomInput(const Layer& layer, size_t i, Size in, std::mt1993
     offsets.values[0] = std::numeric_limits<float>::quiet_NaN();
     offsets.values.back() = std::numeric_limits<float>::infinity();
     return offsets;
+  }
+  if (i == 1 && OperationOf(layer.op).resizes_second) {
+    return RandomTensor(channels, {in.width / 3 + 1, in.height / 2 + 1}, random);
   }
   if (i == 0 || !OperationOf(layer.op).takes_moments) return RandomTensor(channels, in, random);
   const int count = static_cast<int>(OperationOf(layer.op).moments(layer));

@@ -1199,9 +1199,12 @@ class SwiftSrgan(nn.Module):
 
 
 class SpanPlus(nn.Module):
-    def __init__(self, scale, width=48, stages=(4,), conv=False):
+    def __init__(self, scale, width=48, stages=(4,), conv=False, samples=False):
         super().__init__()
         self.feats = nn.Sequential(Conv3XC(3, width), *[SpanStage(width, blocks) for blocks in stages])
+        if samples:
+            self.upsampler = DySample(width, scale)
+            return
         last = nn.Conv2d(width, 3 * scale**2, 3, padding=1)
         self.upsampler = last if conv else nn.Sequential(last, nn.PixelShuffle(scale))
 
@@ -1408,6 +1411,216 @@ class Mosr(nn.Module):
         return F.pixel_shuffle(y.reshape(1, 8, -1, *y.shape[2:]).mean(dim=1), self.scale)
 
 
+class TokenAttention(nn.Module):
+    """Omni-SR's, of tokens [window][token][channel]; with biases by distance, or none."""
+
+    def __init__(self, width, window, biased):
+        super().__init__()
+        self.to_qkv, self.heads = nn.Linear(width, 3 * width, bias=False), 4
+        self.to_out = nn.Sequential(nn.Linear(width, width, bias=False), nn.Dropout(0))
+        self.biased = biased
+        if biased:
+            self.rel_pos_bias = nn.Embedding((2 * window - 1) ** 2, self.heads)
+        places = torch.stack(torch.meshgrid(torch.arange(window), torch.arange(window), indexing="ij")).flatten(1)
+        distance = places[:, :, None] - places[:, None, :] + window - 1
+        self.index = distance[0] * (2 * window - 1) + distance[1]
+
+    def forward(self, x):
+        n, tokens, width = x.shape
+        q, k, v = self.to_qkv(x).reshape(n, tokens, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        scores = q @ k.transpose(-2, -1) * (width // self.heads) ** -0.5
+        if self.biased:
+            scores = scores + self.rel_pos_bias(self.index).permute(2, 0, 1)
+        return self.to_out((scores.softmax(-1) @ v).transpose(1, 2).reshape(x.shape))
+
+
+class OmniPart(nn.Module):
+    """A part of a block, behind a norm and beside a skip: `attend` gives what is added."""
+
+    def __init__(self, norm, parts, attend):
+        super().__init__()
+        self.norm, self.fn, self.attend = norm, nn.ModuleDict(parts) if isinstance(parts, dict) else parts, attend
+
+    def forward(self, x):
+        return self.attend(self.fn, self.norm, x) + x
+
+
+class OmniBlock(nn.Module):
+    def __init__(self, width, window, biased):
+        super().__init__()
+        self.window, heads = window, 4
+        def conv(inputs=width, outputs=width, **options):
+            return nn.Conv2d(inputs, outputs, 1, bias=False, **options)
+        def depthwise(channels, bias=False):
+            return nn.Conv2d(channels, channels, 3, padding=1, groups=channels, bias=bias)
+        def split(x, form):
+            """[share][token][channel] of windows, or of the grids that are spread over the image."""
+            n, c, height, width = x.shape
+            a, b = (height // window, width // window)
+            if form == "windows":
+                return x.reshape(n, c, a, window, b, window).permute(0, 2, 4, 3, 5, 1).reshape(-1, window ** 2, c)
+            return x.reshape(n, c, window, a, window, b).permute(0, 3, 5, 2, 4, 1).reshape(-1, window ** 2, c)
+        def join(y, like, form):
+            n, c, height, width = like.shape
+            a, b = (height // window, width // window)
+            y = y.reshape(n, a, b, window, window, c)
+            order = (0, 5, 1, 3, 2, 4) if form == "windows" else (0, 5, 3, 1, 4, 2)
+            return y.permute(*order).reshape(like.shape)
+        def pixels(form):
+            def attend(fn, norm, x):
+                return join(fn(norm(split(x, form))), x, form)
+            return OmniPart(nn.LayerNorm(width), TokenAttention(width, window, biased), attend)
+        def channels(form):
+            def attend(fn, norm, x):
+                qkv = fn["qkv_dwconv"](fn["qkv"](norm(x)))
+                n, c, height, wide = x.shape
+                a, b = height // window, wide // window
+                t = qkv.reshape(3, heads, c // heads, a, window, b, window)
+                order = (0, 3, 5, 1, 2, 4, 6) if form == "windows" else (0, 4, 6, 1, 2, 3, 5)
+                t = t.permute(*order)
+                q, k, v = t.reshape(3, *t.shape[1:5], -1)
+                y = (F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1) * fn.temperature).softmax(-1) @ v
+                if form == "windows":
+                    y = y.reshape(a, b, heads, c // heads, window, window).permute(2, 3, 0, 4, 1, 5)
+                else:
+                    y = y.reshape(window, window, heads, c // heads, a, b).permute(2, 3, 4, 0, 5, 1)
+                return fn["project_out"](y.reshape(x.shape))
+            part = OmniPart(LayerNorm(width), {"qkv": conv(width, 3 * width), "qkv_dwconv": depthwise(3 * width),
+                                               "project_out": conv()}, attend)
+            part.fn.temperature = nn.Parameter(torch.rand(heads, 1, 1) * 4)
+            return part
+        def forward_part():
+            def gated(fn, norm, x):
+                first, second = fn["dwconv"](fn["project_in"](norm(x))).chunk(2, dim=1)
+                return fn["project_out"](F.gelu(first) * second)
+            return OmniPart(LayerNorm(width), {"project_in": conv(width, 2 * width), "dwconv": depthwise(2 * width),
+                                               "project_out": conv()}, gated)
+        inverted = nn.Module()
+        excite = nn.Module()
+        excite.gate = nn.Sequential(nn.Identity(), nn.Linear(width, width // 4, bias=False), nn.SiLU(),
+                                    nn.Linear(width // 4, width, bias=False), nn.Sigmoid())
+        excite.forward = lambda x: x * excite.gate(x.mean((2, 3)))[:, :, None, None]
+        inverted.fn = nn.Sequential(nn.Conv2d(width, width, 1), nn.GELU(), depthwise(width, True), nn.GELU(), excite,
+                                    nn.Conv2d(width, width, 1))
+        inverted.forward = lambda x: inverted.fn(x) + x
+        skip = nn.Identity
+        self.layer = nn.Sequential(inverted, skip(), pixels("windows"), skip(), forward_part(), channels("windows"),
+                                   forward_part(), skip(), pixels("grids"), skip(), forward_part(), channels("grids"),
+                                   forward_part())
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+class SpatialFactors(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        narrow = max(width // 4, 16)
+        self.conv1, self.conv_f = nn.Conv2d(width, narrow, 1), nn.Conv2d(narrow, narrow, 1)
+        self.conv2, self.conv3 = nn.Conv2d(narrow, narrow, 3, 2), nn.Conv2d(narrow, narrow, 3, padding=1)
+        self.conv4 = nn.Conv2d(narrow, width, 1)
+
+    def forward(self, x):
+        y = self.conv1(x)
+        around = self.conv3(F.max_pool2d(self.conv2(y), 7, 3))
+        around = F.interpolate(around, x.shape[2:], mode="bilinear", align_corners=False)
+        return x * torch.sigmoid(self.conv4(around + self.conv_f(y)))
+
+
+class OmniSr(nn.Module):
+    def __init__(self, scale, width=64, groups=2, blocks=1, window=8, biased=True, counted=False):
+        super().__init__()
+        self.scale, self.window, self.counted = scale, window, counted
+        def group():
+            module = nn.Module()
+            module.residual_layer = nn.Sequential(*[OmniBlock(width, window, biased) for _ in range(blocks)],
+                                                  nn.Conv2d(width, width, 1))
+            module.esa = SpatialFactors(width)
+            module.forward = lambda x: module.esa(module.residual_layer(x) + x)
+            return module
+        self.residual_layer = nn.Sequential(*[group() for _ in range(groups)])
+        self.input, self.output = nn.Conv2d(3, width, 3, padding=1), nn.Conv2d(width, width, 3, padding=1)
+        self.up = nn.Sequential(nn.Conv2d(width, 3 * scale ** 2, 3, padding=1), nn.PixelShuffle(scale))
+
+    def published(self):
+        tensors = dict(self.state_dict())
+        if self.counted:  # by a tool that leaves its counts in the file
+            tensors.update({"total_ops": torch.zeros(1), "input.total_params": torch.zeros(1)})
+        return tensors
+
+    def forward(self, x):
+        height, width = x.shape[2:]
+        first = self.input(F.pad(x, (0, -width % self.window, 0, -height % self.window)))
+        y = self.up(self.output(self.residual_layer(first)) + first)
+        return y[:, :, :height * self.scale, :width * self.scale]
+
+
+class DenseBlocks(nn.Module):
+    """A residual block of three dense blocks, as ESRGAN names it."""
+
+    def __init__(self, width, growth):
+        super().__init__()
+        for i in range(1, 4):
+            dense = nn.Module()
+            for j in range(5):
+                conv = nn.Conv2d(width + j * growth, growth if j < 4 else width, 3, padding=1)
+                setattr(dense, f"conv{j + 1}", nn.Sequential(conv, *[nn.LeakyReLU(0.2)] * (j < 4)))
+            setattr(self, f"RDB{i}", dense)
+
+    def forward(self, x):
+        y = x
+        for dense in (self.RDB1, self.RDB2, self.RDB3):
+            parts = [y]
+            for j in range(1, 6):
+                parts.append(getattr(dense, f"conv{j}")(torch.cat(parts, 1)))
+            y = parts[-1] * 0.2 + y
+        return y * 0.2 + x
+
+
+class Spsr(nn.Module):
+    def __init__(self, scale, blocks, width=64, growth=32):
+        super().__init__()
+        def conv(inputs=width, outputs=width, curve=False):
+            return nn.Sequential(nn.Conv2d(inputs, outputs, 3, padding=1), *[nn.LeakyReLU(0.2)] * curve)
+        def doublings():
+            return [m for _ in range(scale.bit_length() - 1) for m in (nn.Upsample(scale_factor=2), *conv(curve=True))]
+        gradient = torch.tensor([[0., 0, 0], [-1, 0, 1], [0, 0, 0]])
+        self.get_g_nopadding = nn.Module()
+        self.get_g_nopadding.weight_h = nn.Parameter(gradient[None, None])
+        self.get_g_nopadding.weight_v = nn.Parameter(gradient.T[None, None].clone())
+        trunk = nn.Module()
+        trunk.sub = nn.Sequential(*[DenseBlocks(width, growth) for _ in range(blocks)], conv()[0])
+        self.HR_conv0_new, self.HR_conv1_new = conv(curve=True), conv()
+        self.model = nn.Sequential(conv(3)[0], trunk, *doublings(), *self.HR_conv0_new)
+        self.b_fea_conv, self.b_LR_conv = conv(3), conv()
+        for i in range(1, 5):
+            setattr(self, f"b_block_{i}", DenseBlocks(2 * width, growth))
+            setattr(self, f"b_concat_{i}", conv(2 * width))
+        self.b_module = nn.Sequential(*doublings(), *conv(curve=True), *conv())
+        self.conv_w = nn.Sequential(nn.Conv2d(width, 3, 1))
+        self.f_block, self.f_concat = DenseBlocks(2 * width, growth), conv(2 * width)
+        self.f_HR_conv0, self.f_HR_conv1 = conv(curve=True), conv(width, 3)
+
+    def forward(self, x):
+        planes = x.transpose(0, 1)
+        squares = [F.conv2d(planes, getattr(self.get_g_nopadding, f"weight_{axis}"), padding=1) ** 2 for axis in "vh"]
+        gradients = torch.sqrt(squares[0] + squares[1] + 1e-6).transpose(0, 1)
+        first = self.model[0](x)
+        x, seen = first, []
+        for i, block in enumerate(self.model[1].sub):
+            x = block(x)
+            if i + 1 in (5, 10, 15, 20):
+                seen.append(x)
+        x = self.HR_conv1_new(self.model[2:](x + first))
+        first = self.b_fea_conv(gradients)
+        y = first
+        for i, features in enumerate(seen, 1):
+            y = getattr(self, f"b_concat_{i}")(getattr(self, f"b_block_{i}")(torch.cat([y, features], 1)))
+        y = self.b_module(self.b_LR_conv(y) + first)
+        y = self.f_concat(self.f_block(torch.cat([y, x], 1)))
+        return self.f_HR_conv1(self.f_HR_conv0(y))
+
+
 # Ways to write the tensors of a file of weights.
 
 def views_of_one(tensors):
@@ -1539,6 +1752,11 @@ NETWORKS = {
     "dat-x2": (lambda: Dat(2, 48, (4, 3), 6, (2, 8)), (13, 21), ONE_KIND),
     "dat-x3-light": (lambda: Dat(3, 32, (5,), 4, (4, 16), 2, "pixelshuffledirect"), (15, 18), ONE_KIND),
     "dat-x4-square": (lambda: Dat(4, 64, (1, 2), 2, (8, 8)), (9, 12), ONE_KIND),
+    "omnisr-x2": (lambda: OmniSr(2), (13, 18), ONE_KIND),
+    "omnisr-x4": (lambda: OmniSr(4, 48, 1, 2, counted=True), (45, 22), ONE_KIND),
+    "omnisr-x3-plain": (lambda: OmniSr(3, 32, 1, biased=False), (24, 31), ONE_KIND),
+    "spsr-x4": (lambda: Spsr(4, 23, 16, 8), (9, 11), ONE_KIND),
+    "spsr-x2": (lambda: Spsr(2, 20, 12, 4), (13, 8), ONE_KIND),
     "swin-unet-x1": (lambda: SwinUnet(1), (33, 47), NUNIF_KIND),
     "swin-unet-x2": (lambda: SwinUnet(2), (50, 31), NUNIF_KIND),
     "swin-unet-x4": (lambda: SwinUnet(4, 48), (49, 20), NUNIF_KIND),
@@ -1550,6 +1768,7 @@ NETWORKS = {
     "swift-srgan-x4": (lambda: SwiftSrgan(4, 2, 24), (9, 11), ONE_KIND),
     "spanplus-x4": (lambda: SpanPlus(4), (13, 17), ONE_KIND),
     "spanplus-x2-stages": (lambda: SpanPlus(2, 32, (2, 1)), (16, 11), ONE_KIND),
+    "spanplus-x2-dysample": (lambda: SpanPlus(2, 32, (2,), samples=True), (13, 18), ONE_KIND),
     "spanplus-x1": (lambda: SpanPlus(1, 32, (2,), conv=True), (14, 17), ONE_KIND),
     "nunif-vgg7": (lambda: Nunif((32, 32, 64, 64, 128, 128)), (17, 22), NUNIF_KIND),
     "nunif-upconv7": (lambda: Nunif((16, 32, 64, 128, 128, 256)), (17, 22), NUNIF_KIND),

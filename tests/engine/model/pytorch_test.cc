@@ -202,11 +202,11 @@ INSTANTIATE_TEST_SUITE_P(
                           "real-esrgan-rgba-x2", "edsr-x2", "edsr-x4-large", "edsr-x3-basicsr",
                           "rcan-x2", "rcan-x4-basicsr", "srresnet-x4", "srresnet-x1", "srresnet-x3",
                           "swift-srgan-x2", "swift-srgan-x4", "spanplus-x4", "spanplus-x2-stages",
-                          "spanplus-x1", "nunif-vgg7", "nunif-upconv7"),
+                          "spanplus-x1", "nunif-vgg7", "spsr-x4", "spsr-x2", "nunif-upconv7"),
         kDevices),
     NameOf);
 
-// GPUs refuse attention, and samples between pixels.
+// GPUs refuse attention, samples between pixels, and maxima.
 INSTANTIATE_TEST_SUITE_P(
     Attention, PublishedTest,
     ::testing::Combine(::testing::Values("swinir-x2", "swinir-x3-direct", "swinir-x4-real",
@@ -217,7 +217,8 @@ INSTANTIATE_TEST_SUITE_P(
                                          "swin2sr-x4-real", "srformer-x2", "srformer-x4-odd",
                                          "srformer-x3-light", "srformer-x1-odd", "scunet-x1",
                                          "real-plksr-x4-dysample", "real-plksr-x3-dysample",
-                                         "mosr-x2-dysample"),
+                                         "mosr-x2-dysample", "spanplus-x2-dysample", "omnisr-x2",
+                                         "omnisr-x4", "omnisr-x3-plain"),
                        ::testing::Values("reference", "cpu")),
     NameOf);
 

@@ -203,6 +203,72 @@ TEST(ScunetTest, Errors) {
   ExpectError(Build(With(Scunet(), "m_head.0.weight", {64, 2, 3, 3})), kInvalid, "takes 2 planes");
 }
 
+// One block of 8 channels and windows of 2 pixels, for x2.
+Shapes OmniSr() {
+  const std::string group = "residual_layer.0.", block = group + "residual_layer.0.layer.";
+  const auto plain = [](const std::string& name, int64_t out, int64_t in, int64_t side) {
+    return Shapes{{name + ".weight", {out, in, side, side}}};
+  };
+  Shapes shapes =
+      ConvShapes(block + "0.fn.0", 8, 8, 1) + ConvShapes(block + "0.fn.2", 8, 1, 3) +
+      Shapes{{block + "0.fn.4.gate.1.weight", {2, 8}}, {block + "0.fn.4.gate.3.weight", {8, 2}}} +
+      ConvShapes(block + "0.fn.5", 8, 8, 1);
+  for (const char* part : {"2", "8"}) {
+    const std::string name = block + part;
+    shapes = shapes + NormShapes(name + ".norm", 8) +
+             Shapes{{name + ".fn.to_qkv.weight", {24, 8}},
+                    {name + ".fn.to_out.0.weight", {8, 8}},
+                    {name + ".fn.rel_pos_bias.weight", {9, 4}}};
+  }
+  for (const char* part : {"5", "11"}) {
+    const std::string name = block + part;
+    shapes = shapes + NormShapes(name + ".norm", 8) +
+             Shapes{{name + ".fn.temperature", {4, 1, 1}}} + plain(name + ".fn.qkv", 24, 8, 1) +
+             plain(name + ".fn.qkv_dwconv", 24, 1, 3) + plain(name + ".fn.project_out", 8, 8, 1);
+  }
+  for (const char* part : {"4", "6", "10", "12"}) {
+    const std::string name = block + part;
+    shapes = shapes + NormShapes(name + ".norm", 8) + plain(name + ".fn.project_in", 16, 8, 1) +
+             plain(name + ".fn.dwconv", 16, 1, 3) + plain(name + ".fn.project_out", 8, 8, 1);
+  }
+  const std::string esa = group + "esa.";
+  return shapes + ConvShapes(group + "residual_layer.1", 8, 8, 1) +
+         ConvShapes(esa + "conv1", 6, 8, 1) + ConvShapes(esa + "conv_f", 6, 6, 1) +
+         ConvShapes(esa + "conv2", 6, 6, 3) + ConvShapes(esa + "conv3", 6, 6, 3) +
+         ConvShapes(esa + "conv4", 8, 6, 1) + ConvShapes("input", 8, 3, 3) +
+         ConvShapes("output", 8, 8, 3) + ConvShapes("up.0", 12, 8, 3);
+}
+
+const std::string kOmniBlock = "residual_layer.0.residual_layer.0.layer.";
+
+TEST(OmniSrTest, AttendsInWindowsAndInGrids) {
+  const auto network = Build(OmniSr());
+  ASSERT_TRUE(network.ok()) << network.status();
+  EXPECT_EQ(network->architecture, "omnisr");
+  EXPECT_EQ(network->scale, 2);
+  EXPECT_EQ(network->layers[1].factor, 2);  // of the image's padding
+  EXPECT_EQ(CountOf(*network, Op::kWindowAttention), 2);
+  EXPECT_EQ(CountOf(*network, Op::kPartAttention), 2);
+  EXPECT_EQ(CountOf(*network, Op::kGridToWindows), 1);
+  EXPECT_TRUE(ReadsAnywhere(*network));
+}
+
+TEST(OmniSrTest, Errors) {
+  const std::string table = kOmniBlock + "2.fn.rel_pos_bias.weight";
+  ExpectError(Build(With(OmniSr(), table, {10, 4})), kInvalid, "has 10 rows");
+  ExpectError(Build(With(OmniSr(), table, {9, 3})), kInvalid, "is of 3 heads for 8 channels");
+  ExpectError(Build(With(OmniSr(), table, {9, 0})), kInvalid, "is of 0 heads for 8 channels");
+  ExpectError(Build(With(OmniSr(), kOmniBlock + "8.fn.rel_pos_bias.weight", {25, 4})), kInvalid,
+              "must be of 9x4");
+  ExpectError(Build(With(OmniSr(), kOmniBlock + "5.fn.temperature", {3, 1, 1})), kInvalid,
+              "is of 3 heads for 8 channels");
+  ExpectError(Build(With(OmniSr(), kOmniBlock + "2.fn.to_qkv.weight", {25, 8})), kInvalid, "25");
+  ExpectError(Build(With(OmniSr(), kOmniBlock + "4.fn.project_in.weight", {15, 8, 1, 1})), kInvalid,
+              "dwconv");
+  ExpectError(Build(With(OmniSr(), "up.0.weight", {13, 8, 3, 3})), kInvalid, "gives 13 channels");
+  ExpectError(Build(OmniSr() + Shapes{{"residual_layer.0.more", {1}}}), kInvalid, "has no place");
+}
+
 // Values are all one half: places of samples of scale 1.
 Shapes WithDySample(int64_t offsets, int64_t places) {
   Shapes shapes = test::Plksr(true, true);

@@ -216,6 +216,16 @@ struct ChannelProductsArgs {
   float* dst;          // [query][key of its head], then all squares; 16 more may be overwritten
 };
 
+// One pixel's products, added to the sums of a part of the layer.
+struct ChannelSumsArgs {
+  const float* pixel;  // queries, keys; 16 more values can be read
+  int channels;        // of the queries, and of the keys
+  int depth;           // of a head
+  int row_stride;      // a multiple of 16
+  float* products;     // [query][row_stride]: with the keys of its head, and garbage behind them
+  float* squares;      // of queries and keys; 16 more may be overwritten
+};
+
 // Some pixels of a row, one plane of results: sums of some channels' values.
 struct ChannelMixArgs {
   const float* values;  // [pixel][value_stride]
@@ -223,6 +233,13 @@ struct ChannelMixArgs {
   int width_px;
   const float* weights;  // [value][channel of the plane]
   float* dst_row;
+};
+
+struct ChannelAttentionFunctions {
+  void (*multiply)(const ChannelProductsArgs& args);
+  void (*add)(const ChannelSumsArgs& args);
+  void (*softmax)(float* row, int count);  // behind `count` lie very negative values, up to 16
+  void (*mix)(const ChannelMixArgs& args);
 };
 
 struct DepthwiseVariants {

@@ -1,4 +1,5 @@
-// Attention among channels, and the products that it takes the means of.
+// Attention among channels, of the layer and of its parts, and the products that it takes the means
+// of.
 #pragma once
 
 #include <memory>
@@ -15,5 +16,8 @@ std::unique_ptr<LayerKernel> MakeChannelProducts(const Layer& layer, Isa isa);
 
 bool ChannelAttentionSupports(const Layer& layer);
 std::unique_ptr<LayerKernel> MakeChannelAttention(const Layer& layer, Isa isa);
+
+bool PartAttentionSupports(const Layer& layer);
+std::unique_ptr<LayerKernel> MakePartAttention(const Layer& layer, Isa isa);
 
 }  // namespace upscaled::cpu

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "engine/backends/cpu/kernels/activation.h"
@@ -258,6 +259,75 @@ void CropRow(const Layer& layer, std::span<const Tensor> src, const Tensor& dst,
   }
 }
 
+// kToWindows: kGridToWindows, otherwise kWindowsToGrid.
+template <bool kToWindows>
+void GridRow(const Layer& layer, std::span<const Tensor> src, const Tensor& dst, int y, int x,
+             int width_px) {
+  const Tensor& in = src[0];
+  const auto source = [f = layer.factor](int at, int side) {
+    const int strip = side / f;
+    return kToWindows ? at % f * strip + at / f : at % strip * f + at / strip;
+  };
+  const int from_y = source(y, in.layer_height_px), stride = dst.pixel_stride;
+  for (int plane = 0; plane < dst.planes(); ++plane) {
+    const float* row = in.At(from_y, 0) + plane * in.plane_stride;
+    float* out = dst.At(y, x) + plane * dst.plane_stride;
+    for (int n = 0; n < width_px; ++n, out += stride) {
+      std::copy_n(row + ptrdiff_t{1} * source(x + n, in.layer_width_px) * stride, stride, out);
+    }
+  }
+}
+
+void MaxPoolRow(const Layer& layer, std::span<const Tensor> src, const Tensor& dst, int y, int x,
+                int width_px) {
+  const Tensor& in = src[0];
+  const int stride = dst.pixel_stride, first_y = y * layer.stride_px,
+            end_y = std::min(first_y + layer.kernel_px, in.layer_height_px);
+  for (int plane = 0; plane < dst.planes(); ++plane) {
+    float* out = dst.At(y, x) + plane * dst.plane_stride;
+    for (int n = 0; n < width_px; ++n, out += stride) {
+      const int first_x = (x + n) * layer.stride_px,
+                end_x = std::min(first_x + layer.kernel_px, in.layer_width_px);
+      std::fill_n(out, stride, -std::numeric_limits<float>::infinity());
+      for (int v = first_y; v < end_y; ++v) {
+        const float* pixel = in.At(v, first_x) + plane * in.plane_stride;
+        for (int u = first_x; u < end_x; ++u, pixel += stride) {
+          for (int c = 0; c < stride; ++c) out[c] = std::max(out[c], pixel[c]);
+        }
+      }
+    }
+  }
+}
+
+// Where pixel `at` of an axis of `side` pixels lies between two of an axis of `other_side`.
+Between PlaceIn(int other_side, int at, int side) {
+  const double place = std::max((at + 0.5) * other_side / side - 0.5, 0.0);
+  const int low = static_cast<int>(place);
+  return {low, std::min(low + 1, other_side - 1), static_cast<float>(place - low)};
+}
+
+void AddResizedRow(const Layer& /*layer*/, std::span<const Tensor> src, const Tensor& dst, int y,
+                   int x, int width_px) {
+  const Tensor &first = src[0], &second = src[1];
+  const int stride = dst.pixel_stride;
+  const Between v = PlaceIn(second.layer_height_px, y, dst.layer_height_px);
+  for (int plane = 0; plane < dst.planes(); ++plane) {
+    const float* in = first.At(y, x) + plane * first.plane_stride;
+    const float* top = second.At(v.low, 0) + plane * second.plane_stride;
+    const float* bottom = second.At(v.high, 0) + plane * second.plane_stride;
+    float* out = dst.At(y, x) + plane * dst.plane_stride;
+    for (int n = 0; n < width_px; ++n, in += stride, out += stride) {
+      const Between h = PlaceIn(second.layer_width_px, x + n, dst.layer_width_px);
+      const ptrdiff_t left = ptrdiff_t{1} * h.low * stride, right = ptrdiff_t{1} * h.high * stride;
+      for (int c = 0; c < stride; ++c) {
+        const float a = top[left + c] + (top[right + c] - top[left + c]) * h.weight;
+        const float b = bottom[left + c] + (bottom[right + c] - bottom[left + c]) * h.weight;
+        out[c] = in[c] + (a + (b - a) * v.weight);
+      }
+    }
+  }
+}
+
 RowFunction RowFunctionOf(Op op) {
   switch (op) {
     case Op::kPixelShuffle:
@@ -283,6 +353,14 @@ RowFunction RowFunctionOf(Op op) {
       return &AffineRow;
     case Op::kGroupNorm:
       return &GroupNormRow;
+    case Op::kGridToWindows:
+      return &GridRow<true>;
+    case Op::kWindowsToGrid:
+      return &GridRow<false>;
+    case Op::kMaxPool:
+      return &MaxPoolRow;
+    case Op::kAddResized:
+      return &AddResizedRow;
     default:
       return nullptr;
   }

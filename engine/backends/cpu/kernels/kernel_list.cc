@@ -74,6 +74,7 @@ constexpr KernelEntry kKernels[] = {
     {{"window_attention"}, &WindowAttentionSupports, &MakeWindowAttention},
     {{"attention_products"}, &ChannelProductsSupports, &MakeChannelProducts},
     {{"channel_attention"}, &ChannelAttentionSupports, &MakeChannelAttention},
+    {{"part_attention"}, &PartAttentionSupports, &MakePartAttention},
     {{"sample"}, &SampleSupports, &MakeSample},
     {{"grouped", kFuseSum}, &GroupedSupports, &MakeGrouped},
 #ifdef UPSCALED_VNNI
