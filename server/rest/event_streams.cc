@@ -23,6 +23,10 @@ absl::Status TooMany(absl::string_view whose, int64_t maximum) {
 
 }  // namespace
 
+std::string TenantOf(const HttpRequest& request) {
+  return request.caller == nullptr ? "" : request.caller->tenant;
+}
+
 // Only the task uses it, except that another thread notes the client's end.
 class EventStreams::Listener {
  public:
@@ -33,7 +37,7 @@ class EventStreams::Listener {
     exchange_->OnGone([gone = gone_] { gone->store(true); });
   }
 
-  std::string address() const { return exchange_->request().peer; }
+  const HttpRequest& request() const { return exchange_->request(); }
 
   absl::Status Begin(std::vector<HttpField> fields) {
     HttpResponse response{.fields = {{"Content-Type", "text/event-stream"},
@@ -66,6 +70,7 @@ EventStreams::EventStreams(Timer& timer, const Clock& clock, absl::Duration peri
     : clock_(clock),
       period_(period),
       shares_(max_listeners_per_address),
+      tenants_(kMaxListenersPerTenant),
       task_(timer, Timer::Length::kMayBlock, [this] { Advance(); }) {}
 
 EventStreams::~EventStreams() = default;
@@ -73,12 +78,15 @@ EventStreams::~EventStreams() = default;
 absl::Status EventStreams::Add(std::unique_ptr<HttpExchange>& exchange,
                                std::vector<HttpField> fields, std::unique_ptr<EventFeed> feed) {
   const std::string& address = exchange->request().peer;
+  const std::string tenant = TenantOf(exchange->request());
   {
     absl::MutexLock lock(&mutex_);
     if (listener_count_ >= kMaxListeners) return TooMany("", kMaxListeners);
     if (!shares_.Fits(address, 1)) return TooMany(" of this address", shares_.max_per_address());
+    if (!tenants_.Fits(tenant, 1)) return TooMany(" of this tenant", kMaxListenersPerTenant);
     ++listener_count_;
     shares_.Take(address, 1);
+    tenants_.Take(tenant, 1);
   }
   auto listener = std::make_unique<Listener>(std::move(exchange), std::move(feed));
   if (!listener->Begin(std::move(fields)).ok()) {
@@ -94,10 +102,10 @@ absl::Status EventStreams::Add(std::unique_ptr<HttpExchange>& exchange,
 }
 
 void EventStreams::Leave(const Listener& listener) {
-  const std::string address = listener.address();
   absl::MutexLock lock(&mutex_);
   --listener_count_;
-  shares_.Give(address, 1);
+  shares_.Give(listener.request().peer, 1);
+  tenants_.Give(TenantOf(listener.request()), 1);
 }
 
 void EventStreams::Advance() {

@@ -17,6 +17,9 @@
 
 namespace upscaled::server {
 
+// The tenant of a request; "": the port asks for no keys.
+std::string TenantOf(const HttpRequest& request);
+
 // The events of one listener (FormatEvent in progress_events.h). Used by one thread at a time.
 class EventFeed {
  public:
@@ -32,6 +35,7 @@ class EventFeed {
 class EventStreams {
  public:
   static constexpr int kMaxListeners = 256;
+  static constexpr int kMaxListenersPerTenant = kMaxListeners / 4;
 
   // Asks each feed once per `period`. Timer and clock must outlive it.
   EventStreams(Timer& timer, const Clock& clock, absl::Duration period,
@@ -40,8 +44,8 @@ class EventStreams {
   ~EventStreams();
 
   // Streams the events of `feed`, with `fields` next to its own in the answer's header.
-  // RESOURCE_EXHAUSTED (kOverloaded), with `exchange` left alone: too many listen, in all or from
-  // this address.
+  // RESOURCE_EXHAUSTED (kOverloaded), with `exchange` left alone: too many listen, in all, from
+  // this address or of this tenant.
   absl::Status Add(std::unique_ptr<HttpExchange>& exchange, std::vector<HttpField> fields,
                    std::unique_ptr<EventFeed> feed) ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -56,6 +60,7 @@ class EventStreams {
   absl::Mutex mutex_;
   int listener_count_ ABSL_GUARDED_BY(mutex_) = 0;
   AddressShares shares_ ABSL_GUARDED_BY(mutex_);
+  AddressShares tenants_ ABSL_GUARDED_BY(mutex_);  // by name
   std::list<std::unique_ptr<Listener>> arrivals_ ABSL_GUARDED_BY(mutex_);
   std::list<std::unique_ptr<Listener>> listeners_;  // used by the task
   Timer::Task task_;                                // last: it uses what is above

@@ -48,8 +48,4 @@ absl::Status ProgressStreams::Add(std::unique_ptr<HttpExchange>& exchange,
                                      clock_.Now()));
 }
 
-std::string TenantOf(const HttpRequest& request) {
-  return request.caller == nullptr ? "" : request.caller->tenant;
-}
-
 }  // namespace upscaled::server

@@ -31,7 +31,4 @@ class ProgressStreams {
   EventStreams streams_;  // last: uses the board
 };
 
-// The tenant of a request; "": the port asks for no keys.
-std::string TenantOf(const HttpRequest& request);
-
 }  // namespace upscaled::server

@@ -1,5 +1,6 @@
 #include "server/results/result_index.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/base/status_macros.h"
@@ -19,9 +20,19 @@ constexpr char kPrepare[] =
     "  media_type TEXT NOT NULL, header BLOB NOT NULL, source BLOB NOT NULL,"
     "  source_header BLOB NOT NULL, used INTEGER NOT NULL) WITHOUT ROWID;"
     "CREATE INDEX IF NOT EXISTS used_2 ON results_2 (used, bytes);"
+    "CREATE INDEX IF NOT EXISTS tenant_2 ON results_2 (tenant, used, bytes);"
     "CREATE INDEX IF NOT EXISTS source_2 ON results_2 (source);";
 
 using Statement = SqliteFile::Statement;
+
+absl::StatusOr<std::vector<ResultIndex::File>> ReadFiles(Statement& list) {
+  std::vector<ResultIndex::File> files;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool any, list.Step());
+    if (!any) return files;
+    files.push_back({.name = list.Bytes(0), .bytes = list.Integer(1)});
+  }
+}
 
 Digest DigestAt(Statement& row, int column) {
   return DigestFromBytes(row.Bytes(column)).value_or(Digest{});
@@ -48,10 +59,20 @@ absl::Status ResultIndex::Prepare() {
 }
 
 absl::Status ResultIndex::CountTotals() {
-  Statement sum(database_, "SELECT COUNT(*), SUM(bytes) FROM results_2");
-  RETURN_IF_ERROR(sum.Run());
-  totals_ = {.results = sum.Integer(0), .bytes = sum.Integer(1)};
-  return absl::OkStatus();
+  Statement sums(database_, "SELECT tenant, COUNT(*), SUM(bytes) FROM results_2 GROUP BY tenant");
+  totals_ = {};
+  bytes_of_.clear();
+  while (true) {
+    ASSIGN_OR_RETURN(const bool any, sums.Step());
+    if (!any) return absl::OkStatus();
+    Count(sums.Bytes(0), sums.Integer(1), sums.Integer(2));
+  }
+}
+
+void ResultIndex::Count(const std::string& tenant, int64_t results, int64_t bytes) {
+  totals_.results += results;
+  totals_.bytes += bytes;
+  if ((bytes_of_[tenant] += bytes) == 0) bytes_of_.erase(tenant);
 }
 
 absl::Status ResultIndex::Insert(const StoredResult& result) {
@@ -62,8 +83,7 @@ absl::Status ResultIndex::Insert(const StoredResult& result) {
   insert.Bind(result.media_type).BindBlob(result.header).BindBlob(AsText(result.source));
   insert.BindBlob(result.source_header).Bind(++last_use_);
   RETURN_IF_ERROR(insert.Run());
-  ++totals_.results;
-  totals_.bytes += result.bytes;
+  Count(result.tenant, 1, result.bytes);
   return absl::OkStatus();
 }
 
@@ -105,27 +125,32 @@ absl::Status ResultIndex::Remove(const std::string& name) {
 }
 
 absl::Status ResultIndex::RemoveLocked(const std::string& name) {
-  Statement remove(database_, "DELETE FROM results_2 WHERE name = ? RETURNING bytes");
+  Statement remove(database_, "DELETE FROM results_2 WHERE name = ? RETURNING bytes, tenant");
   remove.Bind(name);
   ASSIGN_OR_RETURN(const bool any, remove.Step());
   if (!any) return absl::OkStatus();
   const int64_t bytes = remove.Integer(0);
+  const std::string tenant = remove.Bytes(1);
   RETURN_IF_ERROR(remove.Run());
-  --totals_.results;
-  totals_.bytes -= bytes;
+  Count(tenant, -1, -bytes);
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<ResultIndex::File>> ResultIndex::Oldest(int count) {
+absl::StatusOr<std::vector<ResultIndex::File>> ResultIndex::List() {
   absl::MutexLock lock(&mutex_);
-  Statement list(database_, "SELECT name, bytes FROM results_2 ORDER BY used LIMIT ?");
-  list.Bind(count);
-  std::vector<File> files;
-  while (true) {
-    ASSIGN_OR_RETURN(const bool any, list.Step());
-    if (!any) return files;
-    files.push_back({.name = list.Bytes(0), .bytes = list.Integer(1)});
-  }
+  Statement list(database_, "SELECT name, bytes FROM results_2");
+  return ReadFiles(list);
+}
+
+absl::StatusOr<std::vector<ResultIndex::File>> ResultIndex::NextToGo(int count) {
+  absl::MutexLock lock(&mutex_);
+  const auto most =
+      std::ranges::max_element(bytes_of_, {}, [](const auto& entry) { return entry.second; });
+  if (most == bytes_of_.end()) return std::vector<File>();
+  Statement list(database_,
+                 "SELECT name, bytes FROM results_2 WHERE tenant = ? ORDER BY used LIMIT ?");
+  list.Bind(most->first).Bind(int64_t{count});
+  return ReadFiles(list);
 }
 
 ResultIndex::Totals ResultIndex::totals() const {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,8 +54,10 @@ class ResultIndex {
     std::string name;
     int64_t bytes = 0;
   };
-  // At most so many, least recently used first; all for a negative number.
-  absl::StatusOr<std::vector<File>> Oldest(int count) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<std::vector<File>> List() ABSL_LOCKS_EXCLUDED(mutex_);
+  // At most `count` results of the tenant that has the most bytes, least recently used first: the
+  // next to be thrown out. So a tenant that stores much throws out its own.
+  absl::StatusOr<std::vector<File>> NextToGo(int count) ABSL_LOCKS_EXCLUDED(mutex_);
 
   struct Totals {
     int64_t results = 0;
@@ -67,11 +70,14 @@ class ResultIndex {
   absl::Status Prepare() ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status CountTotals() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status RemoveLocked(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Count(const std::string& tenant, int64_t results, int64_t bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable absl::Mutex mutex_;
   SqliteFile database_ ABSL_GUARDED_BY(mutex_);
   int64_t last_use_ ABSL_GUARDED_BY(mutex_) = 0;
   Totals totals_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, int64_t> bytes_of_ ABSL_GUARDED_BY(mutex_);  // tenants; no zeros
 };
 
 }  // namespace upscaled::server

@@ -74,7 +74,7 @@ absl::StatusOr<std::unique_ptr<ResultStore>> ResultStore::Open(ResultStoreOption
 }
 
 absl::Status ResultStore::Reconcile() {
-  ASSIGN_OR_RETURN(const std::vector<ResultIndex::File> listed, index_->Oldest(-1));
+  ASSIGN_OR_RETURN(const std::vector<ResultIndex::File> listed, index_->List());
   std::map<std::string, int64_t> missing;
   for (const ResultIndex::File& file : listed) missing.emplace(file.name, file.bytes);
   std::error_code error;
@@ -175,11 +175,11 @@ absl::Status ResultStore::Insert(PartialFile& file, const StoredResult& result) 
 void ResultStore::MakeRoom() {
   const int64_t max_bytes = options_.max_bytes - max_writing_bytes();
   while (index_->totals().bytes > max_bytes) {
-    const absl::StatusOr<std::vector<ResultIndex::File>> oldest = index_->Oldest(kEvictedAtOnce);
-    if (!oldest.ok()) OnTrouble(oldest.status());
-    if (!oldest.ok() || oldest->empty()) return;
+    const absl::StatusOr<std::vector<ResultIndex::File>> next = index_->NextToGo(kEvictedAtOnce);
+    if (!next.ok()) OnTrouble(next.status());
+    if (!next.ok() || next->empty()) return;
     const int64_t before = index_->totals().bytes;
-    for (const ResultIndex::File& file : *oldest) {
+    for (const ResultIndex::File& file : *next) {
       if (index_->totals().bytes <= max_bytes) break;
       Remove(file.name);
       ++evictions_;

@@ -126,14 +126,19 @@ TEST_F(ProgressBoardTest, TellsAnEndToThoseWhoListenedBeforeOthersWereTold) {
 class ProgressStreamsTest : public testing::Test {
  protected:
   absl::Status Add(const std::string& id, std::shared_ptr<FakeClient> client,
-                   const std::string& address = "10.0.0.1") {
-    std::unique_ptr<HttpExchange> exchange = std::make_unique<FakeExchange>(
-        HttpRequest{.peer = address, .parameter = id}, std::move(client));
+                   const std::string& address = "10.0.0.1", const std::string& tenant = "") {
+    HttpRequest request{.peer = address, .parameter = id};
+    if (!tenant.empty()) {
+      request.caller = std::make_shared<Principal>(Principal{.name = "key", .tenant = tenant});
+    }
+    std::unique_ptr<HttpExchange> exchange =
+        std::make_unique<FakeExchange>(std::move(request), std::move(client));
     return streams_.Add(exchange, {{"Vary", "Origin"}});
   }
 
   FakeClock clock_;
   ProgressBoard board_{clock_};
+  std::vector<std::shared_ptr<FakeClient>> clients_;
   static constexpr int kMaxListenersPerAddress = 40;
 
   Timer timer_;
@@ -201,6 +206,25 @@ TEST_F(ProgressStreamsTest, BoundsListenersOfAnAddressAndLetsThemLeave) {
   clients.front()->Leave();
   clients.front()->AwaitEnd();
   test::Await([&] { return Add("a", std::make_shared<FakeClient>()).ok(); });
+}
+
+TEST_F(ProgressStreamsTest, BoundsListenersOfATenantOverAllAddresses) {
+  const auto add = [&](const std::string& tenant, int number) {
+    const auto client = std::make_shared<FakeClient>();
+    clients_.push_back(client);
+    return Add("a", client, absl::StrCat("10.0.0.", number), tenant);
+  };
+  for (int i = 0; i < EventStreams::kMaxListenersPerTenant; ++i) {
+    ASSERT_TRUE(add("shop", i).ok());
+  }
+  const absl::Status full = add("shop", 200);
+  EXPECT_EQ(ReasonOf(full), ErrorReason::kOverloaded);
+  EXPECT_THAT(std::string(full.message()), HasSubstr("64 progress streams of this tenant"));
+  EXPECT_TRUE(add("other", 0).ok());
+  EXPECT_TRUE(add("", 1).ok());
+  clients_.front()->Leave();
+  clients_.front()->AwaitEnd();
+  test::Await([&] { return add("shop", 201).ok(); });
 }
 
 // How many clients of one address may listen.

@@ -52,11 +52,12 @@ class ResultStoreTest : public ::testing::Test {
     store_ = *std::move(store);
   }
 
-  bool Store(int number, size_t bytes = 1000) {
+  bool Store(int number, size_t bytes = 1000, const std::string& tenant = "") {
     auto writer = store_->Create();
     const bool written = writer != nullptr && writer->Append(AsBytes(BytesOf(number, bytes)));
     if (written) {
       writer->Commit({.name = NameOf(number),
+                      .tenant = tenant,
                       .media_type = "image/png",
                       .header = absl::StrCat("header ", number),
                       .source = DigestOf(AsBytes("source")),
@@ -148,6 +149,21 @@ TEST_F(ResultStoreTest, ThrowsOutTheLeastRecentlyUsed) {
   Open(2000);  // less room than before
   EXPECT_EQ(store_->counts().results, 1);
   EXPECT_EQ(Read(4), BytesOf(4));
+}
+
+// However much the others store, and whenever it was used.
+TEST_F(ResultStoreTest, ATenantThatStoresMuchThrowsOutItsOwn) {
+  for (const bool opened : {false, true}) {
+    ASSERT_TRUE(Store(1, 20'000, "modest"));
+    for (int number = 2; number < 60; ++number) ASSERT_TRUE(Store(number, 5'000, "flood"));
+    if (opened) Open();
+    EXPECT_TRUE(store_->Find(NameOf(1), "modest").has_value());
+    EXPECT_FALSE(store_->Find(NameOf(2), "flood").has_value());
+    EXPECT_TRUE(store_->Find(NameOf(59), "flood").has_value());
+    EXPECT_GT(store_->counts().bytes, 60'000) << "what the modest one leaves is the others'";
+  }
+  for (int number = 60; number < 90; ++number) ASSERT_TRUE(Store(number, 5'000, "modest"));
+  EXPECT_FALSE(store_->Find(NameOf(1), "modest").has_value()) << "beyond its half";
 }
 
 TEST_F(ResultStoreTest, WhoReadsReadsOnWhenItIsThrownOut) {
