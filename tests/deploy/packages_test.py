@@ -47,7 +47,7 @@ apt-get -qq update
 apt-get -qq install -y --no-install-recommends /debs/upscaled_*.deb /debs/upscaled-client_*.deb /debs/upscaled-worker_*.deb
 start() {
   upscaled --device=cpu --listen=$UPSCALE_SERVER --http=off --admin=off 2>/debs/server.log & server=$!
-  until upscale health >/dev/null 2>&1; do kill -0 $server; sleep 0.1; done
+  until upscale health >/dev/null 2>&1; do kill -0 $server || { cat /debs/server.log >&2; exit 1; }; sleep 0.1; done
   upscale-worker --results /debs/results --allow-paths /debs --drain-timeout 0 "$@" & worker=$!
 }
 mkdir /debs/images /debs/results
@@ -227,7 +227,8 @@ class BareSystemTest(unittest.TestCase):
     def enter(self, system, script):
         """Runs the script as root of the system."""
         enter = 'mount --make-rprivate / && mount --bind /dev "$0/dev" && mount -t proc proc "$0/proc" && exec chroot "$0" sh -c "$1"'
-        run("unshare", "--mount", "sh", "-c", enter, system, script)
+        ours = {name: value for name, value in os.environ.items() if not name.startswith("UPSCALE")}  # the server refuses names that it lacks
+        run("unshare", "--mount", "sh", "-c", enter, system, script, env=ours)
 
 
 if __name__ == "__main__":
