@@ -87,6 +87,16 @@ void AdmissionController::CallSlot::EndWait(int64_t bytes) {
   holder_->patience.Move(bytes, now);
 }
 
+void AdmissionController::CallSlot::KeepOnly(int64_t memory_bytes) {
+  if (owner_ == nullptr) return;
+  absl::MutexLock lock(&owner_->mutex_);
+  owner_->FreeSlot(*holder_);
+  const int64_t less = std::max<int64_t>(holder_->memory_bytes - memory_bytes, 0);
+  holder_->memory_bytes -= less;
+  owner_->CountMemory(-less, holder_->payer);
+  owner_->TellIfIdle();
+}
+
 AdmissionController::Reservation::Reservation(Reservation&& other) noexcept
     : owner_(std::exchange(other.owner_, nullptr)),
       resources_(std::move(other.resources_)),
@@ -376,6 +386,12 @@ absl::Status AdmissionController::TakeMemory(int64_t memory_bytes, int64_t scrat
   CountMemory(memory_bytes, payer);
   state_.scratch_bytes = scratch_bytes;
   return absl::OkStatus();
+}
+
+bool AdmissionController::HasPlenty() const {
+  absl::MutexLock lock(&mutex_);
+  return 2 * state_.requests < limits_.max_concurrent_requests &&
+         2 * state_.memory_bytes < memory_budget_bytes_;
 }
 
 absl::Status AdmissionController::CheckOpen() const {

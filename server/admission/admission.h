@@ -90,6 +90,9 @@ class AdmissionController {
     void BeginWait();
     void EndWait(int64_t bytes);
 
+    // Gives the slot back, and the memory except `memory_bytes`, which it keeps.
+    void KeepOnly(int64_t memory_bytes);
+
    private:
     friend class AdmissionController;
     CallSlot(AdmissionController* owner, std::list<Holder>::iterator holder)
@@ -114,9 +117,9 @@ class AdmissionController {
     // what it was made for, nothing of which has been computed. As Reserve; not OK: nothing has
     // changed.
     absl::Status Change(const ResourceRequest& resources);
-    // For one that holds something: holds `memory_bytes` from now on instead of its memory, if they
-    // are free. Returns whether they are, and so takes none of the moments at which refused callers
-    // come back.
+    // Holds `memory_bytes` from now on instead of its memory, if they are free. Returns whether
+    // they are, so a caller that goes on without them takes no moment of a refused one. Requires
+    // holds().
     bool TryHold(int64_t memory_bytes);
     // For one that holds something: more for the same request, whose work is computed after all
     // that was reserved so before. As Reserve.
@@ -157,6 +160,10 @@ class AdmissionController {
                                      GiveWay give_way = nullptr) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether AdmitCall would find a slot now, which stays free. Errors as AdmitCall's for slots.
   absl::Status CheckCall(const Payer& payer) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Whether less than half of the slots and of the memory is taken: calls may then wait with a slot
+  // for their clients.
+  bool HasPlenty() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Whether calls are admitted: UNAVAILABLE (kDraining) while draining.
   absl::Status CheckOpen() const ABSL_LOCKS_EXCLUDED(mutex_);

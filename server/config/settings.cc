@@ -375,7 +375,7 @@ void AddBudgets(SettingList& list, ServerConfig& config) {
   list.Bytes("output-ring-bytes", "bytes of encoded result held per call for a slow reader",
              config.output_ring_bytes);
   list.Text("spool-dir", "DIR",
-            "folder for HTTP bodies and for results that their clients have not taken, in files "
+            "folder for uploads and for results that their clients have not taken, in files "
             "without names",
             config.spool_dir)
       ->default_str("TMPDIR, otherwise /var/tmp or /tmp");

@@ -11,8 +11,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/http/body_spool.h"
 #include "server/http/http_message.h"
+#include "server/spool/body_spool.h"
 
 namespace upscaled::server {
 

@@ -16,11 +16,11 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "engine/base/steady_wait.h"
-#include "server/http/answer_spool.h"
-#include "server/http/body_queue.h"
 #include "server/http/http_exchange.h"
 #include "server/http/http_fault.h"
 #include "server/http/http_message.h"
+#include "server/spool/answer_spool.h"
+#include "server/spool/body_queue.h"
 
 namespace upscaled::server {
 

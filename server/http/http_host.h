@@ -8,14 +8,14 @@
 #include <utility>
 #include <vector>
 
-#include "server/http/body_room.h"
 #include "server/http/http_fault.h"
 #include "server/http/http_limits.h"
 #include "server/http/http_router.h"
 #include "server/http/http_session_list.h"
-#include "server/http/http_thread_link.h"
 #include "server/net/connection_table.h"
+#include "server/net/io_thread_link.h"
 #include "server/net/trusted_proxies.h"
+#include "server/spool/body_room.h"
 
 namespace upscaled::server {
 
@@ -40,7 +40,7 @@ struct HttpHost {
   // Set before the first session.
   const TrustedProxies* proxies = nullptr;  // null: none is trusted
   HandshakeCrew* handshakes = nullptr;      // null: the thread itself
-  std::shared_ptr<HttpThreadLink> link;
+  std::shared_ptr<IoThreadLink> link;
   std::shared_ptr<BodyRoom> room;
   std::atomic<bool> draining = false;  // no connection is kept
   // Only on the thread.

@@ -25,13 +25,9 @@ HttpServer::HttpServer(HttpServerOptions options, ConnectionTable& table)
             std::move(options.guard), std::move(options.fault_answer), table) {
   host_.proxies = options.proxies;
   if (tls_ != nullptr) host_.handshakes = options.handshakes;
-  host_.link = std::make_shared<HttpThreadLink>(thread_);
-  disk_link_ = host_.link;
-  if (options.bodies.spool_bytes > 0) {
-    disk_.emplace();
-    disk_link_ = std::make_shared<HttpThreadLink>(*disk_);
-  }
-  host_.room = std::make_shared<BodyRoom>(options.bodies, disk_link_);
+  host_.link = std::make_shared<IoThreadLink>(thread_);
+  if (options.room == nullptr) spool_.emplace(options.bodies);
+  host_.room = spool_.has_value() ? spool_->room() : std::move(options.room);
 }
 
 absl::Status HttpServer::Listen(const std::string& address) {
@@ -61,7 +57,7 @@ void HttpServer::Close(absl::Duration timeout) {
   }
   host_.link->Cut();
   thread_.RunAndWait([this] { host_.sessions.CloseAll(); });
-  disk_link_->Cut();
+  if (spool_.has_value()) spool_->Close();
 }
 
 void HttpServer::Serve(AcceptedConnection connection) {

@@ -11,18 +11,19 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/http/body_room.h"
 #include "server/http/http_fault.h"
 #include "server/http/http_host.h"
 #include "server/http/http_limits.h"
 #include "server/http/http_router.h"
-#include "server/http/http_thread_link.h"
 #include "server/net/connection_table.h"
 #include "server/net/handshake_crew.h"
 #include "server/net/io_thread.h"
+#include "server/net/io_thread_link.h"
 #include "server/net/listener.h"
 #include "server/net/tls_context.h"
 #include "server/net/trusted_proxies.h"
+#include "server/spool/body_room.h"
+#include "server/spool/spool.h"
 
 namespace upscaled::server {
 
@@ -35,6 +36,7 @@ struct HttpServerOptions {
   const TrustedProxies* proxies = nullptr;  // null: none is trusted; outlives the server
   HttpLimits limits;
   BodyRoomOptions bodies;
+  std::shared_ptr<BodyRoom> room;  // of several ports, instead of `bodies`
   // Not null: HTTPS, with the certificates that it has when a connection begins. Outlives the
   // server.
   const TlsContext* tls = nullptr;
@@ -72,9 +74,8 @@ class HttpServer {
   const TlsContext* const tls_;
   const std::function<void(AcceptedConnection)> on_http2_;
   HttpHost host_;
-  std::optional<IoThread> disk_;  // where bodies are written; none: they are not
-  std::shared_ptr<HttpThreadLink> disk_link_;
-  IoThread thread_;  // its end is the end of all sessions, which use what is above
+  std::optional<Spool> spool_;  // none: the room is not its own
+  IoThread thread_;             // its end is the end of all sessions, which use what is above
   std::unique_ptr<Listener> listener_;
   bool closed_ = false;
 };

@@ -7,16 +7,19 @@ namespace upscaled::server {
 namespace {
 
 HttpRoute HealthRoute(std::string path, std::string description,
-                      std::function<std::string()> why_not) {
+                      std::function<std::string()> why_not,
+                      std::function<std::string()> note = nullptr) {
   return {.method = "GET",
           .path = std::move(path),
           .description = std::move(description),
           .handler =
-              [why_not = std::move(why_not)](const HttpRequest&,
-                                             std::unique_ptr<HttpResponseWriter> writer) {
-                const std::string reason = why_not();
-                writer->Send(reason.empty() ? TextResponse(200, "ok\n")
-                                            : TextResponse(503, reason + "\n"));
+              [why_not = std::move(why_not), note = std::move(note)](
+                  const HttpRequest&, std::unique_ptr<HttpResponseWriter> writer) {
+                if (const std::string reason = why_not(); !reason.empty()) {
+                  return writer->Send(TextResponse(503, reason + "\n"));
+                }
+                const std::string line = note == nullptr ? "" : note();
+                writer->Send(TextResponse(200, line.empty() ? "ok\n" : "ok\n" + line + "\n"));
               },
           .role = std::nullopt};
 }
@@ -29,7 +32,7 @@ std::vector<HttpRoute> HealthRoutes(HealthSource health) {
                   std::move(health.why_not_live)),
       HealthRoute("/v2/health/ready",
                   "200 while it takes requests, 503 before warm-up and while draining",
-                  std::move(health.why_not_ready)),
+                  std::move(health.why_not_ready), std::move(health.note)),
   };
 }
 

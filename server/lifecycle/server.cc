@@ -200,6 +200,8 @@ absl::Status Server::OpenSandbox() {
     const std::string reason(sandbox.status().message());
     const LogField fields[] = {{"reason", reason}};
     logger_.Log(LogLevel::kWarning, "images are decoded in the server's own process", fields);
+    unsandboxed_ = absl::StrCat(
+        "warning: images are decoded in the server's own process (decode-sandbox=auto): ", reason);
     return absl::OkStatus();
   }
   sandbox_ = *std::move(sandbox);

@@ -23,7 +23,6 @@
 #include "server/devices/device_quarantine.h"
 #include "server/devices/device_supervisor.h"
 #include "server/handlers/result_sharing.h"
-#include "server/http/body_room.h"
 #include "server/http/http_server.h"
 #include "server/http/operator_routes.h"
 #include "server/identity/authenticator.h"
@@ -43,6 +42,8 @@
 #include "server/rpc/admin_server.h"
 #include "server/rpc/grpc_server.h"
 #include "server/sandbox/decode_sandbox.h"
+#include "server/spool/body_room.h"
+#include "server/spool/spool.h"
 #include "server/telemetry/audit_log.h"
 #include "server/telemetry/logger.h"
 #include "server/telemetry/metrics.h"
@@ -157,6 +158,7 @@ class Server {
   DeviceChooser chooser_;
   TileScheduler scheduler_;
   std::unique_ptr<DecodeSandbox> sandbox_;  // null: off, or not to be had
+  std::string unsandboxed_;                 // why it is not to be had; "": nobody expects it
   CallRegistry registry_;
   Watchdog watchdog_;
   ConnectionTable grpc_connections_, http_connections_, admin_connections_;
@@ -173,6 +175,7 @@ class Server {
   std::unique_ptr<AsyncJobs> jobs_;            // null: none are kept
   // After all that its jobs use: its end waits for them.
   ThreadPool workers_;
+  std::optional<Spool> spool_;  // since OpenPorts
   const ProcessProbe probe_;
   const GpuProbe gpus_;
   ResourceWatch resources_;

@@ -44,6 +44,8 @@ std::function<void(UniqueFd, const PeerAddress&)> HandTo(ConnectionIntake& grpc,
 }  // namespace
 
 absl::Status Server::OpenPorts() {
+  ASSIGN_OR_RETURN(const BodyRoomOptions bodies, FindBodyRoom());
+  spool_.emplace(bodies);
   RETURN_IF_ERROR(OpenGrpcPort());
   if (!config_.http.empty()) RETURN_IF_ERROR(OpenHttpPort());
   if (!config_.admin.empty()) RETURN_IF_ERROR(OpenAdminPort());
@@ -67,13 +69,13 @@ absl::StatusOr<BodyRoomOptions> Server::FindBodyRoom() {
       absl::StrCat("cannot make a file in ", room.spool_dir, " (spool-dir): ", usable.message());
   if (!config_.spool_dir.empty()) return absl::Status(usable.code(), reason);
   const LogField fields[] = {{"reason", reason}};
-  logger_.Log(LogLevel::kWarning, "bodies of HTTP are kept in memory alone", fields);
+  logger_.Log(LogLevel::kWarning, "bodies of slow clients are kept in memory only", fields);
   room.spool_bytes = 0;
   return room;
 }
 
 absl::Status Server::OpenGrpcPort() {
-  RETURN_IF_ERROR(grpc_->Start());
+  RETURN_IF_ERROR(grpc_->Start(spool_->room()));
   Http2PortOptions options{
       .address = config_.listen,
       .tls = tls_.get(),
@@ -90,7 +92,6 @@ absl::Status Server::OpenGrpcPort() {
 }
 
 absl::Status Server::OpenHttpPort() {
-  ASSIGN_OR_RETURN(BodyRoomOptions bodies, FindBodyRoom());
   ASSIGN_OR_RETURN(FetchOptions fetch, ToFetchOptions(config_));
   rest_ = std::make_unique<RestService>(handlers_, calls_,
                                         RestOptions{.web = config_.web,
@@ -107,7 +108,7 @@ absl::Status Server::OpenHttpPort() {
                             .proxies = &proxies_,
                             .limits = {.stall_timeout = config_.stall_timeout,
                                        .min_progress_bytes = MinProgressBytes(config_)},
-                            .bodies = std::move(bodies),
+                            .room = spool_->room(),
                             .tls = tls_.get(),
                             .handshakes = handshakes_.get()};
   for (HttpRoute& route : HealthRoutes(HealthTexts())) options.routes.push_back(std::move(route));
@@ -127,7 +128,10 @@ absl::Status Server::OpenAdminPort() {
                                      .handshakes = handshakes_.get(),
                                      .on_connection = HandTo(admin_grpc_->intake(), peers_)},
                                     admin_connections_));
-  std::vector<HttpRoute> routes = AdminRoutes(HealthTexts(), [this] { return RenderMetrics(); });
+  HealthSource health = HealthTexts();
+  health.note = [this] { return unsandboxed_; };
+  std::vector<HttpRoute> routes =
+      AdminRoutes(std::move(health), [this] { return RenderMetrics(); });
   routes.push_back(UsageRoute(handlers_, calls_));
   HttpServerOptions admin{.address = config_.admin,
                           .title = kAdminTitle,

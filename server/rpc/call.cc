@@ -12,6 +12,7 @@
 #include "server/calls/call_steps.h"
 #include "server/rpc/caller_metadata.h"
 #include "server/rpc/grpc_status.h"
+#include "server/spool/body_queue.h"
 
 namespace upscaled::server {
 namespace {
@@ -22,6 +23,10 @@ constexpr absl::Duration kDeadlineSlack = absl::Milliseconds(100);
 
 // gRPC tells of the end of a lost client's messages a little before it tells that the client went.
 constexpr absl::Duration kCancelDelay = absl::Milliseconds(100);
+
+// Memory of a call whose handler has ended, besides its queue: a message that was on the disk, as
+// it was there and as gRPC has it.
+constexpr size_t kFetchedBytes = size_t{384} << 10;
 
 // As the label of metrics: clients choose the names of methods that there are not.
 constexpr char kUnknownMethod[] = "unknown";
@@ -135,12 +140,14 @@ absl::Status Call::BeginReading() {
 }
 
 bool Call::LeavePending() {
+  Watchdog::Id watch;
   {
     absl::MutexLock lock(&mutex_);
     if (phase_ != Phase::kPending) return false;
     phase_ = Phase::kRunning;
+    watch = watch_;
   }
-  host_.environment.watchdog.Drop(watch_);
+  host_.environment.watchdog.Drop(watch);
   pending_place_.Release();
   return true;
 }
@@ -160,6 +167,7 @@ void Call::EndPending(const absl::Status& status) {
 void Call::OnRequest(absl::StatusOr<MessagePtr> message) {
   if (!message.ok()) return EndPending(message.status());
   if (method_->reply != nullptr) return Reply(*message);
+  if (backlog_ != nullptr) return OnBody(*std::move(message));
   const bool ended = *message == nullptr;
   bool first = false;
   {
@@ -174,6 +182,7 @@ void Call::OnRequest(absl::StatusOr<MessagePtr> message) {
         InvalidCall(absl::StrCat(method_->name, " takes one message, and there is a second one")));
   }
   if (!ended && !method_->streams()) return StartRead();  // its end is still to come
+  if (AwaitsBody()) return AwaitBody();
   if (!LeavePending()) return;
   if (method_->streams()) return RunStream();
   if (method_->watch != nullptr) return method_->watch(shared_from_this(), *request_);
@@ -204,6 +213,88 @@ void Call::ReadNext() {
   StartRead();
 }
 
+// --- A body that is received before the handler begins ---
+
+bool Call::AwaitsBody() const {
+  return method_->spools && host_.room != nullptr && host_.room->options().spool_bytes > 0 &&
+         !host_.environment.admission.HasPlenty();
+}
+
+void Call::AwaitBody() {
+  if (const absl::Status refusal = host_.environment.admission.CheckCall(payer_); !refusal.ok()) {
+    return EndPending(refusal);
+  }
+  backlog_ = std::make_unique<MessageSpool>(host_.room);
+  body_begun_ = Now();
+  {
+    absl::MutexLock lock(&mutex_);
+    if (phase_ != Phase::kPending) return;
+    host_.environment.watchdog.Drop(watch_);
+    input_stall_.BeginWait(Now());
+  }
+  OnSlowBody();
+  StartBodyRead();
+}
+
+void Call::OnSlowBody() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (phase_ != Phase::kPending) return;
+    const absl::Duration patience = input_stall_.Patience(Now());
+    if (patience > absl::ZeroDuration()) {
+      watch_ = host_.environment.watchdog.Watch(patience, [weak = weak_from_this()] {
+        if (const std::shared_ptr<Call> call = weak.lock()) call->OnSlowBody();
+      });
+      return;
+    }
+  }
+  EndPending(Stalled(kSentNothing));
+}
+
+void Call::StartBodyRead() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (phase_ != Phase::kPending) return;
+    input_stall_.BeginWait(Now());
+  }
+  StartRead();
+}
+
+void Call::OnBody(MessagePtr message) {
+  const int64_t bytes = message == nullptr ? 0 : static_cast<int64_t>(message->ByteSizeLong());
+  {
+    absl::MutexLock lock(&mutex_);
+    input_stall_.EndWait(Now());
+    input_stall_.Move(bytes, Now());
+    input_ended_ = message == nullptr;
+  }
+  body_bytes_ += bytes;
+  if (message == nullptr) {
+    if (LeavePending()) RunStream();
+    return;
+  }
+  host_.room->RunOnDisk(
+      [self = shared_from_this(), kept = std::shared_ptr<const google::protobuf::Message>(
+                                      std::move(message))] { self->KeepBody(*kept); });
+}
+
+void Call::KeepBody(const google::protobuf::Message& message) {
+  if (absl::Status added = backlog_->Add(message.SerializeAsString()); !added.ok()) {
+    return EndPending(added);
+  }
+  if (!BodyIsReady()) return StartBodyRead();
+  if (LeavePending()) RunStream();
+}
+
+bool Call::BodyIsReady() const {
+  if (backlog_->full() || body_bytes_ > host_.environment.admission.limits().max_source_bytes) {
+    return true;
+  }
+  const double seconds = absl::ToDoubleSeconds(Now() - body_begun_);
+  return body_bytes_ >= kStreamBytes &&
+         static_cast<double>(body_bytes_) >= seconds * kStreamBytesPerSecond;
+}
+
 // --- The handler ---
 
 void Call::RunUnary() {
@@ -219,23 +310,29 @@ void Call::RunUnary() {
 
 void Call::RunStream() {
   request_handed_over_ = true;
+  bool reads = false;
   {
     absl::MutexLock lock(&mutex_);
     QueueInput(std::move(request_));
-    reading_ = true;
+    reads = reading_ = !input_ended_;
+    if (method_->spools && host_.room != nullptr && host_.room->options().spool_bytes > 0) {
+      spool_ = std::make_shared<MessageSpool>(host_.room);
+    }
   }
   const absl::Status refusal = RunOnWorker(static_cast<int64_t>(method_->memory_bytes()), [this] {
     FinishStream(
         GuardHandler(record_, [this] { return method_->stream(MakeCallContext(), *this); }));
   });
   if (!refusal.ok()) return Finish(refusal);
-  StartRead();
+  if (reads) StartRead();
 }
 
 void Call::FinishStream(absl::Status status) {
   if (!status.ok()) {
     if (cancellation().IsCancelled()) status = cancellation().status();
     DropOutput();
+  } else if (method_->spools) {
+    return FinishWhenTaken();
   }
   // A client that has stalled was waited for already.
   if (ReasonOf(status) != ErrorReason::kStalled) {
@@ -255,23 +352,54 @@ void Call::FinishUnlessGone(const absl::Status& failure) {
   reservation_.Release();
   {
     absl::MutexLock lock(&mutex_);
-    undecided_ = failure;
+    waiting_end_ = failure;
     watch_ = host_.environment.watchdog.Watch(kCancelDelay, [weak = weak_from_this()] {
-      if (const std::shared_ptr<Call> call = weak.lock()) call->FinishUndecided();
+      if (const std::shared_ptr<Call> call = weak.lock()) call->FinishWaiting();
     });
   }
-  if (cancellation().IsCancelled()) FinishUndecided();
+  if (cancellation().IsCancelled()) FinishWaiting();
 }
 
-void Call::FinishUndecided() {
-  absl::Status status;
+void Call::FinishWhenTaken() {
+  reservation_.Release();
   {
     absl::MutexLock lock(&mutex_);
-    status = std::exchange(undecided_, absl::OkStatus());
+    waiting_end_ = absl::OkStatus();
+    slot_.KeepOnly(static_cast<int64_t>(output_bytes_ + kFetchedBytes));
   }
-  if (status.ok()) return;  // another thread has ended the call
-  host_.environment.watchdog.Drop(watch_);
-  Finish(cancellation().IsCancelled() ? cancellation().status() : status);
+  OnSlowReader();
+  if (cancellation().IsCancelled()) FinishWaiting();
+}
+
+void Call::OnSlowReader() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!waiting_end_.has_value()) return;
+    if (!AllTaken()) {
+      const absl::Duration patience = output_stall_.Patience(Now());
+      if (patience > absl::ZeroDuration()) {
+        watch_ = host_.environment.watchdog.Watch(patience, [weak = weak_from_this()] {
+          if (const std::shared_ptr<Call> call = weak.lock()) call->OnSlowReader();
+        });
+        return;
+      }
+      waiting_end_ = Stalled(kTookNothing);
+    }
+  }
+  FinishWaiting();
+}
+
+void Call::FinishWaiting() {
+  std::optional<absl::Status> status;
+  Watchdog::Id watch;
+  {
+    absl::MutexLock lock(&mutex_);
+    status.swap(waiting_end_);
+    watch = watch_;
+  }
+  if (!status.has_value()) return;  // another thread has ended the call
+  host_.environment.watchdog.Drop(watch);
+  Finish(cancellation().IsCancelled() ? cancellation().status() : *status);
 }
 
 absl::Status Call::RunOnWorker(int64_t memory_bytes, std::function<void()> handler) {
@@ -307,17 +435,19 @@ void Call::OnDone() {
 
 void Call::OnCancelled() {
   bool answering = false;
+  std::shared_ptr<MessageSpool> spool;  // destroyed without the lock
   {
     absl::MutexLock lock(&mutex_);
     cancelled_ = true;
     changed_.NotifyAll();
     input_.clear();
     output_.clear();
+    spool = std::exchange(spool_, nullptr);
     answering = answering_;
   }
   const absl::Status reason = cancellation().status();
   EndPending(reason);
-  FinishUndecided();
+  FinishWaiting();
   if (answering) CancelWith(ToGrpcStatus(reason, record_.request_id));
 }
 

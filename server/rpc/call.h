@@ -10,6 +10,11 @@
 // Method::output_queue_bytes. So the client cannot grow the call's memory. The call reserves it
 // before it reads the second message.
 //
+// Slow clients (Method::spools). While slots or memory are short, a stream's messages go to the
+// disk until they are whole or come at 1 MiB a second. The call has neither slot nor thread until
+// then. Answers that the client takes too slowly go to the disk, too, so that the handler ends. The
+// call has no slot and no thread then, until the client has taken all.
+//
 // Unary answers keep the handler's reservation until they are sent. A client that does not read
 // cannot push the server over its memory budget. The server drops it after a while.
 //
@@ -43,8 +48,10 @@
 #include "server/calls/call_registry.h"
 #include "server/calls/watchdog.h"
 #include "server/rpc/completion_tag.h"
+#include "server/rpc/message_spool.h"
 #include "server/rpc/method.h"
 #include "server/rpc/pending_calls.h"
+#include "server/spool/body_room.h"
 
 namespace upscaled::server {
 
@@ -54,6 +61,7 @@ struct CallHost {
   const MethodTable& methods;
   grpc::AsyncGenericService& service;
   PendingCalls& pending;
+  std::shared_ptr<BodyRoom> room = nullptr;  // for messages on the disk; null: none
 };
 
 class Call final : public std::enable_shared_from_this<Call> {
@@ -101,6 +109,7 @@ class Call final : public std::enable_shared_from_this<Call> {
     MessagePtr message;
     size_t reserved_bytes = 0;
     std::shared_ptr<const void> held;
+    std::string serialized = {};  // instead of a message
   };
 
   // --- Begin and end: call.cc ---
@@ -120,7 +129,17 @@ class Call final : public std::enable_shared_from_this<Call> {
   void Reply(const MessagePtr& message);
   // Reads its next message, when the answer has left.
   void ReadNext() ABSL_LOCKS_EXCLUDED(mutex_);
-  void RunStream();
+  // Whether the handler waits until the client has sent its messages, or sends them fast.
+  bool AwaitsBody() const;
+  void AwaitBody() ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnBody(MessagePtr message) ABSL_LOCKS_EXCLUDED(mutex_);
+  // On the room's thread.
+  void KeepBody(const google::protobuf::Message& message) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether there is work for a handler: enough has come fast enough, or too much.
+  bool BodyIsReady() const;
+  void StartBodyRead() ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnSlowBody() ABSL_LOCKS_EXCLUDED(mutex_);
+  void RunStream() ABSL_LOCKS_EXCLUDED(mutex_);
   void RunUnary();
   // Takes a slot and `memory_bytes`, and runs `handler` on a request worker. Returns the refusal
   // instead when there is no slot, memory or thread.
@@ -132,8 +151,11 @@ class Call final : public std::enable_shared_from_this<Call> {
   bool MayBeGone(const absl::Status& failure) ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends the call in a moment, with `failure` unless it is cancelled until then. Holds no thread.
   void FinishUnlessGone(const absl::Status& failure) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The end of that moment.
-  void FinishUndecided() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Ends the call well when the client has taken all. Holds no slot and no thread.
+  void FinishWhenTaken() ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnSlowReader() ABSL_LOCKS_EXCLUDED(mutex_);
+  // The end of either wait.
+  void FinishWaiting() ABSL_LOCKS_EXCLUDED(mutex_);
   CallContext MakeCallContext();
   // The client's, by the server's clock; infinite: it has set none.
   absl::Time Deadline() const;
@@ -152,6 +174,8 @@ class Call final : public std::enable_shared_from_this<Call> {
 
   // --- Messages: call_streams.cc ---
 
+  absl::StatusOr<MessagePtr> ReadQueue() ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<MessagePtr> ReadBacklog();
   absl::Status AwaitInput() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool WantsRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartRead() { stream_.Read(&incoming_, read_.Arm(shared_from_this())); }
@@ -166,6 +190,16 @@ class Call final : public std::enable_shared_from_this<Call> {
   absl::Status AwaitOutput(const std::function<bool()>& condition)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropOutput() ABSL_LOCKS_EXCLUDED(mutex_);
+  size_t OutputQueueBytes() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  // Whether the next message goes to the disk. Waits for the client for a moment, and if the disk
+  // is full.
+  absl::StatusOr<bool> Lags(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SpoolMessage(const google::protobuf::Message& message) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Queues the next message of the spool. On the room's thread.
+  void Fetch() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool AllTaken() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !writing_ && !fetching_ && output_.empty() && (spool_ == nullptr || spool_->empty());
+  }
   // Starts the next write, or the finish once there is nothing left to write, unless a write is in
   // flight.
   void MaybeStartWrite() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -191,6 +225,10 @@ class Call final : public std::enable_shared_from_this<Call> {
   grpc::ByteBuffer incoming_;                     // the message of the read in flight
   MessagePtr request_;                            // the first message; whoever left kPending has it
   bool request_handed_over_ = false;              // reads are the stream's
+  std::unique_ptr<MessageSpool> backlog_;  // messages behind the first, from before the handler
+  bool gave_first_ = false;                // the handler has the first message
+  int64_t body_bytes_ = 0;                 // of the backlog
+  absl::Time body_begun_;
   std::function<void()> idle_;
 
   absl::Mutex mutex_;
@@ -204,15 +242,18 @@ class Call final : public std::enable_shared_from_this<Call> {
   std::deque<MessagePtr> input_ ABSL_GUARDED_BY(mutex_);
   size_t input_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   StallMeter input_stall_ ABSL_GUARDED_BY(mutex_);
-  bool writing_ ABSL_GUARDED_BY(mutex_) = false;  // a write is in flight, or the finish
+  std::shared_ptr<MessageSpool> spool_ ABSL_GUARDED_BY(mutex_);  // behind output_; null: none
+  bool lags_ ABSL_GUARDED_BY(mutex_) = false;      // the next message goes to the spool
+  bool fetching_ ABSL_GUARDED_BY(mutex_) = false;  // a message of the spool
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;   // a write is in flight, or the finish
   std::deque<Outgoing> output_ ABSL_GUARDED_BY(mutex_);
   size_t output_bytes_ ABSL_GUARDED_BY(mutex_) = 0;     // reserved, queued and in flight
   Outgoing in_flight_ ABSL_GUARDED_BY(mutex_);          // its message is gone
   size_t bytes_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;  // on the wire
   StallMeter output_stall_ ABSL_GUARDED_BY(mutex_);
   MessagePtr answer_ ABSL_GUARDED_BY(mutex_);
-  bool answering_ ABSL_GUARDED_BY(mutex_) = false;  // a unary answer is on its way
-  absl::Status undecided_ ABSL_GUARDED_BY(mutex_);  // a failure whose call may be cancelled still
+  bool answering_ ABSL_GUARDED_BY(mutex_) = false;                   // a unary answer is on its way
+  std::optional<absl::Status> waiting_end_ ABSL_GUARDED_BY(mutex_);  // of a call without a handler
   std::optional<grpc::Status> finish_status_ ABSL_GUARDED_BY(mutex_);
 
   CompletionTag started_{[this](bool ok) { OnStarted(ok); }};

@@ -1,10 +1,13 @@
 #include <grpcpp/support/proto_buffer_reader.h>
 #include <grpcpp/support/proto_buffer_writer.h>
 
+#include <algorithm>
 #include <new>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
 #include "server/base/error.h"
 #include "server/calls/call_steps.h"
 #include "server/rpc/call.h"
@@ -17,6 +20,12 @@ using google::protobuf::Message;
 
 // The bytes that the input queue adds to each message: an empty one is not free.
 constexpr size_t kQueuedMessageBytes = 256;
+
+// Memory of messages that wait for a client, where others may wait on the disk.
+constexpr size_t kMaxSpoolingQueueBytes = size_t{1} << 20;
+// The time in which a client has to make space for more before the disk is used: clients that read
+// in time never meet it.
+constexpr absl::Duration kSpoolDelay = absl::Milliseconds(100);
 
 absl::Status CheckMessageBytes(size_t bytes, size_t max_bytes, const std::string& method) {
   if (bytes <= max_bytes) return absl::OkStatus();
@@ -52,6 +61,21 @@ void Call::QueueInput(MessagePtr message) {
 // --- Reading ---
 
 absl::StatusOr<MessagePtr> Call::Read() {
+  if (!std::exchange(gave_first_, true) || backlog_ == nullptr) return ReadQueue();
+  if (!backlog_->empty()) return ReadBacklog();
+  backlog_ = nullptr;
+  return ReadQueue();
+}
+
+absl::StatusOr<MessagePtr> Call::ReadBacklog() {
+  if (cancellation().IsCancelled()) return cancellation().status();
+  ASSIGN_OR_RETURN(const std::string bytes, backlog_->Take());
+  MessagePtr message(method_->request->New());
+  if (message->ParseFromString(bytes)) return message;
+  return absl::InternalError("a message on the disk is none");
+}
+
+absl::StatusOr<MessagePtr> Call::ReadQueue() {
   MessagePtr message;
   {
     absl::MutexLock lock(&mutex_);
@@ -119,8 +143,9 @@ void Call::OnRead(bool ok) {
 }
 
 absl::StatusOr<MessagePtr> Call::ParseIncoming() {
-  const size_t max_bytes =
-      request_handed_over_ ? method_->max_message_bytes : method_->max_first_message_bytes;
+  const size_t max_bytes = request_handed_over_ || backlog_ != nullptr
+                               ? method_->max_message_bytes
+                               : method_->max_first_message_bytes;
   if (absl::Status status = CheckMessageBytes(incoming_.Length(), max_bytes, method_->name);
       !status.ok()) {
     return status;
@@ -156,14 +181,73 @@ void Call::OnStreamRead(absl::StatusOr<MessagePtr> message) {
 
 // --- Writing ---
 
+size_t Call::OutputQueueBytes() const {
+  return spool_ != nullptr ? std::min(method_->output_queue_bytes, kMaxSpoolingQueueBytes)
+                           : method_->output_queue_bytes;
+}
+
 absl::Status Call::Reserve(size_t bytes) {
   absl::MutexLock lock(&mutex_);
+  if (spool_ != nullptr) {
+    ASSIGN_OR_RETURN(lags_, Lags(bytes));
+    if (lags_) return absl::OkStatus();
+  }
   const auto fits = [this, bytes]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return output_bytes_ == 0 || output_bytes_ + bytes <= method_->output_queue_bytes;
+    return output_bytes_ == 0 || output_bytes_ + bytes <= OutputQueueBytes();
   };
-  if (absl::Status status = AwaitOutput(fits); !status.ok()) return status;
+  RETURN_IF_ERROR(AwaitOutput(fits));
   output_bytes_ += bytes;
   return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Call::Lags(size_t bytes) {
+  const std::shared_ptr<MessageSpool> spool = spool_;
+  const auto idle = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return spool->empty() && !fetching_;
+  };
+  const auto fits = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return cancelled_ ||
+           (idle() && (output_bytes_ == 0 || output_bytes_ + bytes <= OutputQueueBytes()));
+  };
+  // A client that lags already is not waited for.
+  if (changed_.Await(mutex_, idle() ? kSpoolDelay : absl::ZeroDuration(), fits)) {
+    return cancelled_ ? absl::StatusOr<bool>(cancellation().status()) : false;
+  }
+  if (!spool->full()) return true;
+  RETURN_IF_ERROR(AwaitOutput(idle));
+  return false;
+}
+
+void Call::SpoolMessage(const google::protobuf::Message& message) {
+  std::shared_ptr<MessageSpool> spool;
+  {
+    absl::MutexLock lock(&mutex_);
+    spool = spool_;
+  }
+  if (spool == nullptr) return;  // cancelled
+  if (const absl::Status added = spool->Add(message.SerializeAsString()); !added.ok()) {
+    cancellation().Cancel(added);
+  }
+}
+
+void Call::Fetch() {
+  std::shared_ptr<MessageSpool> spool;
+  {
+    absl::MutexLock lock(&mutex_);
+    spool = spool_;
+  }
+  absl::StatusOr<std::string> message = absl::CancelledError("dropped");
+  if (spool != nullptr) message = spool->Take();
+  {
+    absl::MutexLock lock(&mutex_);
+    fetching_ = false;
+    if (message.ok() && spool_ != nullptr) {  // not dropped meanwhile
+      output_.push_back({.serialized = *std::move(message)});
+    }
+    changed_.NotifyAll();
+  }
+  if (spool != nullptr && !message.ok()) cancellation().Cancel(message.status());
+  MaybeStartWrite();
 }
 
 absl::Status Call::Flush() {
@@ -189,11 +273,14 @@ absl::Status Call::AwaitOutput(const std::function<bool()>& condition) {
 }
 
 void Call::Send(MessagePtr message, size_t reserved_bytes, std::shared_ptr<const void> held) {
+  bool lags = false;
   {
     absl::MutexLock lock(&mutex_);
     if (cancelled_) return;
-    output_.push_back({std::move(message), reserved_bytes, std::move(held)});
+    lags = lags_;
+    if (!lags) output_.push_back({std::move(message), reserved_bytes, std::move(held)});
   }
+  if (lags) SpoolMessage(*message);
   MaybeStartWrite();
 }
 
@@ -201,6 +288,7 @@ bool Call::SendIfIdle(MessagePtr message) {
   {
     absl::MutexLock lock(&mutex_);
     if (cancelled_ || finish_status_.has_value() || !output_.empty()) return false;
+    if (spool_ != nullptr && !spool_->empty()) return false;
     output_.push_back({std::move(message), 0, nullptr});
   }
   MaybeStartWrite();
@@ -209,10 +297,17 @@ bool Call::SendIfIdle(MessagePtr message) {
 
 void Call::MaybeStartWrite() {
   MessagePtr next, answer;
+  std::string serialized;
   grpc::Status status;
   {
     absl::MutexLock lock(&mutex_);
-    if (writing_ || (output_.empty() && !finish_status_.has_value())) return;
+    if (writing_ || fetching_) return;
+    if (output_.empty() && spool_ != nullptr && !spool_->empty()) {
+      fetching_ = true;
+      host_.room->RunOnDisk([self = shared_from_this()] { self->Fetch(); });
+      return;
+    }
+    if (output_.empty() && !finish_status_.has_value()) return;
     writing_ = true;  // finishing included, which is the last write
     if (output_.empty()) {
       status = *finish_status_;
@@ -221,12 +316,16 @@ void Call::MaybeStartWrite() {
       in_flight_ = std::move(output_.front());
       output_.pop_front();
       next = std::move(in_flight_.message);
-      bytes_in_flight_ = next->ByteSizeLong();
+      serialized = std::exchange(in_flight_.serialized, {});
+      bytes_in_flight_ = next == nullptr ? serialized.size() : next->ByteSizeLong();
       output_stall_.BeginWait(Now());
     }
   }
   if (next != nullptr) {
     stream_.Write(Serialize(*next), write_.Arm(shared_from_this()));
+  } else if (!serialized.empty()) {
+    const grpc::Slice slice(serialized);
+    stream_.Write(grpc::ByteBuffer(&slice, 1), write_.Arm(shared_from_this()));
   } else if (answer != nullptr) {
     const grpc::ByteBuffer bytes = Serialize(*answer);
     answer = nullptr;
@@ -238,7 +337,8 @@ void Call::MaybeStartWrite() {
 
 void Call::OnWritten(bool ok) {
   Outgoing gone;  // what it holds may take locks of its own when it goes
-  bool idle = false;
+  std::shared_ptr<MessageSpool> spool;
+  bool idle = false, taken = false;
   {
     absl::MutexLock lock(&mutex_);
     writing_ = false;
@@ -247,16 +347,23 @@ void Call::OnWritten(bool ok) {
     gone = std::exchange(in_flight_, {});
     output_stall_.EndWait(Now());
     output_stall_.Move(static_cast<int64_t>(bytes_in_flight_), Now());
-    if (!ok) output_.clear();  // the call is over; its end is on the way
+    if (!ok) {  // the call is over; its end is on the way
+      output_.clear();
+      spool = std::exchange(spool_, nullptr);
+    }
     idle = output_.empty();
+    taken = ok && waiting_end_.has_value() && waiting_end_->ok() && AllTaken();
   }
+  if (taken) FinishWaiting();
   MaybeStartWrite();
   if (idle && idle_ != nullptr) idle_();
 }
 
 void Call::DropOutput() {
+  std::shared_ptr<MessageSpool> spool;  // destroyed without the lock
   absl::MutexLock lock(&mutex_);
   output_.clear();
+  spool = std::exchange(spool_, nullptr);
 }
 
 }  // namespace upscaled::server

@@ -104,8 +104,9 @@ absl::Status GrpcServer::CheckMemoryBudget() const {
       " (see --max-tile-pixels, --max-unary-bytes, --output-ring-bytes)"));
 }
 
-absl::Status GrpcServer::Start() {
+absl::Status GrpcServer::Start(std::shared_ptr<BodyRoom> room) {
   RETURN_IF_ERROR(CheckMemoryBudget());
+  host_.room = std::move(room);
   // And never shut down: the last one to do that would wait for a poller that gRPC starts for a
   // client that does not read, and that always runs for 10 s, in the midst of a drain.
   grpc_init();

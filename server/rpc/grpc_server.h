@@ -15,6 +15,7 @@
 #include "server/rpc/health_service.h"
 #include "server/rpc/method.h"
 #include "server/rpc/pending_calls.h"
+#include "server/spool/body_room.h"
 
 namespace upscaled::server {
 
@@ -35,8 +36,9 @@ class GrpcServer {
   // Shuts down as Shutdown does.
   ~GrpcServer();
 
-  // INVALID_ARGUMENT when the memory budget is too small for one call.
-  absl::Status Start();
+  // `room` is for bodies of slow clients. INVALID_ARGUMENT when the memory budget is too small for
+  // one call.
+  absl::Status Start(std::shared_ptr<BodyRoom> room);
   // For its connections, from Start to Shutdown.
   ConnectionIntake& intake() { return intake_; }
 

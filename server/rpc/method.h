@@ -29,6 +29,9 @@ struct Method {
   size_t max_message_bytes = 0;        // every other one of a stream
   size_t input_queue_bytes = 0;
   size_t output_queue_bytes = 0;
+  // A stream whose messages may wait on the disk: its requests while slots are short, its answers
+  // while the client is slow. The order of its messages does not depend on the other side's.
+  bool spools = false;
   bool recorded = true;  // logged and counted
   // The role that callers must have if the server asks for keys; nullopt: every caller may call.
   std::optional<Role> role = Role::kAdmin;

@@ -51,6 +51,7 @@ Method UpscaleImageMethod(const HandlerEnvironment& handlers, size_t output_queu
   method.max_message_bytes = MaxMessageBytes(handlers.admission.limits());
   method.input_queue_bytes = kInputQueueBytes;
   method.output_queue_bytes = output_queue_bytes;
+  method.spools = true;
   method.stream = StreamHandler<pb::UpscaleImageRequest, pb::UpscaleImageResponse>(
       [&handlers](CallContext context, auto& reader, auto& writer) {
         return HandleUpscaleImage(handlers, context, reader, writer);

@@ -69,7 +69,7 @@ class Port {
               /*guard=*/nullptr,
               FaultText,
               table_} {
-    host_.link = std::make_shared<HttpThreadLink>(thread_);
+    host_.link = std::make_shared<IoThreadLink>(thread_);
     host_.room = std::make_shared<BodyRoom>(BodyRoomOptions(), host_.link);
   }
 

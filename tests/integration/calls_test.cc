@@ -239,6 +239,7 @@ TEST(CallsTest, OneAddressLeavesSlotsToOthers) {
   ServerConfig config = TestConfig();
   config.limits.max_concurrent_requests = 4;
   config.limits.max_requests_per_address = 0;
+  config.spool_bytes = 0;  // calls wait for their images with a slot
   TestServer server(config);
   std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
   std::vector<std::unique_ptr<ClientStream>> streams;

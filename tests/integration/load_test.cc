@@ -267,7 +267,9 @@ class SlowReaderTest : public LoadTest {
 };
 
 TEST_F(SlowReaderTest, HoldsUpNobodyAndNothing) {
-  TestServer server;
+  ServerConfig config = TestConfig();
+  config.spool_bytes = 0;
+  TestServer server(config);
   ManualCall call;
   StartUnread(server, call);
   // Others are served until the slow one's queue has filled up and its tiles have run dry.
@@ -294,19 +296,45 @@ TEST_F(SlowReaderTest, HoldsUpNobodyAndNothing) {
   EXPECT_TRUE(outcome.image == UpscaleImage(server.stub(), options, image_).image);
 }
 
-TEST_F(SlowReaderTest, IsGivenUpInTheEnd) {
+// With a disk its result waits there, and its slot is another's.
+TEST_F(SlowReaderTest, HoldsNoSlotWhileItsResultIsOnTheDisk) {
   ServerConfig config = TestConfig();
-  config.stall_timeout = absl::Seconds(2);
+  config.limits.max_concurrent_requests = 1;
   TestServer server(config);
   ManualCall call;
   StartUnread(server, call);
-  test::Await([&] { return absl::StrContains(server.log(), "STALLED"); });
-  EXPECT_THAT(server.log(), HasSubstr("took none of its result for 2s"));
-  server.AwaitIdle();
-  EXPECT_LT(server.gate().tiles_passed(), kTiles);
+  test::Await([&] {
+    const AdmissionState state = server.server().admission_state();
+    return server.gate().tiles_passed() >= kTiles && state.requests == 0;
+  });
+  EXPECT_LT(server.server().admission_state().memory_bytes, 2 << 20);
+  const Outcome other = UpscaleImage(server.stub(), SmallTiles(), Png(2 * kTilePx, kTilePx));
+  EXPECT_TRUE(other.status.ok()) << other.status.error_message();
   const Outcome outcome = call.Finish();
-  EXPECT_EQ(outcome.status.error_code(), StatusCode::ABORTED) << outcome.status.error_message();
-  EXPECT_FALSE(outcome.summary.has_value());
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  pb::UpscaleOptions options = SmallTiles();
+  options.set_png_compression(0);
+  options.set_keep_colours(false);
+  EXPECT_TRUE(outcome.image == UpscaleImage(server.stub(), options, image_).image);
+}
+
+TEST_F(SlowReaderTest, IsGivenUpInTheEnd) {
+  for (const bool spools : {false, true}) {
+    SCOPED_TRACE(spools);
+    ServerConfig config = TestConfig();
+    config.stall_timeout = absl::Seconds(2);
+    if (!spools) config.spool_bytes = 0;
+    TestServer server(config);
+    ManualCall call;
+    StartUnread(server, call);
+    test::Await([&] { return absl::StrContains(server.log(), "STALLED"); });
+    EXPECT_THAT(server.log(), HasSubstr("took none of its result for 2s"));
+    server.AwaitIdle();
+    if (!spools) EXPECT_LT(server.gate().tiles_passed(), kTiles);
+    const Outcome outcome = call.Finish();
+    EXPECT_EQ(outcome.status.error_code(), StatusCode::ABORTED) << outcome.status.error_message();
+    EXPECT_FALSE(outcome.summary.has_value());
+  }
 }
 
 // Its memory stays reserved until then.

@@ -202,6 +202,7 @@ TEST_F(ResultsTest, WhatWaitsForItsReaderIsReserved) {
   constexpr int64_t kResultPixels = int64_t{4} * kSidePx * kSidePx;
   ServerConfig config = TestConfig();
   config.output_ring_bytes = 128 << 10;
+  config.spool_bytes = 0;  // it waits in memory
   TestServer server(config);
   grpc::ChannelArguments small_window;
   small_window.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);

@@ -125,7 +125,7 @@ TEST_F(TwoClassesTest, TilesThatADeviceFailsOnRunEachAlone) {
   for (const auto& run : runs) EXPECT_EQ(run.tiles.size(), 1u);
 }
 
-// Of the tiles that a run has failed with, one is the end of the device.
+// A device fails on one of the tiles that run alone after a failed run.
 TEST_F(TwoClassesTest, TilesThatAreStillToRunAloneGoToAnotherDevice) {
   TestScheduler scheduler({gpu_.device, cpu_.device}, clock_, {}, &moved_, KeepFailed());
   const auto other = NetworkOn({gpu_.device, cpu_.device});

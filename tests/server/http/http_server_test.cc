@@ -28,7 +28,8 @@ class HttpServerTest : public ::testing::Test {
         {.address = "127.0.0.1:0",
          .title = "a test",
          .routes = AdminRoutes(
-             {[this] { return live_ ? "" : "dead"; }, [this] { return ready_ ? "" : "asleep"; }},
+             {[this] { return live_ ? "" : "dead"; }, [this] { return ready_ ? "" : "asleep"; },
+              [this] { return notes_ ? "warning: awake" : ""; }},
              [] { return "answer 42\n"; })},
         table_);
     EXPECT_TRUE(server.ok()) << server.status();
@@ -39,7 +40,7 @@ class HttpServerTest : public ::testing::Test {
     return Fetch(server_->port(), method, path);
   }
 
-  std::atomic<bool> live_ = true, ready_ = false;
+  std::atomic<bool> live_ = true, ready_ = false, notes_ = false;
   ConnectionTable table_{ConnectionLimits()};
   std::unique_ptr<HttpServer> server_;
 };
@@ -49,6 +50,10 @@ TEST_F(HttpServerTest, HealthFollowsItsFunctions) {
   EXPECT_THAT(Request("GET", "/v2/health/ready"), StartsWith("HTTP/1.1 503 "));
   ready_ = true;
   EXPECT_THAT(Request("GET", "/v2/health/ready"), StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_THAT(Request("GET", "/v2/health/ready"), EndsWith("\r\n\r\nok\n"));
+  notes_ = true;
+  EXPECT_THAT(Request("GET", "/v2/health/ready"), EndsWith("\r\n\r\nok\nwarning: awake\n"));
+  EXPECT_THAT(Request("GET", "/v2/health/live"), EndsWith("\r\n\r\nok\n"));
   live_ = false;
   EXPECT_THAT(Request("GET", "/v2/health/live?verbose=1"), StartsWith("HTTP/1.1 503 "));
 }

@@ -14,8 +14,8 @@
 #include "absl/synchronization/mutex.h"
 #include "gtest/gtest.h"
 #include "server/http/http_exchange.h"
-#include "server/http/http_thread_link.h"
 #include "server/net/io_thread.h"
+#include "server/net/io_thread_link.h"
 
 namespace upscaled::server {
 
@@ -149,7 +149,7 @@ class FakeExchange final : public HttpExchange {
     if (!disk_.has_value()) disk_.emplace();
     return std::make_unique<BodySpool>(std::make_shared<BodyRoom>(
         BodyRoomOptions{.spool_dir = testing::TempDir(), .spool_bytes = size_t{64} << 20},
-        std::make_shared<HttpThreadLink>(*disk_)));
+        std::make_shared<IoThreadLink>(*disk_)));
   }
 
   void Send(HttpResponse response) override {

@@ -1,6 +1,10 @@
 #include "server/rpc/call.h"
 
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -87,6 +91,181 @@ TEST_F(CallTest, AClientThatGoesMeanwhileIsCancelled) {
   gone.context->TryCancel();
   test::Await([&] { return server_.ended().size() == 1; });
   EXPECT_THAT(server_.ended(), ElementsAre(absl::StatusCode::kCancelled));
+}
+
+// Counts its client's messages, and answers as the options ask: with as many of kAnswerBytes.
+constexpr size_t kAnswerBytes = 100'000;
+Method AnsweringMethod() {
+  Method method = ReadingMethod();
+  method.max_message_bytes = size_t{1} << 20;
+  method.output_queue_bytes = size_t{8} << 20;
+  method.spools = true;
+  method.stream = StreamHandler<pb::UpscaleImageRequest, pb::UpscaleImageResponse>(
+      [](const CallContext&, auto& reader, auto& writer) -> absl::Status {
+        pb::UpscaleImageRequest request;
+        int64_t answers = -1;
+        std::string received;
+        while (true) {
+          const absl::StatusOr<bool> more = reader.Read(request);
+          if (!more.ok()) return more.status();
+          if (!*more) break;
+          if (answers < 0) {
+            answers = request.start().total_bytes();
+          } else {
+            received += request.chunk();
+          }
+        }
+        for (int64_t i = 0; i < answers; ++i) {
+          pb::UpscaleImageResponse response;
+          response.set_chunk(std::string(kAnswerBytes, static_cast<char>(i)));
+          if (absl::Status status = writer.Write(std::move(response)); !status.ok()) return status;
+        }
+        pb::UpscaleImageResponse last;
+        last.mutable_summary()->set_etag(received);
+        return writer.Write(std::move(last));
+      });
+  return method;
+}
+
+class SlowClientTest : public ::testing::Test {
+ protected:
+  struct Client {
+    std::unique_ptr<grpc::ClientContext> context = std::make_unique<grpc::ClientContext>();
+    std::unique_ptr<ClientStream> stream;
+    bool sent_all = false;
+  };
+
+  static Limits TwoSlots() {
+    Limits limits;
+    limits.max_concurrent_requests = 2;
+    return limits;
+  }
+  Client Start(RpcServer& server, int64_t answers) {
+    Client client;
+    client.stream = server.stub().UpscaleImage(client.context.get());
+    pb::UpscaleImageRequest request;
+    request.mutable_start()->set_total_bytes(answers);
+    EXPECT_TRUE(client.stream->Write(request));
+    return client;
+  }
+  static void SendChunk(Client& client, const std::string& chunk) {
+    pb::UpscaleImageRequest request;
+    request.set_chunk(chunk);
+    EXPECT_TRUE(client.stream->Write(request));
+  }
+  static void SendEnd(Client& client) {
+    if (!std::exchange(client.sent_all, true)) client.stream->WritesDone();
+  }
+  static std::string Finish(Client& client, int64_t answers) {
+    SendEnd(client);
+    std::string received;
+    pb::UpscaleImageResponse response;
+    int64_t chunks = 0;
+    while (client.stream->Read(&response)) {
+      if (response.has_summary()) {
+        received = response.summary().etag();
+      } else {
+        EXPECT_EQ(response.chunk(), std::string(kAnswerBytes, static_cast<char>(chunks)));
+        ++chunks;
+      }
+    }
+    EXPECT_EQ(chunks, answers);
+    const grpc::Status status = client.stream->Finish();
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return received;
+  }
+  // A call more that ends at once.
+  static void ExpectServed(RpcServer& server) {
+    grpc::ClientContext context;
+    const auto stream = server.stub().UpscaleImage(&context);
+    pb::UpscaleImageRequest request;
+    request.mutable_start()->set_total_bytes(0);
+    EXPECT_TRUE(stream->Write(request));
+    stream->WritesDone();
+    pb::UpscaleImageResponse response;
+    EXPECT_TRUE(stream->Read(&response));
+    EXPECT_TRUE(stream->Finish().ok());
+  }
+};
+
+TEST_F(SlowClientTest, AnAnswerOnTheDiskHoldsNeitherSlotNorThread) {
+  constexpr int64_t kAnswers = 60;
+  RpcServer server(AnsweringMethod(), TwoSlots(), /*threads=*/1, /*spool_bytes=*/size_t{64} << 20);
+  Client reader = Start(server, kAnswers), leaver = Start(server, kAnswers);
+  for (Client* client : {&reader, &leaver}) SendEnd(*client);
+  test::Await([&] {
+    const AdmissionState state = server.admission_state();
+    return state.calls_admitted == 2 && state.requests == 0;
+  });
+  EXPECT_GT(server.spool_bytes_in_use(), 0);
+  EXPECT_LE(server.admission_state().memory_bytes, 2 * (int64_t{3} << 19));
+  ExpectServed(server);
+  leaver.context->TryCancel();
+  test::Await([&] { return server.ended().size() == 2; });
+  EXPECT_THAT(server.ended(), ElementsAre(absl::StatusCode::kOk, absl::StatusCode::kCancelled));
+  Finish(reader, kAnswers);
+  test::Await([&] {
+    return server.spool_bytes_in_use() == 0 && server.admission_state().memory_bytes == 0;
+  });
+  EXPECT_EQ(server.ended().back(), absl::StatusCode::kOk);
+}
+
+TEST_F(SlowClientTest, AnAnswerThatTheDiskHasNoRoomForWaits) {
+  constexpr int64_t kAnswers = 60;
+  for (const size_t blocks : {size_t{0}, size_t{1}, size_t{2}, size_t{20}}) {
+    RpcServer server(AnsweringMethod(), TwoSlots(), /*threads=*/1, blocks * kBodyBlockBytes);
+    Client reader = Start(server, kAnswers);
+    SendEnd(reader);
+    test::Await([&] {
+      return server.spool_bytes_in_use() == static_cast<int64_t>(blocks * kBodyBlockBytes);
+    });
+    Finish(reader, kAnswers);
+    test::Await([&] { return server.admission_state().memory_bytes == 0; });
+  }
+}
+
+TEST_F(SlowClientTest, WhileSlotsAreShortABodyIsReceivedBeforeItHasOne) {
+  RpcServer server(AnsweringMethod(), TwoSlots(), /*threads=*/2, /*spool_bytes=*/size_t{64} << 20);
+  Client first = Start(server, 0);
+  test::Await([&] { return server.admission_state().requests == 1; });
+  std::vector<Client> slow;
+  std::string sent;
+  for (int i = 0; i < 20; ++i) slow.push_back(Start(server, 1));
+  for (int chunk = 0; chunk < 3; ++chunk) {
+    sent += std::string(1000, static_cast<char>('a' + chunk));
+    for (Client& client : slow) SendChunk(client, sent.substr(sent.size() - 1000));
+  }
+  EXPECT_EQ(server.admission_state().requests, 1);
+  EXPECT_EQ(server.admission_state().calls_admitted, 1);
+  slow.back().context->TryCancel();
+  test::Await([&] { return server.ended().size() == 1; });
+  EXPECT_THAT(server.ended(), ElementsAre(absl::StatusCode::kCancelled));
+  slow.pop_back();
+  for (Client& client : slow) EXPECT_EQ(Finish(client, 1), sent);
+  SendChunk(first, "whole");
+  EXPECT_EQ(Finish(first, 0), "whole") << "it had a slot from the beginning";
+}
+
+TEST_F(SlowClientTest, AFastBodyHasASlotBeforeItsEnd) {
+  RpcServer server(AnsweringMethod(), TwoSlots(), /*threads=*/2, /*spool_bytes=*/size_t{64} << 20);
+  Client first = Start(server, 0), fast = Start(server, 0);
+  const std::string chunk(size_t{900} << 10, 'x');
+  for (int i = 0; i < 2; ++i) SendChunk(fast, chunk);
+  test::Await([&] { return server.admission_state().requests == 2; });
+  SendChunk(fast, "end");
+  EXPECT_EQ(Finish(fast, 0), chunk + chunk + "end");
+  Finish(first, 0);
+}
+
+TEST_F(SlowClientTest, ABodyWithoutRoomOnTheDiskHasASlot) {
+  RpcServer server(AnsweringMethod(), TwoSlots(), /*threads=*/2, /*spool_bytes=*/kBodyBlockBytes);
+  Client first = Start(server, 0), second = Start(server, 0);
+  const std::string chunk(150'000, 'x');
+  SendChunk(second, chunk);
+  test::Await([&] { return server.admission_state().requests == 2; });
+  SendChunk(second, "end");
+  EXPECT_EQ(Finish(second, 0), chunk + "end");
+  Finish(first, 0);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -15,16 +16,19 @@
 #include "server/calls/call_environment.h"
 #include "server/rpc/call.h"
 #include "server/rpc/completion_queues.h"
+#include "server/spool/spool.h"
 #include "tests/support/fake_clock.h"
 #include "upscale/v1/upscale.grpc.pb.h"
 
 namespace upscaled::server {
 
-// Its watchdog looks when LetTimePass has it look.
+// Time stands still for its calls; its watchdog looks when LetTimePass has it look.
 class RpcServer {
  public:
-  RpcServer(Method method, const Limits& limits, int threads)
-      : admission_(limits, int64_t{1} << 30, Clock::Real()), workers_(threads) {
+  RpcServer(Method method, const Limits& limits, int threads, size_t spool_bytes = 0)
+      : admission_(limits, int64_t{1} << 30, clock_),
+        workers_(threads),
+        spool_({.spool_dir = testing::TempDir(), .spool_bytes = spool_bytes}) {
     method.role = std::nullopt;
     const std::string path = method.path;
     methods_.emplace(path, std::move(method));
@@ -45,7 +49,9 @@ class RpcServer {
   }
 
   upscale::v1::UpscaleService::Stub& stub() { return *stub_; }
+  AdmissionController& admission() { return admission_; }
   AdmissionState admission_state() const { return admission_.state(); }
+  int64_t spool_bytes_in_use() const { return spool_.room()->spool_bytes_in_use(); }
   void LetTimePass(absl::Duration time) {
     timer_clock_.Advance(time);
     timer_.Look();
@@ -57,6 +63,7 @@ class RpcServer {
   }
 
  private:
+  FakeClock clock_;
   AdmissionController admission_;
   ThreadPool workers_;
   FakeClock timer_clock_;
@@ -70,7 +77,7 @@ class RpcServer {
                          .timer = timer_,
                          .watchdog = watchdog_,
                          .registry = registry_,
-                         .clock = Clock::Real(),
+                         .clock = clock_,
                          .on_finished =
                              [this](const RequestRecord& record) {
                                absl::MutexLock lock(&mutex_);
@@ -82,7 +89,8 @@ class RpcServer {
   MethodTable methods_;
   grpc::AsyncGenericService service_;
   PendingCalls pending_{100, 100};
-  CallHost host_{calls_, methods_, service_, pending_};
+  Spool spool_;
+  CallHost host_{calls_, methods_, service_, pending_, spool_.room()};
   std::unique_ptr<CompletionQueues> queues_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<upscale::v1::UpscaleService::Stub> stub_;

@@ -1,4 +1,4 @@
-#include "server/http/body_spool.h"
+#include "server/spool/body_spool.h"
 
 #include <algorithm>
 #include <optional>

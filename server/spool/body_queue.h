@@ -14,8 +14,8 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "server/http/body_room.h"
-#include "server/http/spool_file.h"
+#include "server/spool/body_room.h"
+#include "server/spool/spool_file.h"
 
 namespace upscaled::server {
 

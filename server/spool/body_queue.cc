@@ -1,4 +1,4 @@
-#include "server/http/body_queue.h"
+#include "server/spool/body_queue.h"
 
 #include <algorithm>
 #include <cstring>

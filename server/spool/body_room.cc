@@ -1,4 +1,4 @@
-#include "server/http/body_room.h"
+#include "server/spool/body_room.h"
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"

@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/http/body_room.h"
-#include "server/http/spool_file.h"
+#include "server/spool/body_room.h"
+#include "server/spool/spool_file.h"
 
 namespace upscaled::server {
 

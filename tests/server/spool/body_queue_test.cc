@@ -1,4 +1,4 @@
-#include "server/http/body_queue.h"
+#include "server/spool/body_queue.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -77,7 +77,7 @@ class BodyQueueTest : public ::testing::Test {
   client::TempFolder folder_;
   std::atomic<int> told_of_room_ = 0;
   IoThread disk_;
-  const std::shared_ptr<HttpThreadLink> link_ = std::make_shared<HttpThreadLink>(disk_);
+  const std::shared_ptr<IoThreadLink> link_ = std::make_shared<IoThreadLink>(disk_);
   std::shared_ptr<BodyRoom> room_;
   std::shared_ptr<BodyQueue> queue_;
 };

@@ -1,4 +1,4 @@
-#include "server/http/body_spool.h"
+#include "server/spool/body_spool.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ class BodySpoolTest : public ::testing::Test {
 
   client::TempFolder folder_;
   IoThread disk_;
-  const std::shared_ptr<HttpThreadLink> link_ = std::make_shared<HttpThreadLink>(disk_);
+  const std::shared_ptr<IoThreadLink> link_ = std::make_shared<IoThreadLink>(disk_);
 };
 
 TEST_F(BodySpoolTest, GivesWhatWasAppended) {

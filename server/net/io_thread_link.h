@@ -11,9 +11,10 @@
 namespace upscaled::server {
 
 // Thread safe.
-class HttpThreadLink {
+class IoThreadLink {
  public:
-  explicit HttpThreadLink(IoThread& thread) : thread_(&thread) {}
+  IoThreadLink() = default;  // as after Cut
+  explicit IoThreadLink(IoThread& thread) : thread_(&thread) {}
 
   // Runs `work` on the thread, soon, or drops it after Cut.
   void Post(std::function<void()> work) ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -27,7 +28,7 @@ class HttpThreadLink {
 
  private:
   absl::Mutex mutex_;
-  IoThread* thread_ ABSL_GUARDED_BY(mutex_);
+  IoThread* thread_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
 
 }  // namespace upscaled::server

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/unique_fd.h"
-#include "server/http/body_room.h"
+#include "server/spool/body_room.h"
 
 namespace upscaled::server {
 

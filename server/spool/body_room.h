@@ -1,5 +1,5 @@
-// Room for the bodies of requests that come faster than they are read: memory and disk, for all
-// bodies of one server.
+// Room for bodies of requests and answers whose clients are slower or faster than the server:
+// memory and disk, for all bodies of one server.
 #pragma once
 
 #include <atomic>
@@ -7,11 +7,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "engine/base/byte_budget.h"
-#include "server/http/http_thread_link.h"
+#include "server/net/io_thread_link.h"
 
 namespace upscaled::server {
 
@@ -34,7 +35,7 @@ absl::Status SpoolError(absl::string_view why);
 // One thread suffices for one disk. Bodies that fit in memory are not affected.
 class BodyRoom {
  public:
-  BodyRoom(const BodyRoomOptions& options, std::shared_ptr<HttpThreadLink> thread)
+  BodyRoom(const BodyRoomOptions& options, std::shared_ptr<IoThreadLink> thread)
       : options_(options),
         thread_(std::move(thread)),
         memory_(options.memory_bytes),
@@ -54,7 +55,7 @@ class BodyRoom {
 
  private:
   const BodyRoomOptions options_;
-  const std::shared_ptr<HttpThreadLink> thread_;
+  const std::shared_ptr<IoThreadLink> thread_;
   ByteBudget memory_, disk_;
   std::atomic<int64_t> disk_in_use_ = 0;
 };

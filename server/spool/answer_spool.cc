@@ -1,4 +1,4 @@
-#include "server/http/answer_spool.h"
+#include "server/spool/answer_spool.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,4 +1,4 @@
-#include "server/http/spool_file.h"
+#include "server/spool/spool_file.h"
 
 #include <unistd.h>
 

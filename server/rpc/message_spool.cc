@@ -1,0 +1,66 @@
+#include "server/rpc/message_spool.h"
+
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "engine/base/status_macros.h"
+
+namespace upscaled::server {
+namespace {
+
+// Before each message.
+using Length = uint32_t;
+
+std::span<const uint8_t> BytesOf(std::string_view text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+}  // namespace
+
+bool MessageSpool::empty() const {
+  absl::MutexLock lock(&mutex_);
+  return messages_ == 0;
+}
+
+bool MessageSpool::full() const {
+  absl::MutexLock lock(&mutex_);
+  return !rest_.empty();
+}
+
+absl::Status MessageSpool::Add(const std::string& message) {
+  const auto length = static_cast<Length>(message.size());
+  std::string bytes(reinterpret_cast<const char*>(&length), sizeof length);
+  bytes += message;
+  ASSIGN_OR_RETURN(const size_t spooled, spool_.Append(BytesOf(bytes)));
+  absl::MutexLock lock(&mutex_);
+  rest_ = bytes.substr(spooled);
+  ++messages_;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> MessageSpool::Take() {
+  Length length = 0;
+  const auto whole = [&] {
+    if (taken_.size() < sizeof length) return false;
+    std::memcpy(&length, taken_.data(), sizeof length);
+    return taken_.size() - sizeof length >= length;
+  };
+  while (!whole()) {
+    ASSIGN_OR_RETURN(std::string block, spool_.Take());
+    if (block.empty()) {
+      absl::MutexLock lock(&mutex_);
+      block = std::exchange(rest_, {});
+    }
+    if (block.empty()) return absl::InternalError("a message on the disk is cut short");
+    taken_ += block;
+  }
+  std::string message = taken_.substr(sizeof length, length);
+  taken_.erase(0, sizeof length + length);
+  absl::MutexLock lock(&mutex_);
+  --messages_;
+  return message;
+}
+
+}  // namespace upscaled::server
