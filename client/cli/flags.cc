@@ -256,6 +256,13 @@ v1::Precision UpscaleFlags::ToPrecision() const {
   return precision == "fast" ? v1::PRECISION_FAST : v1::PRECISION_UNSPECIFIED;
 }
 
+absl::Status UpscaleFlags::CheckForFilm() const {
+  if (noise != "auto") return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--noise auto reads how strongly a JPEG is compressed, which frames of a film do not tell; "
+      "give a level");
+}
+
 v1::UpscaleOptions UpscaleFlags::ToProto() const {
   v1::UpscaleOptions options;
   options.set_model(model);

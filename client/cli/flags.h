@@ -88,6 +88,8 @@ struct UpscaleFlags {
 
   void AddTo(CLI::App& command);
   v1::UpscaleOptions ToProto() const;
+  // INVALID_ARGUMENT for --noise auto, which needs a JPEG.
+  absl::Status CheckForFilm() const;
   v1::Precision ToPrecision() const;
 };
 

@@ -85,7 +85,7 @@ struct VideoFlags {
   ConnectionFlags connection;
   UpscaleFlags upscale;
   std::string input, output;
-  std::string matrix, range, raw, index;
+  std::string matrix, range, raw, index, chroma = "network";
   int64_t frames = 0;  // of the whole film; 0: not known
   std::optional<int> png_compression;
   FilmOptions film;
@@ -102,6 +102,8 @@ void VideoFlags::AddTo(CLI::App& command) {
   add("-i,--input", input, "PATH", "Frames, or - for standard input")->required();
   add("-o,--output", output, "PATH", "File, or - for standard output")->required();
   upscale.AddTo(command);
+  command.get_option("--noise")->description(
+      "Noise level to remove: -1 none, 0 weak to 3 strong; default: none");
   add("--frames-ahead", film.frames_ahead, "N",
       "Frames that are read and not yet written, at most; memory grows with it")
       ->check(Between(1, 256))
@@ -121,6 +123,15 @@ void VideoFlags::AddTo(CLI::App& command) {
   add("--range", range, "NAME",
       "Samples of YUV4MPEG2: limited or full; default: as the stream says, else limited")
       ->check(CLI::IsMember({"limited", "full"}));
+  add("--chroma", chroma, "WAY",
+      "network: as RGB with luma; resample: luma alone goes through the network, and chroma is "
+      "enlarged by a cubic")
+      ->check(CLI::IsMember({"network", "resample"}))
+      ->capture_default_str();
+  add("--hold-noise", film.hold_noise, "N",
+      "Blocks of 8x8 px that differ by N levels of 255 at most from the frame before stay as they "
+      "were: noise costs nothing there, but faint motion and slow fades stop until they exceed N")
+      ->check(Between(0, 64));
   add("--png-compression", png_compression, "N", "Of PNG frames, 0 (fast) to 9 (small)")
       ->check(Between(0, 9));
   command.add_flag("--quiet", quiet, "Only say what went wrong");
@@ -135,6 +146,7 @@ absl::StatusOr<FilmOptions> VideoFlags::ToOptions() const {
     ASSIGN_OR_RETURN(const RawFilm parsed, ParseRaw(raw));
     options.reader.raw = parsed.format;
   }
+  RETURN_IF_ERROR(upscale.CheckForFilm());
   options.upscale = upscale.ToProto();
   if (png_compression.has_value()) options.upscale.set_png_compression(*png_compression);
   if (!matrix.empty()) {
@@ -143,6 +155,7 @@ absl::StatusOr<FilmOptions> VideoFlags::ToOptions() const {
                                               : Matrix::kBt2020;
   }
   if (!range.empty()) options.reader.full_range = range == "full";
+  options.reader.resamples_chroma = chroma == "resample";
   return options;
 }
 

@@ -13,6 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "client/error_details.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/with_prefix.h"
 
@@ -23,6 +24,8 @@ namespace {
 constexpr double kMaxChanged = 0.5;
 // Frames that go together, at most: the first of them is computed whole.
 constexpr size_t kLongestRun = 16;
+// Twice as many go together after this many calls that a server's limits did not refuse.
+constexpr int kGoodRuns = 8;
 // Calls at a time, if frames go one by one; more if the window has this many frames for each.
 constexpr int kFewCalls = 8, kFramesPerCall = 4;
 
@@ -40,6 +43,16 @@ struct Frame {
 
 // Frames that are computed together, in order.
 using FrameRun = std::vector<Frame*>;
+
+// Whether fewer frames in a call may get through.
+bool IsRefusedByLimits(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) || absl::IsDeadlineExceeded(status) ||
+         DetailsOf(status).reason == "LIMIT_EXCEEDED";
+}
+
+bool HasFixedLayout(const FilmFormat& format) {
+  return format.kind != FrameKind::kPng && format.kind != FrameKind::kPpm;
+}
 
 class FilmRun {
  public:
@@ -114,11 +127,13 @@ class FilmRun {
       if (!bytes.ok()) read_error_ = bytes.status();
       all_read_ = ended_ || !bytes.ok() || !bytes->has_value();
       if (all_read_) return;
+      if (options_.hold_noise > 0 && !before.empty())
+        HoldNoise(reader_.format(), options_.hold_noise, before, **bytes);
       auto frame = std::make_unique<Frame>();
       frame->number = number;
       frame->repeats = number > options_.resume_at && **bytes == before;
       frame->continues = !before.empty() && HasPlainSamples(reader_.format()) &&
-                         ChangedShare(before, **bytes) <= kMaxChanged;
+                         ChangedShare(reader_.format(), before, **bytes) <= kMaxChanged;
       frame->begun = frame->repeats;
       if (frame->repeats) {
         frame->result = FrameResult();
@@ -148,26 +163,36 @@ class FilmRun {
     }
   }
 
-  // Gives all frames of the run a result. If a server refuses them together, by its limits, they go
-  // one by one, and fewer of them together from then on.
+  // Gives all frames of the run a result.
   void Compute(const FrameRun& run) ABSL_LOCKS_EXCLUDED(mutex_) {
     std::vector<std::string> frames;
     for (Frame* const frame : run) frames.push_back(std::move(frame->bytes));
-    if (run.size() > 1) {
-      if (TryTogether(run, frames)) return;
-      absl::MutexLock lock(&mutex_);
-      longest_run_ = std::min(longest_run_, run.size() / 2);
-    }
-    for (size_t i = 0; i < run.size(); ++i)
-      Settle(FrameRun{run[i]}, Upscale(std::span(&frames[i], 1)));
+    ComputeTogether(run, frames);
   }
 
-  bool TryTogether(const FrameRun& run, const std::vector<std::string>& frames)
+  // In halves if a server's limits refuse the whole.
+  void ComputeTogether(std::span<Frame* const> run, std::span<const std::string> frames)
       ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::StatusOr<Results> results = Upscale(frames);
-    if (!results.ok() && !end_.stop_requested()) return false;
-    Settle(run, std::move(results));
-    return true;
+    const bool refused =
+        run.size() > 1 && IsRefusedByLimits(results.status()) && !end_.stop_requested();
+    LearnLength(run.size(), refused);
+    if (!refused) return Settle(run, std::move(results));
+    const size_t half = run.size() / 2;
+    ComputeTogether(run.first(half), frames.first(half));
+    ComputeTogether(run.subspan(half), frames.subspan(half));
+  }
+
+  // Fewer frames go together after a refusal, and more again as calls get through.
+  void LearnLength(size_t frames, bool refused) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    if (refused) {
+      longest_run_ = std::min(longest_run_, frames / 2);
+      good_runs_ = 0;
+    } else if (frames == longest_run_ && ++good_runs_ >= kGoodRuns) {
+      longest_run_ = std::min(2 * longest_run_, kLongestRun);
+      good_runs_ = 0;
+    }
   }
 
   struct Results {
@@ -188,14 +213,16 @@ class FilmRun {
         .source_px = int64_t{1} * told.header.source_width_px() * told.header.source_height_px(),
         .unchanged_px = told.summary.unchanged_pixels()};
     if (frames.size() == 1) {
-      ASSIGN_OR_RETURN(results.frames.emplace_back(), FrameFromPng(result.bytes(), format));
+      ASSIGN_OR_RETURN(results.frames.emplace_back(),
+                       FrameFromPng(result.bytes(), frames[0], format));
     } else {
-      ASSIGN_OR_RETURN(results.frames, FramesFromPng(result.bytes(), frames.size(), format));
+      ASSIGN_OR_RETURN(results.frames, FramesFromPng(result.bytes(), frames, format));
     }
     return results;
   }
 
-  void Settle(const FrameRun& run, absl::StatusOr<Results> results) ABSL_LOCKS_EXCLUDED(mutex_) {
+  void Settle(std::span<Frame* const> run, absl::StatusOr<Results> results)
+      ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     for (size_t i = 0; i < run.size(); ++i) {
       if (!results.ok()) {
@@ -240,8 +267,7 @@ class FilmRun {
         RETURN_IF_ERROR(sink.Write(header));
         progress.bytes += static_cast<int64_t>(header.size());
       }
-      const bool one_size = format.kind != FrameKind::kPng && format.kind != FrameKind::kPpm;
-      if (one_size && result.size != format.yuv.size) {
+      if (HasFixedLayout(format) && result.size != format.yuv.size) {
         return absl::InvalidArgumentError(absl::StrCat(
             "frame ", frame->number, " has ", result.size.width, " x ", result.size.height,
             " px, the film has ", format.yuv.size.width, " x ", format.yuv.size.height));
@@ -266,6 +292,7 @@ class FilmRun {
   std::deque<std::unique_ptr<Frame>> frames_ ABSL_GUARDED_BY(mutex_);  // read, not yet written
   int calls_ ABSL_GUARDED_BY(mutex_) = 0;                              // in flight
   size_t longest_run_ ABSL_GUARDED_BY(mutex_) = kLongestRun;
+  int good_runs_ ABSL_GUARDED_BY(mutex_) = 0;  // of longest_run_ frames, since that changed
   bool all_read_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;  // before the film has
   absl::Status read_error_ ABSL_GUARDED_BY(mutex_);
@@ -280,6 +307,10 @@ absl::Status UpscaleFilm(Service& service, const FilmOptions& options, ImageSour
   const std::stop_callback on_stop(stop, [&end] { end.request_stop(); });
   ASSIGN_OR_RETURN(const std::unique_ptr<FrameReader> reader,
                    FrameReader::Open(source, options.reader, end.get_token()));
+  if (options.hold_noise > 0 && !HasFixedLayout(reader->format())) {
+    return absl::InvalidArgumentError(
+        "noise is held of YUV4MPEG2 and raw frames; this film's frames are PNG or PPM files");
+  }
   return FilmRun(service, options, *reader, end, std::move(stop)).Run(sink, on_progress, progress);
 }
 

@@ -20,6 +20,9 @@ struct FilmOptions {
   // results and what calls take.
   int frames_ahead = 32;
   int64_t resume_at = 0;  // frames at the beginning that are read and left out
+  // Blocks that differ by this many levels of 255 at most from the frame before count as unchanged
+  // (HoldNoise); 0: only equal pixels do. Of kY4m, kRawYuv and kRawRgb.
+  int hold_noise = 0;
 };
 
 struct FilmProgress {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -393,6 +394,11 @@ std::string EncodeNetpbm(ImageView image) {
   return bytes;
 }
 
+YuvFormat LumaAlone(YuvFormat format) {
+  format.chroma = Chroma::kMono;
+  return format;
+}
+
 absl::StatusOr<Image> ImageOf(const std::string& frame, const FilmFormat& format) {
   switch (format.kind) {
     case FrameKind::kPng:
@@ -405,15 +411,45 @@ absl::StatusOr<Image> ImageOf(const std::string& frame, const FilmFormat& format
     case FrameKind::kRawYuv:
       break;
   }
-  return YuvToRgb(AsBytes(frame), format.yuv);
+  if (!format.resamples_chroma) return YuvToRgb(AsBytes(frame), format.yuv);
+  const YuvFormat luma = LumaAlone(format.yuv);
+  return YuvToRgb(AsBytes(frame).first(luma.frame_bytes()), luma);
 }
 
-std::string FrameBytesOf(ImageView image, const FilmFormat& source) {
+// The result `image` of `frame`.
+std::string FrameBytesOf(ImageView image, const std::string& frame, const FilmFormat& source) {
   if (source.kind == FrameKind::kPpm) return EncodeNetpbm(image);
   if (source.kind == FrameKind::kRawRgb) return RawRgbFrame(image);
-  YuvFormat yuv = source.yuv;
+  const char* const begin = source.kind == FrameKind::kY4m ? "FRAME\n" : "";
+  YuvFormat yuv = source.resamples_chroma ? LumaAlone(source.yuv) : source.yuv;
   yuv.size = image.spec.size();
-  return absl::StrCat(source.kind == FrameKind::kY4m ? "FRAME\n" : "", RgbToYuv(image, yuv));
+  if (!source.resamples_chroma) return absl::StrCat(begin, RgbToYuv(image, yuv));
+  return absl::StrCat(begin, RgbToYuv(image, yuv),
+                      ResampleChroma(AsBytes(frame), source.yuv, yuv.size));
+}
+
+// Rows of samples, of which one pixel has `pixel_samples`.
+struct SamplePlane {
+  Size size;
+  size_t pixel_samples = 1;
+};
+
+std::vector<SamplePlane> PlanesOf(const FilmFormat& format) {
+  if (format.kind == FrameKind::kRawRgb) return {{format.yuv.size, kRgbChannels}};
+  const Size chroma = format.yuv.chroma_size();
+  return {{format.yuv.size}, {chroma}, {chroma}};
+}
+
+// Whether no sample of two runs differs by more than `most`.
+template <typename Sample>
+bool AreNear(const char* before, const char* frame, size_t bytes, int most) {
+  for (size_t at = 0; at < bytes; at += sizeof(Sample)) {
+    Sample first, second;
+    std::memcpy(&first, before + at, sizeof first);
+    std::memcpy(&second, frame + at, sizeof second);
+    if (std::abs(int{first} - int{second}) > most) return false;
+  }
+  return true;
 }
 
 // Results are as large as the server makes them.
@@ -426,6 +462,20 @@ const DecodeLimits kFrameLimits{.max_pixels = int64_t{1} << 40,
 absl::StatusOr<std::unique_ptr<FrameReader>> FrameReader::Open(ImageSource& source,
                                                                const FrameReaderOptions& options,
                                                                std::stop_token stop) {
+  ASSIGN_OR_RETURN(std::unique_ptr<FrameReader> reader,
+                   OpenStream(source, options, std::move(stop)));
+  FilmFormat& format = reader->format_;
+  format.resamples_chroma = options.resamples_chroma;
+  if (!format.resamples_chroma || format.kind == FrameKind::kY4m ||
+      format.kind == FrameKind::kRawYuv)
+    return reader;
+  return absl::InvalidArgumentError(
+      "chroma is resampled of frames that have luma and chroma, and this film's frames have RGB: "
+      "pipe YUV4MPEG2 (ffmpeg -f yuv4mpegpipe) into it");
+}
+
+absl::StatusOr<std::unique_ptr<FrameReader>> FrameReader::OpenStream(
+    ImageSource& source, const FrameReaderOptions& options, std::stop_token stop) {
   Bytes bytes(source, std::move(stop));
   RETURN_IF_ERROR(bytes.Await(kY4mMagic.size()));
   const std::string& begin = bytes.waiting();
@@ -490,12 +540,49 @@ absl::StatusOr<FilmFormat> RawFormat(Size size, absl::string_view name) {
 
 bool HasPlainSamples(const FilmFormat& format) { return format.kind != FrameKind::kPng; }
 
-double ChangedShare(absl::string_view before, absl::string_view frame) {
+void HoldNoise(const FilmFormat& format, int levels, absl::string_view before, std::string& frame) {
+  constexpr int kBlockPx = 8;
+  const size_t sample_bytes = format.yuv.sample_bytes();
+  const int most = levels << (format.yuv.depth - 8);
+  const auto are_near = sample_bytes == 1 ? AreNear<uint8_t> : AreNear<uint16_t>;
+  size_t plane_begin = 0;
+  for (const SamplePlane& plane : PlanesOf(format)) {
+    const size_t pixel_bytes = plane.pixel_samples * sample_bytes;
+    const size_t row_bytes = static_cast<size_t>(plane.size.width) * pixel_bytes;
+    for (int y = 0; y < plane.size.height; y += kBlockPx) {
+      const int rows = std::min(kBlockPx, plane.size.height - y);
+      for (int x = 0; x < plane.size.width; x += kBlockPx) {
+        const size_t begin =
+            plane_begin + static_cast<size_t>(y) * row_bytes + static_cast<size_t>(x) * pixel_bytes;
+        const size_t bytes =
+            static_cast<size_t>(std::min(kBlockPx, plane.size.width - x)) * pixel_bytes;
+        const auto row_is_near = [&](int row) {
+          const size_t at = begin + static_cast<size_t>(row) * row_bytes;
+          return are_near(&before[at], &frame[at], bytes, most);
+        };
+        int near_rows = 0;
+        while (near_rows < rows && row_is_near(near_rows)) ++near_rows;
+        if (near_rows < rows) continue;
+        for (int row = 0; row < rows; ++row) {
+          const size_t at = begin + static_cast<size_t>(row) * row_bytes;
+          std::memcpy(&frame[at], &before[at], bytes);
+        }
+      }
+    }
+    plane_begin += static_cast<size_t>(plane.size.height) * row_bytes;
+  }
+}
+
+double ChangedShare(const FilmFormat& format, const std::string& before, const std::string& frame) {
   constexpr size_t kBlockBytes = 64;
   if (before.size() != frame.size()) return 1;
+  if (format.kind == FrameKind::kPpm) {
+    const auto first = ParseNetpbm(before), second = ParseNetpbm(frame);
+    if (!first.ok() || !second.ok() || (*first)->spec != (*second)->spec) return 1;
+  }
   size_t changed = 0, blocks = 0;
   for (size_t at = 0; at < frame.size(); at += kBlockBytes, ++blocks)
-    changed += before.substr(at, kBlockBytes) != frame.substr(at, kBlockBytes) ? 1 : 0;
+    changed += before.compare(at, kBlockBytes, frame, at, kBlockBytes) != 0 ? 1 : 0;
   return blocks == 0 ? 0 : static_cast<double>(changed) / static_cast<double>(blocks);
 }
 
@@ -533,27 +620,31 @@ std::string FilmHeader(const FilmFormat& format) {
                       ChromaTag(yuv), " XCOLORRANGE=", yuv.full_range ? "FULL" : "LIMITED", "\n");
 }
 
-absl::StatusOr<FrameResult> FrameFromPng(std::string png, const FilmFormat& source) {
+absl::StatusOr<FrameResult> FrameFromPng(std::string png, const std::string& frame,
+                                         const FilmFormat& source) {
   if (source.kind == FrameKind::kPng) return FrameResult{.bytes = std::move(png)};
-  ASSIGN_OR_RETURN(std::vector<FrameResult> results, FramesFromPng(png, 1, source));
+  ASSIGN_OR_RETURN(std::vector<FrameResult> results,
+                   FramesFromPng(png, std::span(&frame, 1), source));
   return std::move(results.front());
 }
 
-absl::StatusOr<std::vector<FrameResult>> FramesFromPng(const std::string& png, size_t count,
+absl::StatusOr<std::vector<FrameResult>> FramesFromPng(const std::string& png,
+                                                       std::span<const std::string> frames,
                                                        const FilmFormat& source) {
   upscaled::MemorySource bytes(png);
   ASSIGN_OR_RETURN(const auto decoder, OpenImageDecoder(bytes, kFrameLimits));
   const std::optional<Animation>& animation = decoder->header().animation;
-  const size_t frames = static_cast<size_t>(animation.value_or(Animation()).frames);
-  if (frames != count) {
-    return absl::InternalError(absl::StrCat("the server gave ", frames, " frames for ", count));
+  const size_t count = static_cast<size_t>(animation.value_or(Animation()).frames);
+  if (count != frames.size()) {
+    return absl::InternalError(
+        absl::StrCat("the server gave ", count, " frames for ", frames.size()));
   }
   std::vector<FrameResult> results;
-  while (results.size() < count) {
+  for (const std::string& frame : frames) {
     if (animation.has_value()) RETURN_IF_ERROR(decoder->NextFrame().status());
     Image image(decoder->spec());
     RETURN_IF_ERROR(decoder->ReadRows(image.mutable_view()));
-    results.push_back({image.spec().size(), FrameBytesOf(image.view(), source)});
+    results.push_back({image.spec().size(), FrameBytesOf(image.view(), frame, source)});
   }
   return results;
 }

@@ -25,6 +25,8 @@ struct FilmFormat {
   YuvFormat yuv;
   // Only of kY4m.
   std::string y4m_tags;  // those that stay as they are, such as " F24:1 A1:1"
+  // Frames become images of luma, gray ones; chroma is resampled apart. Of kY4m and kRawYuv.
+  bool resamples_chroma = false;
 };
 
 // Frames without any header, one after the other. `name` is FFmpeg's pixel format: yuv420p,
@@ -37,6 +39,7 @@ struct FrameReaderOptions {
   std::optional<FilmFormat> raw;   // the stream has such frames, whatever they look like
   std::optional<Matrix> matrix;    // nullopt: BT.601 up to 576 rows, else BT.709
   std::optional<bool> full_range;  // nullopt: as the stream says, else limited
+  bool resamples_chroma = false;   // INVALID_ARGUMENT for frames without chroma planes
 };
 
 // Frames of YUV4MPEG2, raw ones, or PNG or binary PPM and PGM files put together (ffmpeg's
@@ -57,14 +60,24 @@ class FrameReader {
 
  protected:
   FilmFormat format_;
+
+ private:
+  static absl::StatusOr<std::unique_ptr<FrameReader>> OpenStream(ImageSource& source,
+                                                                 const FrameReaderOptions& options,
+                                                                 std::stop_token stop);
 };
 
 // Whether frames are samples without compression, so that equal bytes are equal pixels.
 bool HasPlainSamples(const FilmFormat& format);
 
+// Writes the samples of the frame before over those of `frame`, in all blocks of 8x8 of a plane's
+// pixels of which no sample differs by more than `levels` of 255. Both have one size; the format is
+// kY4m, kRawYuv or kRawRgb.
+void HoldNoise(const FilmFormat& format, int levels, absl::string_view before, std::string& frame);
+
 // The share of a frame's bytes that differ from the frame before, in blocks of 64; 1 if the frames
 // have different sizes.
-double ChangedShare(absl::string_view before, absl::string_view frame);
+double ChangedShare(const FilmFormat& format, const std::string& before, const std::string& frame);
 
 // The frame as a PNG, without loss: of a PNG its own bytes.
 absl::StatusOr<std::string> FrameToPng(std::string frame, const FilmFormat& format);
@@ -82,10 +95,12 @@ struct FrameResult {
   std::string bytes;
 };
 
-// A result, a PNG, as a frame of a stream in the source's format.
-absl::StatusOr<FrameResult> FrameFromPng(std::string png, const FilmFormat& source);
-// The results of FramesToPng, `count` of them.
-absl::StatusOr<std::vector<FrameResult>> FramesFromPng(const std::string& png, size_t count,
+// A result, a PNG, as a frame of a stream in the source's format. `frame` is the source's.
+absl::StatusOr<FrameResult> FrameFromPng(std::string png, const std::string& frame,
+                                         const FilmFormat& source);
+// The results of FramesToPng, one for each of `frames`.
+absl::StatusOr<std::vector<FrameResult>> FramesFromPng(const std::string& png,
+                                                       std::span<const std::string> frames,
                                                        const FilmFormat& source);
 
 }  // namespace upscaled::client

@@ -164,6 +164,15 @@ Plane ReduceChroma(Plane plane, const YuvFormat& format) {
   return ResampleX(plane, ReducingTaps(format.size.width, size.width, OffsetX(format)));
 }
 
+// For an axis whose luma grows from `luma` to `to_luma` samples, and whose chroma has a sample for
+// each `step` of those, at `offset`.
+std::vector<Taps> ResamplingTaps(int luma, int to_luma, int step, float offset) {
+  const float ratio = static_cast<float>(luma) / static_cast<float>(to_luma);
+  const float begin = ((offset + 0.5f) * ratio - 0.5f - offset) / static_cast<float>(step);
+  return TapsOf((luma + step - 1) / step, (to_luma + step - 1) / step, ratio, begin,
+                std::clamp(ratio, 1.0f, 2.0f));
+}
+
 template <typename Sample>
 void StoreRgb(const Plane& luma, const Plane& blue, const Plane& red, Shares shares, Image& image) {
   constexpr float kMost = static_cast<float>(static_cast<Sample>(~Sample{0}));
@@ -275,6 +284,24 @@ std::string RgbToYuv(ImageView image, const YuvFormat& format) {
     WritePlane(*plane, format, ChromaOf(format), frame);
   }
   return frame;
+}
+
+std::string ResampleChroma(std::span<const uint8_t> frame, const YuvFormat& format, Size size) {
+  UPSCALED_CHECK(frame.size() == format.frame_bytes());
+  std::string planes;
+  if (format.chroma == Chroma::kMono) return planes;
+  const bool halves_x = format.chroma != Chroma::k444, halves_y = format.chroma == Chroma::k420;
+  const auto x_taps = ResamplingTaps(format.size.width, size.width, halves_x ? 2 : 1,
+                                     halves_x ? OffsetX(format) : 0);
+  const auto y_taps = ResamplingTaps(format.size.height, size.height, halves_y ? 2 : 1,
+                                     halves_y ? OffsetY(format) : 0);
+  const size_t luma_bytes = format.sample_bytes() * static_cast<size_t>(format.size.Area());
+  const uint8_t* from = frame.subspan(luma_bytes).data();
+  for (int i = 0; i < 2; ++i) {
+    const Plane plane = ReadPlane(from, format.chroma_size(), format, ChromaOf(format));
+    WritePlane(ResampleY(ResampleX(plane, x_taps), y_taps), format, ChromaOf(format), planes);
+  }
+  return planes;
 }
 
 }  // namespace upscaled::client

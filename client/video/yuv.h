@@ -42,4 +42,9 @@ Image YuvToRgb(std::span<const uint8_t> frame, const YuvFormat& format);
 // reduced by the same cubic, stretched to twice its width.
 std::string RgbToYuv(ImageView image, const YuvFormat& format);
 
+// The chroma planes of a frame, resampled for luma of `size` by the same cubic, which is stretched
+// when planes shrink, up to twice its width. Places and siting are kept; planes of the same size
+// are the frame's own. "" of mono.
+std::string ResampleChroma(std::span<const uint8_t> frame, const YuvFormat& format, Size size);
+
 }  // namespace upscaled::client

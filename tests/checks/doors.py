@@ -81,7 +81,7 @@ MAY_INCLUDE = {
                     "server/base/spool_folder.h", "server/fetch/address_kind.h", "server/fetch/source_url.h", "server/fetch/url_prefix.h"],
     "client": ["client/jobs", "client/spread", "client/video", "upscale/v1", "proto/json", "google/rpc", "grpc/health/v1", "engine/base/file_kind.h",
                "engine/base/status_macros.h", "engine/base/unique_fd.h", "engine/base/unix_address.h", "server/base/url_signature.h"],
-    "client/video": ["client/image_io.h", "client/service.h", "upscale/v1", "engine/base", "engine/image"],
+    "client/video": ["client/error_details.h", "client/image_io.h", "client/service.h", "upscale/v1", "engine/base", "engine/image"],
     "client/spread": ["client/upscale_client.h", "client/error_details.h", "upscale/v1", "engine/base", "engine/image",
                       "engine/model/repository.h", "engine/pipeline", BACKEND_INTERFACE],
 }

@@ -5,13 +5,16 @@ Frames of a film are those of `upscale image`, bit by bit, over two servers of w
 kind; and with ffmpeg, where it is, a film with sound keeps sound, length and rate.
 """
 import math
+import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -125,6 +128,102 @@ def an_interrupted_film_goes_on(upscale: str, server, folder: pathlib.Path) -> N
     assert begun + rest.split(b"\n", 1)[1] == whole, len(rest)
 
 
+def feed(process, data: bytes) -> threading.Thread:
+    def write() -> None:
+        process.stdin.write(data)
+        process.stdin.close()
+    thread = threading.Thread(target=write)
+    thread.start()
+    return thread
+
+
+def a_killed_server_loses_no_frame(upscaled: str, upscale: str, server) -> None:
+    """One of two servers is killed with frames in flight: none is lost or doubled, and all come in order."""
+    side, frames = 64, 90
+    film = random.randbytes(side * side * frames)
+    command = [upscale, "video", "-i", "-", "-o", "-", "--quiet", "--raw", f"{side}x{side}:gray", "--server"]
+    address = "{}:{}".format(*server.grpc)
+    whole = run(*command, address, input=film)
+    victim = harness.Server(upscaled)
+    process = subprocess.Popen([*command, "{}:{},{}".format(*victim.grpc, address)], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    feeder = feed(process, film)
+    result_bytes = len(whole) // frames
+    begun = process.stdout.read(20 * result_bytes)
+    served = sum(value for name, value in victim.metrics().items() if name.startswith("upscaled_requests_total"))
+    victim.process.kill()
+    rest = process.stdout.read()
+    feeder.join()
+    errors = process.stderr.read()
+    assert process.wait(300) == 0, errors
+    assert begun + rest == whole, (len(begun), len(rest), len(whole))
+    assert served > 0, served
+    victim.close()
+
+
+def a_stalled_reader_stops_the_writer(upscale: str, server) -> None:
+    """Frames are accepted up to the window, those in the pipes, and one in the hands of each end."""
+    side, frames, ahead = 256, 60, 4
+    film = random.randbytes(side * side * frames)
+    command = [upscale, "video", "-i", "-", "-o", "-", "--quiet", "--raw", f"{side}x{side}:gray", "--server", "{}:{}".format(*server.grpc)]
+    process = subprocess.Popen([*command, "--frames-ahead", str(ahead)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    os.set_blocking(process.stdin.fileno(), False)
+    accepted, last = 0, time.monotonic()
+    while time.monotonic() - last < 2 and accepted < len(film):
+        try:
+            accepted += os.write(process.stdin.fileno(), film[accepted:accepted + 65536])
+            last = time.monotonic()
+        except BlockingIOError:
+            time.sleep(0.02)
+    assert accepted <= (2 * ahead + 4) * side * side, accepted / side / side
+    os.set_blocking(process.stdin.fileno(), True)
+    feeder = feed(process, film[accepted:])
+    told = process.stdout.read()
+    feeder.join()
+    assert process.wait(300) == 0
+    assert told == run(*command, input=film), len(told)
+
+
+def resident_bytes(pid: int) -> int:
+    return int(re.search(r"^VmRSS:\s+(\d+) kB", pathlib.Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)[1]) << 10
+
+
+def memory_is_flat(upscale: str, server) -> None:
+    side, frames, warm = 16, 5000, 1000
+    command = [upscale, "video", "-i", "-", "-o", "-", "--quiet", "--raw", f"{side}x{side}:gray", "--server", "{}:{}".format(*server.grpc)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    feeder = feed(process, random.randbytes(side * side * frames))
+    sizes = []
+    result_bytes = 4 * side * side
+    for count in (warm, frames - warm - 1):
+        assert len(process.stdout.read(count * result_bytes)) == count * result_bytes
+        sizes.append((resident_bytes(process.pid), server.status("VmRSS")))
+    assert len(process.stdout.read()) == result_bytes
+    feeder.join()
+    assert process.wait(300) == 0
+    print("resident bytes of the command and the server:", sizes)
+    assert all(after - before <= 16 << 20 for before, after in zip(*sizes)), sizes
+
+
+def options_of_no_use_are_named(upscale: str, server) -> None:
+    command = [upscale, "video", "-i", "-", "-o", "-", "--server", "{}:{}".format(*server.grpc)]
+    png = messages.png(9, 9)
+    for flags, word in ((["--noise", "auto"], b"frames of a film"), (["--chroma", "resample"], b"YUV4MPEG2"), (["--hold-noise", "2"], b"YUV4MPEG2"),
+                        (["--hold-noise", "65"], b"64")):
+        done = subprocess.run([*command, *flags], input=png, capture_output=True, timeout=300)
+        assert done.returncode != 0 and word in done.stderr, (flags, done.returncode, done.stderr)
+
+
+def chroma_is_resampled_beside_luma(upscale: str, server) -> None:
+    """Luma is that of a gray film; chroma of one value stays so."""
+    command = [upscale, "video", "-i", "-", "-o", "-", "--quiet", "--server", "{}:{}".format(*server.grpc)]
+    lumas = [random.randbytes(35) for _ in range(3)]
+    film = b"YUV4MPEG2 W7 H5 C420jpeg\n" + b"".join(b"FRAME\n" + luma + 12 * b"\x40" + 12 * b"\xb0" for luma in lumas)
+    told = run(*command, "--chroma", "resample", input=film).split(b"FRAME\n")[1:]
+    gray = run(*command, input=b"YUV4MPEG2 W7 H5 Cmono\n" + b"".join(b"FRAME\n" + luma for luma in lumas)).split(b"FRAME\n")[1:]
+    assert told == [luma + 35 * b"\x40" + 35 * b"\xb0" for luma in gray], [len(frame) for frame in told]
+
+
 def wrong_input_is_named(upscale: str, server, folder: pathlib.Path) -> None:
     address = "{}:{}".format(*server.grpc)
     for stream, word in ((b"", b"no frames"), (b"RIFF....AVI LIST", b"ffmpeg"), (b"YUV4MPEG2 W4 H4 It\n", b"interlaced"),
@@ -150,8 +249,27 @@ def ffmpeg_keeps_sound_and_length(upscale: str, server, folder: pathlib.Path) ->
         return run("ffprobe", "-v", "error", "-count_frames", "-show_entries", entries, "-of", "default=nw=1:nk=1", path)
     assert probe(result, "stream=nb_read_frames,width,height,r_frame_rate").split()[:4] == [b"192", b"108", b"24/1", b"24"], \
         probe(result, "stream=nb_read_frames,width,height,r_frame_rate")
-    sums = [run("ffmpeg", "-v", "error", "-i", path, "-map", "0:a", "-f", "md5", "-") for path in (source, result)]
-    assert sums[0] == sums[1], sums
+    for stream in ("0:a", "0:v"):
+        sums = [run("ffmpeg", "-v", "error", "-i", path, "-map", stream, "-f", "md5", "-") for path in (source, result)]
+        assert (sums[0] == sums[1]) == (stream == "0:a"), sums
+    times = [run("ffprobe", "-v", "error", "-select_streams", "v", "-show_entries", "frame=pts_time", "-of", "csv=p=0", path)
+             for path in (source, result)]
+    assert times[0] == times[1] and len(times[0].split()) == 24, times
+
+
+def frames_of_ffmpeg_are_single_images(upscale: str, server, folder: pathlib.Path) -> None:
+    """A film's frames as PNG, against the same frames as files."""
+    address = "{}:{}".format(*server.grpc)
+    source, frames, results = folder / "film.mkv", folder / "frames", folder / "results"
+    frames.mkdir()
+    results.mkdir()
+    run("ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=97x55:rate=24:duration=1", "-c:v", "ffv1", "-pix_fmt", "yuv420p", source)
+    piped = run("sh", "-c", 'ffmpeg -v error -i "$1" -f image2pipe -c:v png - | "$2" video --quiet -i - -o - --server "$3"', "sh", source, upscale,
+                address)
+    run("ffmpeg", "-v", "error", "-i", source, frames / "%02d.png")
+    run(upscale, "image", "-i", frames, "-o", results, "--server", address, "--quiet")
+    alone = [path.read_bytes() for path in sorted(results.iterdir())]
+    assert split_pngs(piped) == alone and len(alone) == 24, (len(piped), len(alone))
 
 
 def psnr(first: bytes, second: bytes, sample_bytes: int, most: int) -> float:
@@ -190,6 +308,35 @@ def colours_come_back(upscale: str, server, folder: pathlib.Path) -> None:
                     assert decibels >= 50, (name, matrix, span, "against zimg", decibels)
 
 
+def sitings_and_mono_match_zimg(upscale: str, server, folder: pathlib.Path) -> None:
+    """Each place of chroma that YUV4MPEG2 names, and gray of both ranges, against zimg's way to RGB and back."""
+    if b" zscale " not in run("ffmpeg", "-hide_banner", "-filters"):
+        print("ffmpeg has no zscale: sitings were not compared with zimg")
+        return
+    command = [upscale, "video", "--quiet", "-i", "-", "-o", "-", "-s", "1", "--server", "{}:{}".format(*server.grpc)]
+    width, height = 97, 61
+    smooth = f"gradients=size={width}x{height}:nb_colors=4:seed=9:rate=1:duration=1,format=gbrp"
+    cases = [("yuv420p", tag, place, span) for tag, place in (("420jpeg", "center"), ("420mpeg2", "left"), ("420paldv", "topleft"))
+             for span in ("limited", "full")] + [("gray", "mono", "left", span) for span in ("limited", "full")]
+    for name, tag, place, span in cases:
+        source, back = folder / "source.yuv", folder / "back.yuv"
+        to_yuv = f"zscale=matrix=170m:range={span}:chromal={place}:filter=bicubic,format={name}"
+        if name == "gray":
+            to_yuv = f"zscale=matrix=170m:range={span},format=yuv444p,extractplanes=y"
+        run("ffmpeg", "-nostdin", "-v", "error", "-y", "-f", "lavfi", "-i", f"{smooth},{to_yuv}", "-f", "rawvideo", source)
+        header = f"YUV4MPEG2 W{width} H{height} C{tag} XCOLORRANGE={span.upper()}\nFRAME\n".encode()
+        ours = run(*command, input=header + source.read_bytes()).split(b"FRAME\n", 1)[1]
+        if name == "gray":
+            way = f"zscale=rangein={span}:range=full,format=gray,zscale=rangein=full:range={span},format=gray"
+        else:
+            way = (f"zscale=matrixin=170m:rangein={span}:chromalin={place}:filter=bicubic:matrix=gbr:range=full,format=gbrp,"
+                   f"zscale=matrix=170m:range={span}:chromal={place}:filter=bicubic,format={name}")
+        run("ffmpeg", "-nostdin", "-v", "error", "-y", "-f", "rawvideo", "-s", f"{width}x{height}", "-pix_fmt", name, "-i", source, "-vf", way,
+            "-f", "rawvideo", back)
+        decibels = psnr(back.read_bytes(), ours, 1, 255)
+        assert decibels >= 50, (tag, span, "against zimg", decibels)
+
+
 def main(upscaled: str, upscale: str) -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -199,10 +346,17 @@ def main(upscaled: str, upscale: str) -> int:
         changed_parts_are_whole_frames(upscale, servers[0])
         raw_frames_have_no_header(upscale, servers[0])
         an_interrupted_film_goes_on(upscale, servers[0], folder)
+        a_killed_server_loses_no_frame(upscaled, upscale, servers[0])
+        a_stalled_reader_stops_the_writer(upscale, servers[0])
+        memory_is_flat(upscale, servers[0])
+        options_of_no_use_are_named(upscale, servers[0])
+        chroma_is_resampled_beside_luma(upscale, servers[0])
         wrong_input_is_named(upscale, servers[0], folder)
         if shutil.which("ffmpeg") and shutil.which("ffprobe"):
             ffmpeg_keeps_sound_and_length(upscale, servers[0], folder)
+            frames_of_ffmpeg_are_single_images(upscale, servers[0], folder)
             colours_come_back(upscale, servers[0], folder)
+            sitings_and_mono_match_zimg(upscale, servers[0], folder)
         else:
             print("no ffmpeg here: a film with sound was not tried")
         for server in servers:

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
@@ -29,6 +30,7 @@ using ::testing::HasSubstr;
 class EchoService final : public Service {
  public:
   int most_frames = 1000;
+  bool refuses_single_frames = true;  // if `on_call` fails
   int64_t unchanged_px = 0;
   std::function<absl::Status(int call, std::stop_token stop)> on_call = [](int, std::stop_token) {
     return absl::OkStatus();
@@ -47,13 +49,17 @@ class EchoService final : public Service {
     }
     const absl::Status status = on_call(calls_++, stop);
     --running_;
-    if (!status.ok()) return status;
     const absl::string_view image(buffer.data(), *bytes);
     upscaled::MemorySource opened({image.data(), image.size()});
     const auto decoder = OpenImageDecoder(opened, {.frame = 0});
     if (!decoder.ok()) return decoder.status();
     const ImageHeader& header = (*decoder)->header();
     const int frames = header.animation.value_or(Animation()).frames;
+    if (!status.ok() && (frames > 1 || refuses_single_frames)) return status;
+    {
+      absl::MutexLock lock(&mutex_);
+      longest_ = std::max(longest_, frames);
+    }
     if (frames > most_frames)
       return absl::ResourceExhaustedError(absl::StrCat(frames, " frames are too many"));
     const absl::Status written = sink.Write(image);
@@ -80,11 +86,16 @@ class EchoService final : public Service {
     absl::MutexLock lock(&mutex_);
     return most_;
   }
+  // Frames of a call that succeeded, at most.
+  int longest() const {
+    absl::MutexLock lock(&mutex_);
+    return longest_;
+  }
 
  private:
   std::atomic<int> calls_ = 0, running_ = 0;
   mutable absl::Mutex mutex_;
-  int most_ ABSL_GUARDED_BY(mutex_) = 0;
+  int most_ ABSL_GUARDED_BY(mutex_) = 0, longest_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 // Gray of full range, so that frames come back as they are.
@@ -226,6 +237,28 @@ TEST_F(FilmTest, FramesThatAServerRefusesTogetherGoAlone) {
   EXPECT_EQ(progress_.written, 40);
 }
 
+TEST_F(FilmTest, FramesGoTogetherAgainAfterARefusal) {
+  options_.frames_ahead = 16;
+  const std::string film = SlowFilm(400);
+  service_.on_call = [](int call, std::stop_token) {
+    return call < 20 ? absl::ResourceExhaustedError("full") : absl::OkStatus();
+  };
+  // A frame is tried again by its own call while the service is full.
+  service_.refuses_single_frames = false;
+  ASSERT_TRUE(Run(film).ok());
+  EXPECT_EQ(sink_.bytes(), film);
+  EXPECT_GT(service_.longest(), 2);
+}
+
+// Only limits refuse several frames and take one.
+TEST_F(FilmTest, AFailureOfSeveralFramesIsNotTriedOneByOne) {
+  service_.refuses_single_frames = false;
+  service_.on_call = [](int, std::stop_token) { return absl::InternalError("the device failed"); };
+  const absl::Status status = Run(SlowFilm(64));
+  EXPECT_TRUE(absl::IsInternal(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the device failed"));
+}
+
 TEST_F(FilmTest, TheFrameThatFailsIsNamedAlsoAmongOthers) {
   const std::string film = SlowFilm(40);
   service_.most_frames = 0;
@@ -251,6 +284,80 @@ TEST_F(FilmTest, CountsPixelsThatDidNotChange) {
   EXPECT_EQ(progress_.source_px, 3 * 16);
   // All of the frame that repeats another.
   EXPECT_EQ(progress_.unchanged_px, 16 + 2 * 5);
+}
+
+// Frames of one gray and of noise of two levels around it.
+std::string NoisyFilm(int frames) {
+  std::string film = "YUV4MPEG2 W20 H12 F24:1 Cmono XCOLORRANGE=FULL\n";
+  for (int i = 0; i < frames; ++i) {
+    std::string frame(20 * 12, static_cast<char>(100));
+    for (size_t at = 0; at < frame.size(); ++at)
+      frame[at] = static_cast<char>(
+          100 + (i == 0 ? 0 : static_cast<int>((at * 7 + at / 5 + 3 * i) % 5) - 2));
+    absl::StrAppend(&film, "FRAME\n", frame);
+  }
+  return film;
+}
+
+TEST_F(FilmTest, HeldNoiseCostsNothing) {
+  const std::string film = NoisyFilm(9);
+  options_.hold_noise = 2;
+  ASSERT_TRUE(Run(film).ok());
+  std::string still = NoisyFilm(1);
+  const std::string frame = still.substr(still.find("FRAME"));
+  for (int i = 1; i < 9; ++i) still += frame;
+  EXPECT_EQ(sink_.bytes(), still);
+  EXPECT_EQ(service_.calls(), 1);
+  EXPECT_EQ(progress_.repeated, 8);
+}
+
+TEST_F(FilmTest, MoreNoiseThanIsHeldStays) {
+  const std::string film = NoisyFilm(9);
+  for (const int levels : {0, 1}) {
+    options_.hold_noise = levels;
+    sink_ = MemorySink();
+    progress_ = {};
+    ASSERT_TRUE(Run(film).ok());
+    EXPECT_EQ(sink_.bytes(), film) << levels;
+  }
+}
+
+TEST_F(FilmTest, NoiseOfFilesIsNotHeld) {
+  options_.hold_noise = 2;
+  const absl::Status status = Run("P5\n1 1\n255\na");
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("YUV4MPEG2"));
+}
+
+// The service gives images back, and chroma does not go through it: even noise comes back.
+TEST_F(FilmTest, ResampledChromaOfOneSizeIsTheFilms) {
+  options_.reader.resamples_chroma = true;
+  for (const char* const tags : {"C420jpeg", "C422", "C444", "C420p10"}) {
+    std::string film = absl::StrCat("YUV4MPEG2 W6 H4 F24:1 ", tags, " XCOLORRANGE=FULL\n");
+    const bool is_wide = absl::StrContains(tags, "10");
+    const size_t samples = absl::StrContains(tags, "420")   ? 36
+                           : absl::StrContains(tags, "422") ? 48
+                                                            : 72;
+    for (int i = 0; i < 3; ++i) {
+      std::string frame;
+      for (size_t at = 0; at < samples; ++at) {
+        frame.push_back(static_cast<char>(at * 37 + 11 * i));
+        if (is_wide) frame.push_back(static_cast<char>((at + i) % 4));
+      }
+      absl::StrAppend(&film, "FRAME\n", frame);
+    }
+    sink_ = MemorySink();
+    progress_ = {};
+    ASSERT_TRUE(Run(film).ok());
+    EXPECT_EQ(sink_.bytes(), film) << tags;
+  }
+}
+
+TEST_F(FilmTest, ChromaOfRgbIsNotResampled) {
+  options_.reader.resamples_chroma = true;
+  const absl::Status status = Run("P6\n1 1\n255\nabc");
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("RGB"));
 }
 
 TEST_F(FilmTest, FramesOfPngKeepTheirOwnSizes) {

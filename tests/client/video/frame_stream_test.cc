@@ -1,6 +1,7 @@
 #include "client/video/frame_stream.h"
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -167,13 +168,13 @@ TEST(PpmStreamTest, ComesBackThroughPng) {
   for (const std::string& frame :
        {std::string("P6\n2 1\n255\nabcdef"), std::string("P5\n1 2\n255\nxy"),
         std::string("P6\n1 1\n65535\n\0\1\2\3\4\5", 19)}) {
-    const auto result = FrameFromPng(*FrameToPng(frame, ppm), ppm);
+    const auto result = FrameFromPng(*FrameToPng(frame, ppm), frame, ppm);
     ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_EQ(result->bytes, frame);
   }
   // Samples of 0..most fill the range.
-  const auto scaled =
-      FrameFromPng(*FrameToPng("P5 3 1 100\n" + std::string("\0\62\144", 3), ppm), ppm);
+  const std::string hundred = "P5 3 1 100\n" + std::string("\0\62\144", 3);
+  const auto scaled = FrameFromPng(*FrameToPng(hundred, ppm), hundred, ppm);
   EXPECT_EQ(scaled->bytes, "P5\n3 1\n255\n" + std::string("\0\200\377", 3));
 }
 
@@ -203,7 +204,8 @@ TEST(RawTest, FramesHaveTheSizeOfTheirFormat) {
                                          std::string(c.bytes, 'c')))
         << c.name;
     EXPECT_EQ(FilmHeader(film.format), "") << c.name;
-    const auto back = FrameFromPng(*FrameToPng(film.frames[0], film.format), film.format);
+    const auto back =
+        FrameFromPng(*FrameToPng(film.frames[0], film.format), film.frames[0], film.format);
     ASSERT_TRUE(back.ok()) << c.name << back.status();
     EXPECT_EQ(back->bytes.size(), c.bytes) << c.name;
     EXPECT_EQ(back->size, (Size{5, 3})) << c.name;
@@ -242,21 +244,27 @@ TEST(RawTest, RunsOfFramesComeBack) {
     full.yuv.full_range = true;
     const auto png = FramesToPng(frames, full);
     ASSERT_TRUE(png.ok()) << png.status();
-    const auto results = FramesFromPng(*png, 5, full);
+    const auto results = FramesFromPng(*png, frames, full);
     ASSERT_TRUE(results.ok()) << results.status();
     for (size_t i = 0; i < 5; ++i) EXPECT_EQ((*results)[i].bytes, frames[i]) << name;
-    EXPECT_FALSE(FramesFromPng(*png, 4, full).ok());
+    EXPECT_FALSE(FramesFromPng(*png, std::span(frames).first(4), full).ok());
   }
 }
 
 TEST(FrameStreamTest, ChangedShareCountsBlocks) {
+  const FilmFormat gray = *RawFormat({64, 10}, "gray");
   const std::string a(640, 'a');
   std::string b = a;
-  EXPECT_EQ(ChangedShare(a, b), 0);
+  EXPECT_EQ(ChangedShare(gray, a, b), 0);
   b[0] = b[639] = 'b';
-  EXPECT_EQ(ChangedShare(a, b), 0.2);
-  EXPECT_EQ(ChangedShare(a, std::string(640, 'b')), 1);
-  EXPECT_EQ(ChangedShare(a, a + "a"), 1);
+  EXPECT_EQ(ChangedShare(gray, a, b), 0.2);
+  EXPECT_EQ(ChangedShare(gray, a, std::string(640, 'b')), 1);
+  EXPECT_EQ(ChangedShare(gray, a, a + "a"), 1);
+  // As many bytes, and another shape.
+  const FilmFormat ppm{.kind = FrameKind::kPpm};
+  const std::string pixels(200, 'a');
+  EXPECT_EQ(ChangedShare(ppm, "P5 10 20 255\n" + pixels, "P5 20 10 255\n" + pixels), 1);
+  EXPECT_EQ(ChangedShare(ppm, "P5 10 20 255\n" + pixels, "P5 10 20 255\n" + pixels), 0);
 }
 
 TEST(FrameStreamTest, SaysWhatToPipe) {

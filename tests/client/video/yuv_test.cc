@@ -168,6 +168,71 @@ TEST(YuvTest, ChromaStaysAtItsSiting) {
   }
 }
 
+std::string RandomFrame(const YuvFormat& format, std::mt19937& random) {
+  std::string frame;
+  while (frame.size() < format.frame_bytes()) {
+    const unsigned value = random() & ((1u << format.depth) - 1);
+    frame.push_back(static_cast<char>(value & 0xFF));
+    if (format.depth > 8) frame.push_back(static_cast<char>(value >> 8));
+  }
+  return frame;
+}
+
+TEST(YuvTest, ResampledChromaOfOneSizeIsTheFramesOwn) {
+  std::mt19937 random(std::random_device{}());
+  for (const Chroma chroma : {Chroma::kMono, Chroma::k420, Chroma::k422, Chroma::k444}) {
+    for (const Siting siting : {Siting::kLeft, Siting::kCenter, Siting::kTopLeft}) {
+      for (const int depth : {8, 10}) {
+        const YuvFormat format{.size = {9, 5}, .chroma = chroma, .siting = siting, .depth = depth};
+        const std::string frame = RandomFrame(format, random);
+        EXPECT_EQ(ResampleChroma(AsBytes(frame), format, format.size),
+                  frame.substr(45 * format.sample_bytes()));
+      }
+    }
+  }
+}
+
+// A ramp of chroma goes on at each sample's place in the enlarged and in the reduced frame.
+TEST(YuvTest, ResampledChromaStaysAtItsSiting) {
+  constexpr int kSide = 48;
+  for (const Chroma chroma : {Chroma::k420, Chroma::k422, Chroma::k444}) {
+    for (const Siting siting : {Siting::kLeft, Siting::kCenter, Siting::kTopLeft}) {
+      for (const int side : {24, 48, 72, 96, 97, 192}) {
+        YuvFormat format{.size = {kSide, kSide}, .chroma = chroma, .siting = siting, .depth = 16};
+        const int step_x = chroma == Chroma::k444 ? 1 : 2, step_y = chroma == Chroma::k420 ? 2 : 1;
+        const double x0 = chroma == Chroma::k420 && siting == Siting::kCenter ? 0.5 : 0;
+        const double y0 = chroma == Chroma::k420 && siting != Siting::kTopLeft ? 0.5 : 0;
+        const auto ramp = [](double x, double y) { return 20000 + 100 * x + 200 * y; };
+        std::string frame(format.sample_bytes() * kSide * kSide, '\0');
+        const Size planes = format.chroma_size();
+        for (int plane = 0; plane < 2; ++plane) {
+          for (int y = 0; y < planes.height; ++y) {
+            for (int x = 0; x < planes.width; ++x) {
+              const auto value =
+                  static_cast<int>(std::lround(ramp(step_x * x + x0, step_y * y + y0)));
+              frame.push_back(static_cast<char>(value & 0xFF));
+              frame.push_back(static_cast<char>(value >> 8));
+            }
+          }
+        }
+        const std::string resampled = ResampleChroma(AsBytes(frame), format, {side, side});
+        format.size = {side, side};
+        const Size to = format.chroma_size();
+        ASSERT_EQ(resampled.size(), 4 * static_cast<size_t>(to.Area()));
+        const double factor = static_cast<double>(kSide) / side;
+        for (int y = to.height / 3; y < 2 * to.height / 3; ++y) {
+          for (int x = to.width / 3; x < 2 * to.width / 3; ++x) {
+            const double want = ramp((step_x * x + x0 + 0.5) * factor - 0.5,
+                                     (step_y * y + y0 + 0.5) * factor - 0.5);
+            ASSERT_NEAR(SampleAt(resampled, static_cast<size_t>(y * to.width + x), 16), want, 12)
+                << side << " " << static_cast<int>(chroma) << " " << static_cast<int>(siting);
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(YuvTest, TakesGrayAndAlpha) {
   const YuvFormat format{.size = {2, 2}, .chroma = Chroma::k444, .full_range = true};
   Image gray({2, 2, 1, SampleType::kU8}), alpha({2, 2, 4, SampleType::kU8});
