@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -19,9 +20,12 @@
 #include "client/cli/image_plan.h"
 #include "client/cli/queue_flags.h"
 #include "client/http/http_target.h"
+#include "client/jobs/film_part.h"
+#include "client/jobs/film_part_runner.h"
 #include "client/jobs/task.h"
 #include "client/jobs/url_file.h"
 #include "client/random_uuid.h"
+#include "client/video/film_facts.h"
 #include "engine/base/status_macros.h"
 #include "nlohmann/json.hpp"
 
@@ -34,10 +38,12 @@ Examples:
   upscale submit -i a.png b.jpg https://example.org/c.png -o large/ -f webp
   upscale submit --list urls.txt -o large/
   upscale submit -i s3://bucket/a.png s3://bucket/b.png -o s3://bucket/large/
+  upscale submit --video -i film.mkv -o film-2x.mkv
   upscale-worker --local --until-empty
 
 'upscale-worker' works on what is submitted, at once or later; 'upscale jobs' tells how far it is. It reads
-files under the paths that they have here, and fetches URLs itself.)";
+files under the paths that they have here, and fetches URLs itself. A film becomes a job for every --frames-per-job
+frames. The worker of the last one joins all with the film's sound. Films need ffmpeg, here and at the workers.)";
 
 struct SubmitFlags {
   std::vector<std::string> inputs;
@@ -48,9 +54,18 @@ struct SubmitFlags {
   FormatFlags format;
   QueueFlags queue;
   bool json = false;
+  bool video = false;
+  int64_t frames_per_job = 240;
+  std::string codec = "h264";
 
   void AddTo(CLI::App& command);
 };
+
+std::vector<std::string> CodecNames() {
+  std::vector<std::string> names;
+  for (const VideoCodec& codec : VideoCodecs()) names.emplace_back(codec.name);
+  return names;
+}
 
 void SubmitFlags::AddTo(CLI::App& command) {
   command.add_option("-i,--input", inputs, "Images, folders of images, URLs of images (s3:// too)")
@@ -69,6 +84,22 @@ void SubmitFlags::AddTo(CLI::App& command) {
   upscale.AddTo(command);
   format.AddTo(command);
   queue.AddTo(command);
+  CLI::Option* const film = command.add_flag(
+      "--video", video, "The input is a film, the output its file: .mkv, .mp4, ...");
+  for (const char* const name : {"--list", "--format", "--quality", "--png-compression", "--depth",
+                                 "--16-bit", "--metadata", "--frame"})
+    film->excludes(command.get_option(name));
+  command.add_option("--frames-per-job", frames_per_job, "Of a film")
+      ->type_name("N")
+      ->check(Between<int64_t>(1, 1'000'000))
+      ->capture_default_str()
+      ->needs(film);
+  command
+      .add_option("--codec", codec, "Of a film's result: h264, h265, or ffv1, which loses nothing")
+      ->type_name("NAME")
+      ->check(CLI::IsMember(CodecNames()).description(""))
+      ->capture_default_str()
+      ->needs(film);
   command.add_flag("--json", json, "Print a JSON object a job to standard output");
   command.footer(kSubmitFooter);
 }
@@ -140,8 +171,42 @@ absl::StatusOr<std::string> ToText(const Task& task) {
                                                  " or ", kept.output, " is not"));
 }
 
-absl::StatusOr<std::vector<NewJob>> Submit(const SubmitFlags& flags,
-                                           const std::vector<ImageJob>& images) {
+// A job for each part of the film, whose folder is made for them.
+absl::StatusOr<std::vector<NewJob>> FilmJobs(const SubmitFlags& flags) {
+  if (flags.inputs.size() != 1 || IsUrl(flags.inputs[0]) || IsUrl(flags.output) ||
+      flags.inputs[0] == kStandardStream || flags.output == kStandardStream) {
+    return absl::InvalidArgumentError("--video takes one file, and writes one");
+  }
+  if (std::error_code ignored; std::filesystem::is_symlink(flags.output, ignored))
+    return absl::InvalidArgumentError(absl::StrCat(flags.output, " is a link; name its file"));
+  RETURN_IF_ERROR(flags.upscale.CheckForFilm());
+  Task task{.source = Absolute(flags.inputs[0]),
+            .options = flags.upscale.ToProto(),
+            .output = Absolute(flags.output),
+            .webhook = flags.webhook};
+  ASSIGN_OR_RETURN(const FilmFacts facts, ReadFilmFacts(task.source));
+  task.film = FilmPart{.id = RandomUuid(),
+                       .frames = facts.frames,
+                       .part_frames = flags.frames_per_job,
+                       .rate = facts.rate,
+                       .rate_by = facts.rate_by,
+                       .start_s = facts.start_s,
+                       .matrix = facts.matrix,
+                       .codec = flags.codec};
+  std::vector<NewJob> jobs;
+  for (; task.film->number < task.film->parts(); ++task.film->number) {
+    ASSIGN_OR_RETURN(std::string text, ToText(task));
+    jobs.push_back({RandomUuid(), std::move(text), {.batch = task.film->id}});
+  }
+  const std::string folder = FilmFolder(task.output, *task.film);
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot make ", folder));
+  return jobs;
+}
+
+absl::StatusOr<std::vector<NewJob>> ImageJobs(const SubmitFlags& flags) {
+  ASSIGN_OR_RETURN(const std::vector<ImageJob> images, Plan(flags));
   Task task{.options = flags.upscale.ToProto(), .webhook = flags.webhook};
   flags.format.ApplyTo(task.options);
   std::vector<NewJob> jobs;
@@ -152,15 +217,19 @@ absl::StatusOr<std::vector<NewJob>> Submit(const SubmitFlags& flags,
     ASSIGN_OR_RETURN(std::string text, ToText(task));
     jobs.push_back({.id = RandomUuid(), .task = std::move(text)});
   }
+  return jobs;
+}
+
+absl::StatusOr<std::vector<NewJob>> Submit(const SubmitFlags& flags) {
+  ASSIGN_OR_RETURN(const std::vector<NewJob> jobs,
+                   flags.video ? FilmJobs(flags) : ImageJobs(flags));
   ASSIGN_OR_RETURN(const std::unique_ptr<JobQueue> queue, flags.queue.Open());
   RETURN_IF_ERROR(queue->Enqueue(jobs));
   return jobs;
 }
 
 int RunSubmit(const SubmitFlags& flags) {
-  const absl::StatusOr<std::vector<ImageJob>> images = Plan(flags);
-  if (!images.ok()) return Fail(images.status());
-  const absl::StatusOr<std::vector<NewJob>> jobs = Submit(flags, *images);
+  const absl::StatusOr<std::vector<NewJob>> jobs = Submit(flags);
   if (!jobs.ok()) return Fail(jobs.status());
   if (flags.json) {
     for (const NewJob& job : *jobs) {

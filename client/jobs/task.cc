@@ -1,10 +1,13 @@
 #include "client/jobs/task.h"
 
+#include <iterator>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/http/http_target.h"
+#include "client/jobs/job_queue.h"
 #include "client/jobs/url_file.h"
 #include "engine/base/status_macros.h"
 #include "google/protobuf/util/json_util.h"
@@ -40,6 +43,51 @@ absl::Status ReadPlace(const std::string& name, const json& value, std::string& 
                             "\", which is neither an absolute path nor an http(s) or s3 URL"));
 }
 
+absl::Status ReadCount(const std::string& name, const json& value, int64_t least, int64_t& count) {
+  constexpr int64_t kMost = int64_t{1} << 40;
+  if (value.is_number_integer() && value >= least && value <= kMost) {
+    count = value.get<int64_t>();
+    return absl::OkStatus();
+  }
+  return Wrong(absl::StrCat("has a film with \"", name, "\": ", value.dump(), ", must be ", least,
+                            "..", kMost));
+}
+
+absl::Status ReadFilm(const json& object, std::optional<FilmPart>& result) {
+  if (!object.is_object()) return Wrong("has a \"film\" that is no object");
+  FilmPart film;
+  const std::pair<const char*, std::string*> texts[] = {
+      {"id", &film.id}, {"matrix", &film.matrix}, {"codec", &film.codec}};
+  const std::tuple<const char*, int64_t*, int64_t> counts[] = {
+      {"number", &film.number, 0},
+      {"frames", &film.frames, 1},
+      {"part_frames", &film.part_frames, 1},
+      {"rate", &film.rate, 1},
+      {"rate_by", &film.rate_by, 1}};
+  for (const auto& [name, text] : texts)
+    RETURN_IF_ERROR(ReadText(name, object.value(name, json()), *text));
+  for (const auto& [name, count, least] : counts)
+    RETURN_IF_ERROR(ReadCount(name, object.value(name, json()), least, *count));
+  const json start = object.value("start_s", json());
+  if (!start.is_number()) return Wrong("has a film with a \"start_s\" that is no number");
+  film.start_s = start.get<double>();
+  if (object.size() != std::size(texts) + std::size(counts) + 1)
+    return Wrong("has a film with a field that is not known");
+  RETURN_IF_ERROR(CheckJobId(film.id));  // a folder is named after it
+  if (film.number >= film.parts())
+    return Wrong(absl::StrCat("has part ", film.number, " of a film of ", film.parts()));
+  result = film;
+  return absl::OkStatus();
+}
+
+json ToJson(const FilmPart& film) {
+  return {{"id", film.id},           {"number", film.number},
+          {"frames", film.frames},   {"part_frames", film.part_frames},
+          {"rate", film.rate},       {"rate_by", film.rate_by},
+          {"start_s", film.start_s}, {"matrix", film.matrix},
+          {"codec", film.codec}};
+}
+
 absl::Status ReadField(const std::string& name, const json& value, Task& task) {
   if (name == "source") return ReadPlace(name, value, task.source);
   if (name == "output") return ReadPlace(name, value, task.output);
@@ -52,6 +100,7 @@ absl::Status ReadField(const std::string& name, const json& value, Task& task) {
   if (name == "shown_output") return ReadText(name, value, task.shown_output);
   if (name == "cancelled_job") return ReadText(name, value, task.cancelled_job);
   if (name == "options") return ReadOptions(value, task.options);
+  if (name == "film") return ReadFilm(value, task.film);
   return Wrong(absl::StrCat("has a field \"", name, "\", which is not known"));
 }
 
@@ -71,6 +120,7 @@ std::string TaskToJson(const Task& task) {
   for (const auto& [name, text] : texts) {
     if (!text->empty()) object[name] = *text;
   }
+  if (task.film.has_value()) object["film"] = ToJson(*task.film);
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -80,6 +130,9 @@ absl::StatusOr<Task> ParseTask(const std::string& text) {
   Task task;
   for (const auto& [name, value] : object.items()) RETURN_IF_ERROR(ReadField(name, value, task));
   if (task.source.empty()) return Wrong("names no source");
+  if (task.film.has_value() &&
+      !(absl::StartsWith(task.source, "/") && absl::StartsWith(task.output, "/")))
+    return Wrong("has a film whose source or output is no path");
   return task;
 }
 

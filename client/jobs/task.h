@@ -1,15 +1,17 @@
 // The task of a job, in the job's own words.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "client/jobs/film_part.h"
 #include "upscale/v1/upscale.pb.h"
 
 namespace upscaled::client {
 
 // As JSON: an object with fields of these names, all texts except the options, which are
-// UpscaleOptions in the proto3 JSON mapping. Only the source is required.
+// UpscaleOptions in the proto3 JSON mapping, and the film, an object. Only the source is required.
 struct Task {
   std::string source;  // an absolute path, or a URL that begins with http://, https:// or s3://
   upscale::v1::UpscaleOptions options;
@@ -24,6 +26,8 @@ struct Task {
   // The id of a job that was cancelled: the task is only to tell its webhook. "": an image is to be
   // upscaled.
   std::string cancelled_job;
+  // Set: the source is a film, the output its result, both paths, and the job is one part of it.
+  std::optional<FilmPart> film;
 };
 
 // Bytes that are no UTF-8 are replaced.

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/error_details.h"
+#include "client/jobs/film_part_runner.h"
 #include "client/jobs/result_names.h"
 #include "client/jobs/source_digest.h"
 #include "client/jobs/url_file.h"
@@ -69,6 +70,13 @@ Blame BlameOfCall(const absl::Status& status) {
   }
 }
 
+// The blame for an error of a film's part: ffmpeg may be missing here only.
+Blame BlameOfFilm(const absl::Status& status) {
+  if (DetailsOf(status).origin != ErrorOrigin::kLocal) return BlameOfCall(status);
+  return absl::IsInvalidArgument(status) || absl::IsUnimplemented(status) ? Blame::kTask
+                                                                          : Blame::kPassing;
+}
+
 // A source out of a file at its first byte.
 absl::StatusOr<std::unique_ptr<ImageSource>> ToSource(const std::string& name, UniqueFd file) {
   struct stat info {};
@@ -109,6 +117,7 @@ TaskOutcome TaskRunner::Run(const std::string& job, const Task& task, ImageObser
   if (absl::Status status = CheckPlaces(task); !status.ok()) {
     return Failed(std::move(status), Blame::kTask);
   }
+  if (task.film.has_value()) return RunFilm(task, observer, std::move(stop));
   const auto source = Open(task.source, stop);
   if (!source.ok()) return Failed(source.status(), BlameAtPlace(source.status()));
   return RunOn(**source, job, task, observer, std::move(stop));
@@ -126,7 +135,7 @@ absl::Status TaskRunner::CheckPlace(const std::string& place) const {
 }
 
 // No pipe, which would wait for a writer.
-absl::StatusOr<std::unique_ptr<ImageSource>> TaskRunner::OpenFile(const std::string& path) const {
+absl::StatusOr<UniqueFd> TaskRunner::OpenFile(const std::string& path) const {
   UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
   struct stat info {};
@@ -135,15 +144,39 @@ absl::StatusOr<std::unique_ptr<ImageSource>> TaskRunner::OpenFile(const std::str
   }
   // Again, now that no other process can put a link in its place.
   RETURN_IF_ERROR(allowed_.Resolve(absl::StrCat("/proc/self/fd/", file.get())).status());
-  return std::make_unique<FileSource>(path, std::move(file), info.st_size);
+  return file;
 }
 
 absl::StatusOr<std::unique_ptr<ImageSource>> TaskRunner::Open(const std::string& place,
                                                               std::stop_token stop) const {
-  if (!IsUrl(place)) return OpenFile(place);
-  ASSIGN_OR_RETURN(UniqueFd file,
-                   Download(place, kMaxSourceBytes, access_, &allowed_, std::move(stop)));
+  ASSIGN_OR_RETURN(UniqueFd file, IsUrl(place) ? Download(place, kMaxSourceBytes, access_,
+                                                          &allowed_, std::move(stop))
+                                               : OpenFile(place));
   return ToSource(WithoutSecrets(place), std::move(file));
+}
+
+TaskOutcome TaskRunner::RunFilm(const Task& task, ImageObserver& observer,
+                                std::stop_token stop) const {
+  const FilmPart& part = *task.film;
+  const absl::StatusOr<UniqueFd> source = OpenFile(task.source);
+  if (!source.ok()) return Failed(source.status(), BlameAtPlace(source.status()));
+  const absl::StatusOr<fs::path> output = allowed_.Resolve(task.output);
+  if (!output.ok()) return Failed(output.status(), Blame::kTask);
+  v1::UpscaleProgress progress;
+  progress.set_tiles(static_cast<int32_t>(part.count(part.number)));
+  const auto on_frame = [&](int64_t done) {
+    progress.set_tiles_done(static_cast<int32_t>(done));
+    observer.OnProgress(progress);
+  };
+  absl::Status status = RunFilmPart(service_, task.options, part, source->get(), output->native(),
+                                    on_frame, std::move(stop));
+  if (!status.ok()) {
+    const Blame blame = BlameOfFilm(status);
+    return Failed(std::move(status), blame);
+  }
+  return {
+      .result = absl::StrCat("part ", part.number + 1, " of ", part.parts(), " of ", task.output),
+      .computed = true};
 }
 
 TaskOutcome TaskRunner::RunOn(ImageSource& source, const std::string& job, const Task& task,

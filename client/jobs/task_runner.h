@@ -36,9 +36,10 @@ struct TaskOutcome {
   int64_t result_bytes = 0;         // 0: not known, because the result was there before
 };
 
-// Does the same when it does it twice: the result gets the name that the server gives it, which
-// follows from the source's bytes, the options in canonical form, the weights and the arithmetic,
-// and where there is one of this name nothing is computed. Thread safe.
+// Does the same when it does it twice. A film's part is a file next to the film's output. An
+// image's result gets the name that the server gives it, which follows from the source's bytes, the
+// options in canonical form, the weights and the arithmetic, and where there is one of this name
+// nothing is computed. Thread safe.
 class TaskRunner {
  public:
   static constexpr int64_t kMaxSourceBytes = int64_t{4} << 30;  // of what a URL gives
@@ -63,7 +64,8 @@ class TaskRunner {
   // The image that a path or URL names.
   absl::StatusOr<std::unique_ptr<ImageSource>> Open(const std::string& place,
                                                     std::stop_token stop) const;
-  absl::StatusOr<std::unique_ptr<ImageSource>> OpenFile(const std::string& path) const;
+  absl::StatusOr<UniqueFd> OpenFile(const std::string& path) const;
+  TaskOutcome RunFilm(const Task& task, ImageObserver& observer, std::stop_token stop) const;
   TaskOutcome RunOn(ImageSource& source, const std::string& job, const Task& task,
                     ImageObserver& observer, std::stop_token stop) const;
   // And has `result` be the file.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -638,6 +639,49 @@ TEST(TaskTest, IsReadBack) {
   EXPECT_EQ(read->source, task.source);
   EXPECT_EQ(read->output, task.output);
   EXPECT_EQ(read->options.SerializeAsString(), task.options.SerializeAsString());
+}
+
+TEST(TaskTest, PartsOfFilmsAreReadBack) {
+  const Task task{.source = "/in/film.mkv",
+                  .output = "/out/film.mkv",
+                  .film = FilmPart{.id = "a-film",
+                                   .number = 3,
+                                   .frames = 1000,
+                                   .part_frames = 240,
+                                   .rate = 24000,
+                                   .rate_by = 1001,
+                                   .start_s = 0.083,
+                                   .matrix = "709",
+                                   .codec = "ffv1"}};
+  const auto read = ParseTask(TaskToJson(task));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->film, task.film);
+  EXPECT_EQ(task.film->parts(), 5);
+  EXPECT_EQ(task.film->first_frame(), 720);
+  EXPECT_EQ(task.film->count(3), 240);
+  EXPECT_EQ(task.film->count(4), 40);
+}
+
+TEST(TaskTest, SaysWhatIsWrongWithAFilm) {
+  const nlohmann::json film = {{"id", "a"},        {"number", 0},  {"frames", 10},
+                               {"part_frames", 5}, {"rate", 25},   {"rate_by", 1},
+                               {"start_s", 0.5},   {"matrix", ""}, {"codec", "h264"}};
+  const auto parse = [](const nlohmann::json& part, const std::string& output = "/b") {
+    return ParseTask(nlohmann::json{{"source", "/a"}, {"output", output}, {"film", part}}.dump())
+        .status();
+  };
+  ASSERT_TRUE(parse(film).ok()) << parse(film);
+  EXPECT_FALSE(parse(1).ok());
+  EXPECT_FALSE(parse(film, "https://example.org/b").ok());
+  const std::pair<const char*, nlohmann::json> wrong[] = {
+      {"id", "../a"},   {"id", ""},       {"number", 2},      {"number", -1},    {"frames", 0},
+      {"frames", 1e30}, {"frames", "10"}, {"part_frames", 0}, {"rate", 0},       {"rate_by", 0},
+      {"start_s", "0"}, {"matrix", 601},  {"codec", nullptr}, {"folder", "/tmp"}};
+  for (const auto& [name, value] : wrong) {
+    nlohmann::json part = film;
+    part[name] = value;
+    EXPECT_TRUE(absl::IsInvalidArgument(parse(part))) << name << " " << value;
+  }
 }
 
 TEST(TaskTest, SaysWhatIsWrong) {

@@ -1,0 +1,57 @@
+// Processes of ffmpeg and ffprobe.
+#pragma once
+
+#include <sys/types.h>
+
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/base/unique_fd.h"
+
+namespace upscaled::client {
+
+// A process that runs until it ends or is killed.
+class Ffmpeg {
+ public:
+  // Files that are open in the process; borrowed. -1: none.
+  struct Files {
+    int input = -1, output = -1;
+    int source = -1;  // becomes kSource
+  };
+  static constexpr char kSource[] = "file:/dev/fd/3";
+
+  // `command` begins with the program's name, which is looked for in PATH. FAILED_PRECONDITION if
+  // it is not installed.
+  static absl::StatusOr<Ffmpeg> Start(std::vector<std::string> command, const Files& files);
+  Ffmpeg(Ffmpeg&& other) noexcept;
+  Ffmpeg& operator=(Ffmpeg&&) = delete;
+  ~Ffmpeg();
+
+  // Returns after the end. The process may be killed until Wait is called.
+  void AwaitEnd() const;
+  // As AwaitEnd. INVALID_ARGUMENT, with the process's last words, if it failed. Call once, last.
+  absl::Status Wait();
+  void Kill() const;
+  // The last line that it has written to its standard error.
+  std::string LastWords() const;
+
+ private:
+  Ffmpeg(std::string program, pid_t pid, UniqueFd errors)
+      : program_(std::move(program)), pid_(pid), errors_(std::move(errors)) {}
+
+  std::string program_;
+  pid_t pid_;  // -1: it has ended
+  UniqueFd errors_;
+};
+
+// Runs a process to its end, which `stop` brings about. CANCELLED after that.
+absl::Status RunFfmpeg(std::vector<std::string> command, const Ffmpeg::Files& files,
+                       std::stop_token stop);
+// The same, and returns its standard output.
+absl::StatusOr<std::string> ReadFfmpeg(std::vector<std::string> command);
+
+}  // namespace upscaled::client
