@@ -314,7 +314,7 @@ def sitings_and_mono_match_zimg(upscale: str, server, folder: pathlib.Path) -> N
         print("ffmpeg has no zscale: sitings were not compared with zimg")
         return
     command = [upscale, "video", "--quiet", "-i", "-", "-o", "-", "-s", "1", "--server", "{}:{}".format(*server.grpc)]
-    width, height = 97, 61
+    width, height = 96, 60  # zscale takes no odd ones
     smooth = f"gradients=size={width}x{height}:nb_colors=4:seed=9:rate=1:duration=1,format=gbrp"
     cases = [("yuv420p", tag, place, span) for tag, place in (("420jpeg", "center"), ("420mpeg2", "left"), ("420paldv", "topleft"))
              for span in ("limited", "full")] + [("gray", "mono", "left", span) for span in ("limited", "full")]
