@@ -45,12 +45,13 @@ def main():
     parser.add_argument("--frames", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=2)
     arguments = parser.parse_args()
+    torch.set_num_threads(os.cpu_count())
     torch.manual_seed(1)
     model = weights.Srvgg(2, convs=8).eval()  # 2x-AnimeJaNai UltraCompact
     ours, theirs = [], []
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "compact.pth"
-        torch.save({"params_ema": model.state_dict()}, file)
+        torch.save({"params_ema": model.published()}, file)
         time_torch(model, arguments.size, 1)
         for _ in range(arguments.rounds):
             ours.append(time_ours(pathlib.Path(arguments.build) / "bin/upscale-bench", file, arguments.size, arguments.frames))
