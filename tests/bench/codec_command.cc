@@ -3,8 +3,10 @@
 #include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -17,12 +19,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "engine/base/string_view.h"
 #include "engine/image/codec.h"
 #include "engine/image/memory_io.h"
 #include "engine/image/replay_source.h"
 #include "engine/image/resample.h"
 #include "server/sandbox/decode_sandbox.h"
 #include "tests/bench/commands.h"
+#include "tests/bench/image_quality.h"
 #include "tests/bench/machine.h"
 #include "tests/bench/measure.h"
 #include "tests/bench/options.h"
@@ -33,6 +37,7 @@ namespace {
 struct CodecOptions {
   std::string image;
   std::vector<std::string> sizes = {"1920x1080", "3840x2160"};
+  std::vector<std::string> files;
   int threads = 2;
   int rounds = 5;
   bool json = false;
@@ -42,10 +47,42 @@ struct CodecOptions {
 struct CodecSubject {
   std::string name;
   int threads = 1;
-  std::function<size_t()> run;  // returns the bytes of the file
+  std::function<size_t()> run;                         // returns the bytes of the file
+  ImageQuality quality = {.psnr_db = 100, .ssim = 1};  // of a lossy file
   size_t file_bytes = 0;
   std::vector<double> seconds = {};
 };
+
+struct Coding {
+  std::string name;
+  EncodeOptions options;
+};
+
+// Ways to write an image with one thread, each as this build can.
+std::vector<Coding> Codings() {
+  std::vector<Coding> codings = {{"png", {}}};
+  const auto add = [&codings](ImageFormat format, std::initializer_list<int> qualities) {
+    if (!CanEncode(format)) return;
+    for (const int quality : qualities)
+      codings.push_back({quality == 100
+                             ? absl::StrCat(ToAbsl(FormatName(format)), ", lossless")
+                             : absl::StrCat(ToAbsl(FormatName(format)), ", quality ", quality),
+                         {.format = format, .quality = quality}});
+  };
+  add(ImageFormat::kJpeg, {75, 90});
+  add(ImageFormat::kWebp, {75, 90, 100});
+  add(ImageFormat::kAvif, {75, 90});
+  add(ImageFormat::kJxl, {75, 90, 100});
+  add(ImageFormat::kTiff, {100});
+  return codings;
+}
+
+std::string ReadWhole(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  std::ostringstream file;
+  file << stream.rdbuf();
+  return file.str();
+}
 
 Image ReadAll(RowSource& rows) {
   Image image(rows.spec());
@@ -69,10 +106,7 @@ Image SyntheticImage(Size size) {
 // The image in `path` at another size, or a synthetic one.
 Image ImageOf(const std::string& path, Size size) {
   if (path.empty()) return SyntheticImage(size);
-  std::ifstream stream(path, std::ios::binary);
-  std::ostringstream file;
-  file << stream.rdbuf();
-  const std::string bytes = file.str();
+  const std::string bytes = ReadWhole(path);
   MemorySource source(bytes);
   const auto decoder = ValueOrExit(OpenImageDecoder(source, {}));
   if (decoder->spec().channels != 3 || decoder->spec().type != SampleType::kU8)
@@ -110,19 +144,31 @@ std::string EncodeWithLibpng(const Image& image, int level, int filters) {
   return file;
 }
 
+// The file is this bench's own, or its user's.
+const DecodeLimits kTrusted = {.is_caged = true};
+
+Image DecodeFile(const std::string& file) {
+  MemorySource source(file);
+  return ReadAll(*ValueOrExit(OpenImageDecoder(source, kTrusted)));
+}
+
 void AddEncoders(const Image& image, int threads, std::vector<CodecSubject>& subjects) {
-  const auto add = [&](const std::string& name, const EncodeOptions& options) {
-    subjects.push_back({absl::StrCat("encode ", name), options.threads,
+  for (const Coding& coding : Codings()) {
+    const EncodeOptions options = coding.options;
+    subjects.push_back({.name = absl::StrCat("encode ", coding.name),
+                        .run = [&image, options] { return Encode(image, options).size(); },
+                        .quality = MeasureQuality(DecodeFile(Encode(image, options)).view(),
+                                                  image.view(), /*crop_px=*/0)});
+  }
+  const auto add_png = [&](int level, int count) {
+    const EncodeOptions options = {.compression = level, .threads = count};
+    subjects.push_back({absl::StrCat("encode png, level ", level), count,
                         [&image, options] { return Encode(image, options).size(); }});
   };
   for (const int level : {0, 1, 2, 3, 6}) {
-    add(absl::StrCat("png, level ", level), {.compression = level});
-    if (level > 0 && threads > 1)
-      add(absl::StrCat("png, level ", level), {.compression = level, .threads = threads});
+    add_png(level, 1);
+    if (level > 0 && threads > 1) add_png(level, threads);
   }
-  add("jpeg, quality 90", {.format = ImageFormat::kJpeg});
-  add("webp, quality 90", {.format = ImageFormat::kWebp});
-  add("webp, lossless", {.format = ImageFormat::kWebp, .quality = 100});
   const auto add_libpng = [&](const std::string& name, int level, int filters) {
     subjects.push_back(
         {absl::StrCat("encode with libpng, level ", level, ", ", name), 1,
@@ -145,22 +191,20 @@ size_t DecodeInSandbox(server::DecodeSandbox& sandbox, const std::string& file) 
   return file.size();
 }
 
+void AddDecoder(const std::string& name, const std::string& file, server::DecodeSandbox& sandbox,
+                std::vector<CodecSubject>& subjects) {
+  subjects.push_back({absl::StrCat("decode ", name), 1, [file] {
+                        DecodeFile(file);
+                        return file.size();
+                      }});
+  subjects.push_back({absl::StrCat("decode ", name, ", in the sandbox"), 1,
+                      [&sandbox, file] { return DecodeInSandbox(sandbox, file); }});
+}
+
 void AddDecoders(const Image& image, server::DecodeSandbox& sandbox,
                  std::vector<CodecSubject>& subjects) {
-  const auto add = [&](const std::string& name, const EncodeOptions& options) {
-    const std::string file = Encode(image, options);
-    subjects.push_back({absl::StrCat("decode ", name), 1, [file] {
-                          MemorySource source(file);
-                          ReadAll(*ValueOrExit(OpenImageDecoder(source, {})));
-                          return file.size();
-                        }});
-    subjects.push_back({absl::StrCat("decode ", name, ", in the sandbox"), 1,
-                        [&sandbox, file] { return DecodeInSandbox(sandbox, file); }});
-  };
-  add("png", {});
-  add("jpeg", {.format = ImageFormat::kJpeg});
-  add("webp", {.format = ImageFormat::kWebp});
-  add("webp, lossless", {.format = ImageFormat::kWebp, .quality = 100});
+  for (const Coding& coding : Codings())
+    AddDecoder(coding.name, Encode(image, coding.options), sandbox, subjects);
 }
 
 // Turn by turn, so that what changes meanwhile on the machine meets all alike.
@@ -183,18 +227,25 @@ void AddRows(const std::vector<CodecSubject>& subjects, const std::string& size,
                     {"threads", subject.threads},
                     {"seconds", median},
                     {"pixel_megabytes_per_second", bytes * 1e-6 / median},
-                    {"file_share", static_cast<double>(subject.file_bytes) / bytes}});
+                    {"file_share", static_cast<double>(subject.file_bytes) / bytes},
+                    {"psnr_db", subject.quality.psnr_db},
+                    {"ssim", subject.quality.ssim}});
   }
 }
 
 void PrintTable(const nlohmann::ordered_json& rows) {
   PrintMachine();
-  std::printf("%-36s %-12s %3s %9s %9s %7s\n", "name", "shape", "thr", "ms", "MB/s", "size");
-  for (const auto& row : rows)
-    std::printf("%-36s %-12s %3d %9.2f %9.0f %6.1f%%\n", row["name"].get<std::string>().c_str(),
+  std::printf("%-36s %-12s %3s %9s %9s %7s %9s %7s\n", "name", "shape", "thr", "ms", "MB/s", "size",
+              "PSNR, dB", "SSIM");
+  for (const auto& row : rows) {
+    std::printf("%-36s %-12s %3d %9.2f %9.0f %6.1f%%", row["name"].get<std::string>().c_str(),
                 row["shape"].get<std::string>().c_str(), row["threads"].get<int>(),
                 1e3 * row["seconds"].get<double>(), row["pixel_megabytes_per_second"].get<double>(),
                 100 * row["file_share"].get<double>());
+    if (row["ssim"].get<double>() < 1)
+      std::printf(" %9.2f %7.4f", row["psnr_db"].get<double>(), row["ssim"].get<double>());
+    std::printf("\n");
+  }
 }
 
 void RunCodecCommand(const CodecOptions& options) {
@@ -206,6 +257,15 @@ void RunCodecCommand(const CodecOptions& options) {
     AddEncoders(image, options.threads, subjects);
     AddDecoders(image, *sandbox, subjects);
     MeasureAll(options.rounds, subjects);
+    AddRows(subjects, size, image.bytes(), rows);
+  }
+  for (const std::string& path : options.files) {
+    const std::string file = ReadWhole(path);
+    const Image image = DecodeFile(file);
+    std::vector<CodecSubject> subjects;
+    AddDecoder(std::filesystem::path(path).filename(), file, *sandbox, subjects);
+    MeasureAll(options.rounds, subjects);
+    const std::string size = absl::StrCat(image.spec().width_px, "x", image.spec().height_px);
     AddRows(subjects, size, image.bytes(), rows);
   }
   if (options.json)
@@ -223,6 +283,8 @@ void AddCodecCommand(CLI::App& app) {
       ->check(CLI::ExistingFile);
   command->add_option("--size", options->sizes, "Sizes that it is resized to")
       ->capture_default_str();
+  command->add_option("--file", options->files, "Files to decode, too, of any format that is read")
+      ->check(CLI::ExistingFile);
   command->add_option("--threads", options->threads, "Threads beside one")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
