@@ -244,6 +244,8 @@ void UpscaleFlags::AddTo(CLI::App& command) {
                            ->needs(space);
   space->needs(range);
   command.add_flag("-x,--tta", tta, "Average over 8 flips and turns: better, 8 times the work");
+  command.add_flag("--seamless", seamless,
+                   "For textures laid side by side: borders go on at the opposite ones");
   add("-t,--tile", tile_px, "PIXELS",
       "Largest tile side, 32 to 4096; 0 or default: the server's choice")
       ->check(TileSide());
@@ -290,6 +292,7 @@ v1::UpscaleOptions UpscaleFlags::ToProto() const {
     options.mutable_prefilter()->set_sigma_range(prefilter_range);
   }
   options.set_tta(tta);
+  options.set_seamless(seamless);
   options.set_precision(ToPrecision());
   options.set_tile_px(tile_px);
   return options;

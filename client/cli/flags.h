@@ -83,6 +83,7 @@ struct UpscaleFlags {
   double prefilter_space = 0;  // 0: no prefilter
   double prefilter_range = 0;
   bool tta = false;
+  bool seamless = false;
   int tile_px = 0;
   std::string precision;
 

@@ -55,6 +55,7 @@ HttpParameters ToParameters(const v1::UpscaleOptions& options) {
   add_positive("max_pixels", options.max_pixels());
   if (options.no_enlarge()) add("no_enlarge", "1");
   if (options.tta()) add("tta", "1");
+  if (options.seamless()) add("seamless", "1");
   if (options.format() != v1::IMAGE_FORMAT_UNSPECIFIED) {
     add("format", ShortName(options.format()));
   }

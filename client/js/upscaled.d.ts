@@ -103,6 +103,8 @@ export interface UpscaleOptions extends CallOptions {
   maxPixels?: number;
   noEnlarge?: boolean;
   tta?: boolean;
+  /** For a texture that is laid side by side: its borders go on at the opposite ones. */
+  seamless?: boolean;
   /** The last three only where the server writes them, see its information. */
   format?: "png" | "jpeg" | "webp" | "avif" | "jxl" | "tiff";
   /** The quality of JPEG, WebP, AVIF and JPEG XL, 1 to 100. */

@@ -111,6 +111,7 @@ absl::StatusOr<SpreadPlan> PlanSpread(const v1::UpscaleOptions& options, const v
 
   plan.upscale.result_type = spec.type;
   plan.upscale.tta = options.tta();
+  plan.upscale.seamless = options.seamless();
   plan.upscale.tile_px = options.tile_px();
   if (options.has_keep_colours()) plan.upscale.keep_colours = options.keep_colours();
   if (options.alpha() == v1::ALPHA_METHOD_RESAMPLE) plan.upscale.alpha = AlphaMethod::kResample;

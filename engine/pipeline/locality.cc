@@ -132,7 +132,7 @@ bool ReachAsFar(const std::vector<Stage>& some, const std::vector<Stage>& others
 }
 
 Locality LocalityOf(const UpscalePlan& plan) {
-  if (plan.passes.empty()) return {};
+  if (plan.passes.empty() || plan.wrap_px > 0) return {};
   UpscalePlan local = plan;
   std::vector<LocalPass> passes;
   int period_px = 1, scale = 1;  // of the source; from the source to the pass

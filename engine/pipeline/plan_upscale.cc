@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -6,10 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/int_math.h"
 #include "engine/base/status_macros.h"
+#include "engine/graph/tile_plan.h"
+#include "engine/image/wrap.h"
 #include "engine/pipeline/cell_pass.h"
 #include "engine/pipeline/corrected_pass.h"
 #include "engine/pipeline/dihedral.h"
 #include "engine/pipeline/image_run.h"
+#include "engine/pipeline/kept_colours.h"
 #include "engine/pipeline/network_pass.h"
 #include "engine/pipeline/stages.h"
 #include "engine/pipeline/tile_grid.h"
@@ -81,9 +85,28 @@ absl::Status CheckPasses(const ImageSpec& source,
   return absl::OkStatus();
 }
 
+// Source pixels beyond a border on which the result depends, as the networks see, and as the
+// corrections of their colours do. No more than kMaxPx: what lies further off is not seen at a
+// border.
+int WrapPx(const std::vector<std::shared_ptr<const Executable>>& passes) {
+  constexpr int kMaxPx = 64, kImagePx = 2 * kWholeImageHaloPx;
+  double px = 0;
+  int scale = 1;
+  for (const auto& pass : passes) {
+    const Network& network = pass->network();
+    const TilePlan plan =
+        PlanTile(network, {2 * kImagePx, 2 * kImagePx}, {kImagePx, kImagePx, 1, 1});
+    const int halo = std::max(kImagePx - plan.input.x, plan.input.right() - kImagePx);
+    px += static_cast<double>(halo + kKeptColoursBorderPx) / scale;
+    scale *= network.scale;
+  }
+  constexpr int kResizePx = 8;  // of Lanczos
+  return static_cast<int>(std::min<double>(kMaxPx, std::ceil(px) + kResizePx));
+}
+
 // The rows that the first pass takes.
 ImageSpec PassInput(const UpscalePlan& plan) {
-  ImageSpec input = plan.source;
+  ImageSpec input = PlanWrap(plan.source, plan.wrap_px).result;
   if (plan.options.prefilter) input = PlanBilateral(input, *plan.options.prefilter).result;
   input.channels = plan.source.has_alpha() ? 4 : 3;
   return input;
@@ -234,6 +257,7 @@ absl::StatusOr<UpscalePlan> PlanUpscale(const ImageSpec& source, Size result,
   plan.source = source;
   plan.result = {result.width, result.height, source.channels, options.result_type};
   plan.options = options;
+  if (options.seamless) plan.wrap_px = WrapPx(passes);
   plan.passes = ChainPasses(plan, std::move(passes));
   size_t activation_cache_bytes = options.activation_cache_bytes;
   double cost = 0;

@@ -1,7 +1,7 @@
 // The list of the pipeline's stages, in the order in which an image goes through them.
 //
-//   source -> prefilter -> RGB -> alpha bleed -> pass, pass, ... -> final resize -> result's
-//   channels and type
+//   source -> (wrap) -> prefilter -> RGB -> alpha bleed -> pass, pass, ... -> final resize ->
+//   (margins cut off) -> result's channels and type
 //
 // A stage that follows another one's arithmetic gets 16 bits from it, also when source and result
 // have 8: rounding to 8 bits between two passes, or before the resize or the way back to gray,

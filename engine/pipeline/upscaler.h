@@ -60,6 +60,7 @@ absl::StatusOr<ResolvedTarget> ResolveTarget(const TargetSize& target, Size sour
 struct UpscaleOptions {
   std::optional<BilateralOptions> prefilter;  // smooths the source
   bool tta = false;          // mean of the eight flips and rotations; eight times the work
+  bool seamless = false;     // a texture's borders go on at the opposite ones (PlanWrap)
   bool keep_colours = true;  // carries the source's low frequencies over (KeptColours)
   AlphaMethod alpha = AlphaMethod::kNetwork;
   AlphaColour alpha_colour = AlphaColour::kBleed;
@@ -88,6 +89,7 @@ struct UpscalePlan {
   ImageSpec source;
   ImageSpec result;  // result.channels == source.channels
   UpscaleOptions options;
+  int wrap_px = 0;               // margins of a seamless source, which the result has not
   std::vector<PassSpec> passes;  // the networks and how each is cut
   std::vector<Stage> stages;     // from the source's rows to the result's, the passes among them
   int64_t tile_count = 0;  // runs of tiles, of all passes: with TTA every tile takes eight times

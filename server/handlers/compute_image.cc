@@ -264,6 +264,7 @@ class ImageComputation {
         PlanUpscale(part, resolved.result, {passes_.begin(), passes_.end()},
                     {.prefilter = job_.options.prefilter,
                      .tta = job_.options.tta,
+                     .seamless = job_.options.seamless,
                      .keep_colours = resolved.keep_colours,
                      .alpha = resolved.alpha.value_or(AlphaMethod::kResample),
                      .alpha_colour = resolved.alpha_colour.value_or(AlphaColour::kBleed),

@@ -225,6 +225,7 @@ absl::StatusOr<RequestOptions> FromProto(const pb::UpscaleOptions& proto) {
     ASSIGN_OR_RETURN(options.prefilter, BilateralFromProto(proto.prefilter()));
   }
   options.tta = proto.tta();
+  options.seamless = proto.seamless();
   ASSIGN_OR_RETURN(options.format, FormatFromProto(proto.format()));
   RETURN_IF_ERROR(CheckRange("quality", proto.quality(), 0, 100));
   options.has_quality = proto.quality() != 0;

@@ -28,6 +28,7 @@ struct RequestOptions {
   TargetSize target;
   std::optional<BilateralOptions> prefilter;
   bool tta = false;
+  bool seamless = false;
   std::optional<ImageFormat> format;  // none: the source's
   EncodeOptions encode;               // but for its format
   bool has_quality = false;           // whether encode.quality was asked for

@@ -24,6 +24,7 @@ absl::StatusOr<Digest> ResultSharing::KeyOf(const std::string& tenant, const Dig
                     .result = resolved.result,
                     .prefilter = options.prefilter,
                     .tta = options.tta,
+                    .seamless = options.seamless,
                     .encode = resolved.encode,
                     .sample_type = resolved.sample_type,
                     .precision = resolved.precision,

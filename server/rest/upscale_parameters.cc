@@ -167,6 +167,11 @@ constexpr Parameter kParameters[] = {
        return ReadSwitch(v, [&](bool on) { p.options.set_tta(on); });
      },
      true},
+    {"seamless", "", kSwitch,
+     [](const std::string& v, UpscaleParameters& p) {
+       return ReadSwitch(v, [&](bool on) { p.options.set_seamless(on); });
+     },
+     true},
     {"format", "", "png, jpeg, jpg or webp, or what else /v1/info says", SetFormat},
     {"quality", "", kInteger,
      [](const std::string& v, UpscaleParameters& p) {

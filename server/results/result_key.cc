@@ -37,7 +37,9 @@ Digest RequestKey(const ResultParts& parts) {
   hash.Field(Choice(parts.alpha)).Field(Choice(parts.alpha_colour));
   hash.Field(Choice(parts.keep_colours));
   hash.Field(static_cast<int64_t>(parts.metadata)).Field(int64_t{parts.fill_damage});
-  hash.Field(int64_t{parts.frame_is_asked}).Field(std::ssize(parts.warnings));
+  hash.Field(int64_t{parts.frame_is_asked})
+      .Field(int64_t{parts.seamless})
+      .Field(std::ssize(parts.warnings));
   for (const std::string& warning : parts.warnings) hash.Field(warning);
   if (!parts.networks.empty()) {  // nothing else knows flips and precisions
     hash.Field(int64_t{parts.tta}).Field(PrecisionName(parts.precision));

@@ -29,6 +29,7 @@ struct ResultParts {
   Size result;
   std::optional<BilateralOptions> prefilter;
   bool tta = false;
+  bool seamless = false;
   EncodeOptions encode;  // of which format and that format's own options count
   SampleType sample_type = SampleType::kU8;
   Precision precision = Precision::kExact;

@@ -35,6 +35,7 @@ OPTIONS = {
     "max_pixels": (("--max-pixels", "100"), {}, True),
     "no_enlarge": (("--no-enlarge", ""), {}, True),
     "tta": (("--tta", ""), {}, True),
+    "seamless": (("--seamless", ""), {}, True),
     "format": (("--format", "jpeg"), {}, True),
     "quality": (("--quality", "50"), {"format": "jpeg"}, True),
     "png_compression": (("--png-compression", "9"), {"format": "png"}, True),

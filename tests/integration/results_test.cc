@@ -315,6 +315,7 @@ TEST_F(ResultsTest, EveryOptionOfTheContractIsInTheName) {
          o.mutable_size()->set_fit(pb::FIT_COVER);
        }},
       {"tta", Effect::kChanges, [](O& o) { o.set_tta(true); }},
+      {"seamless", Effect::kChanges, [](O& o) { o.set_seamless(true); }},
       {"format", Effect::kChanges, [](O& o) { o.set_format(pb::IMAGE_FORMAT_WEBP); }},
       {"quality", Effect::kNone, [](O& o) { o.set_quality(50); }},
       {"png_compression", Effect::kChanges, [](O& o) { o.set_png_compression(9); }},

@@ -76,7 +76,7 @@ export class OptionsPanel {
 
   /** Options of a call, as UpscaledClient.upscale takes them. */
   get() {
-    const { model, noise, format, quality, size, width, height, precision, frame, tta } =
+    const { model, noise, format, quality, size, width, height, precision, frame, tta, seamless } =
       this.#fields;
     const options = {
       model: model.value,
@@ -93,6 +93,7 @@ export class OptionsPanel {
     if (precision.value) options.precision = precision.value;
     if (Number(frame.value) > 0) options.frame = Number(frame.value);
     if (tta.checked) options.tta = true;
+    if (seamless.checked) options.seamless = true;
     return options;
   }
 

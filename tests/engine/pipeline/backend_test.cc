@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <random>
@@ -156,6 +157,59 @@ TEST_P(PipelineOnDevice, GivesTheSameBytesInRows) {
   }
   EXPECT_TRUE(passes > 0 || GetParam() != "cpu");
   EXPECT_TRUE(spared_px > 0 || GetParam() != "cpu");
+}
+
+// The image moved by (x, y); what leaves it comes in at the opposite border.
+Image Rolled(const ImageView& image, int x, int y) {
+  Image rolled(image.spec);
+  const Size size = image.spec.size();
+  const size_t pixel_bytes = image.spec.pixel_bytes();
+  for (int row = 0; row < size.height; ++row)
+    for (int column = 0; column < size.width; ++column)
+      std::memcpy(rolled.mutable_view().row((row + y) % size.height) +
+                      (column + x) % size.width * pixel_bytes,
+                  image.row(row) + column * pixel_bytes, pixel_bytes);
+  return rolled;
+}
+
+// Wherever a texture is cut, its result is the same.
+TEST(SeamlessTest, RolledTexturesGiveRolledResults) {
+  const auto backend = test::CreateTestedBackend("cpu", {.threads = 2});
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  const auto executor = MakeLocalExecutor(**backend);
+  const auto executable = CompileBundled(**backend);
+  std::mt19937 random = test::FreshRandom();
+  struct Case {
+    int passes;
+    double scale;
+  };
+  for (const Case& c : {Case{1, 2}, {2, 4}, {2, 3}, {1, 1.5}, {0, 0.5}, {0, 1.25}})
+    for (const int channels : {1, 3, 4})
+      for (const bool tta : {false, true}) {
+        const Size size{4 * test::RandomInt(random, 1, 12), 4 * test::RandomInt(random, 1, 12)};
+        const ImageSpec spec{size.width, size.height, channels, SampleType::kU8};
+        // A photograph's opposite borders differ.
+        const Image image = test::PhotoImage(spec, random);
+        const auto upscale = [&](const Image& source, bool seamless) {
+          const auto plan = PlanUpscale(
+              spec,
+              {static_cast<int>(c.scale * size.width), static_cast<int>(c.scale * size.height)},
+              std::vector<std::shared_ptr<const Executable>>(c.passes, executable),
+              {.tta = tta, .seamless = seamless, .concurrency = 2});
+          EXPECT_TRUE(plan.ok()) << plan.status();
+          return Upscale(*plan, source, *executor, random);
+        };
+        const int x = 4 * test::RandomInt(random, 0, 11), y = 4 * test::RandomInt(random, 0, 11);
+        const auto difference = [&](bool seamless) {
+          const Image moved = upscale(Rolled(image.view(), x, y), seamless);
+          const Image expected =
+              Rolled(upscale(image, seamless).view(), static_cast<int>(c.scale * x),
+                     static_cast<int>(c.scale * y));
+          return test::LargestDifference(moved.view(), expected.view());
+        };
+        EXPECT_LE(difference(true), 1) << spec << ", moved by " << x << ", " << y << ", passes "
+                                       << c.passes << ", scale " << c.scale << ", tta " << tta;
+      }
 }
 
 // A network whose tiles compute several times their pixels.

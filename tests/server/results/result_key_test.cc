@@ -72,6 +72,7 @@ TEST(ResultKeyTest, EachPartChangesIt) {
       [](Request& r) { r.parts.prefilter->sigma_space = 1.6; },
       [](Request& r) { r.parts.prefilter->sigma_range = 21; },
       [](Request& r) { r.parts.tta = true; },
+      [](Request& r) { r.parts.seamless = true; },
       [](Request& r) { r.parts.encode.format = ImageFormat::kWebp; },
       [](Request& r) { r.parts.encode.format = ImageFormat::kPng; },
       [](Request& r) { r.parts.encode.quality = 91; },
