@@ -19,7 +19,7 @@
 namespace upscaled {
 namespace {
 
-// Frames of films, GIF (1/100 s) and WebP (1/1000 s) last a whole number of ticks. A frame of
+// Frames of GIF (1/100 s), WebP (1/1000 s) and most films last a whole number of ticks. A frame of
 // APNG (65,535 s at most) lasts no more ticks than the file can state.
 constexpr int64_t kTicksPerSecond = 60'000;
 constexpr size_t kBoxHead = 8;

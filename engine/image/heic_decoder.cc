@@ -43,6 +43,30 @@ absl::StatusOr<HeicGrid> ParseHeicGrid(std::span<const uint8_t> bytes) {
   return grid;
 }
 
+// A few bytes may be named as often as a grid has places: bounds the bytes that all of them feed to
+// decoders.
+class TileBudget {
+ public:
+  explicit TileBudget(uint64_t file_bytes) : left_(4 * file_bytes + (uint64_t{16} << 20)) {}
+
+  absl::Status Charge(const HeifItem& tile, const HevcConfiguration& configuration) {
+    constexpr uint64_t kDecoderBytes = 1024;  // to make one
+    bool has_room = Take(kDecoderBytes + tile.extents.size() * sizeof(HeifItem::Extent));
+    for (const HeifItem::Extent& extent : tile.extents) has_room = has_room && Take(extent.length);
+    for (const auto& set : configuration.parameter_sets) has_room = has_room && Take(set.size());
+    return has_room ? absl::OkStatus() : HeicFault("the places of a grid share too many bytes");
+  }
+
+ private:
+  bool Take(uint64_t bytes) {
+    if (bytes > left_) return false;
+    left_ -= bytes;
+    return true;
+  }
+
+  uint64_t left_;
+};
+
 struct DestroyHeicFrame {
   void operator()(avifImage* image) const { avifImageDestroy(image); }
 };
@@ -121,27 +145,30 @@ absl::StatusOr<HevcPlanes> HeicReader::DecodeItem(uint32_t item) {
                                   " px; the image has ", layout_->size.width, " x ",
                                   layout_->size.height));
   HevcPlanes planes(grid.size, first.sequence);
-  // Places of a grid may share a tile's bytes, but not without end.
-  uint64_t bytes_left = 4 * file_.size() + (uint64_t{16} << 20);
+  TileBudget budget(file_.size());
+  size_t damaged = 0;
+  std::string damage;  // of the first one
   for (size_t i = 0; i < tiles.size(); ++i) {
     if (cancellation_ != nullptr) RETURN_IF_ERROR(cancellation_->status());
-    ASSIGN_OR_RETURN(const HevcConfiguration configuration, HeicConfigurationOf(items(), tiles[i]));
+    ASSIGN_OR_RETURN(const HevcConfiguration configuration, HevcConfigurationOf(items(), tiles[i]));
     if (configuration.sequence != first.sequence)
       return HeicFault("the tiles of a grid differ in size or depth");
-    ASSIGN_OR_RETURN(
-        const std::vector<uint8_t> data,
-        items().BytesOf(tiles[i], file_, std::min<uint64_t>(bytes_left, file_.size())));
-    bytes_left -= data.size();
+    RETURN_IF_ERROR(budget.Charge(items().At(tiles[i]), configuration));
+    ASSIGN_OR_RETURN(const std::vector<uint8_t> data,
+                     items().BytesOf(tiles[i], file_, file_.size()));
     ASSIGN_OR_RETURN(
         const std::string remarks,
         DecodeHevcPicture(
             configuration, data, static_cast<int>(i) % grid.columns * first.sequence.shown.width,
             static_cast<int>(i) / grid.columns * first.sequence.shown.height, planes));
     if (remarks.empty()) continue;
-    const std::string sentence = absl::StrCat("HEIC: the data are damaged (", remarks, ")");
-    if (!fill_damage_) return absl::InvalidArgumentError(sentence);
-    warnings.push_back(sentence);
+    if (!fill_damage_) return HeicFault(absl::StrCat("the data are damaged (", remarks, ")"));
+    if (damaged++ == 0) damage = remarks;
   }
+  if (damaged > 0)
+    warnings.push_back(absl::StrCat(
+        "HEIC: the data are damaged (", damage, ")",
+        tiles.size() > 1 ? absl::StrCat(" in ", damaged, " of ", tiles.size(), " tiles") : ""));
   return planes;
 }
 

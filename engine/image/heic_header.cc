@@ -43,19 +43,20 @@ absl::Status CheckCodedPixels(const HeifLayout& layout, uint32_t item, const Hev
 
 }  // namespace
 
-absl::StatusOr<HevcConfiguration> HeicConfigurationOf(const HeifItems& items, uint32_t item) {
-  uint32_t coded = item;
-  if (items.At(item).type == BoxType("grid")) {
-    const std::vector<uint32_t> tiles = items.ReferencesFrom(BoxType("dimg"), item);
-    if (tiles.empty()) return HeicFault("a grid has no tiles");
-    coded = tiles[0];
-  }
-  if (!IsHevc(items.At(coded)))
-    return HeicFault(absl::StrCat("item ", coded, " is coded as \"", BoxName(items.At(coded).type),
+absl::StatusOr<HevcConfiguration> HevcConfigurationOf(const HeifItems& items, uint32_t item) {
+  if (!IsHevc(items.At(item)))
+    return HeicFault(absl::StrCat("item ", item, " is coded as \"", BoxName(items.At(item).type),
                                   "\"; HEVC (hvc1), and grids of it, are read"));
-  for (const HeifItems::Property& property : items.PropertiesOf(coded))
+  for (const HeifItems::Property& property : items.PropertiesOf(item))
     if (property.type == BoxType("hvcC")) return ParseHevcConfiguration(property.payload);
-  return HeicFault(absl::StrCat("item ", coded, " has no parameters (hvcC)"));
+  return HeicFault(absl::StrCat("item ", item, " has no parameters (hvcC)"));
+}
+
+absl::StatusOr<HevcConfiguration> HeicConfigurationOf(const HeifItems& items, uint32_t item) {
+  if (items.At(item).type != BoxType("grid")) return HevcConfigurationOf(items, item);
+  const std::vector<uint32_t> tiles = items.ReferencesFrom(BoxType("dimg"), item);
+  if (tiles.empty()) return HeicFault("a grid has no tiles");
+  return HevcConfigurationOf(items, tiles[0]);
 }
 
 absl::StatusOr<std::optional<ImageHeader>> ParseHeicHeader(std::span<const uint8_t> prefix,

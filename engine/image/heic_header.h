@@ -9,8 +9,11 @@
 
 namespace upscaled {
 
-// The parameters of `item`, a picture, or those of the tiles of a grid, which are alike.
-// INVALID_ARGUMENT: it is coded otherwise, which the message names.
+// The parameters of `item`, a picture. INVALID_ARGUMENT: it is coded otherwise, which the message
+// names.
+absl::StatusOr<HevcConfiguration> HevcConfigurationOf(const HeifItems& items, uint32_t item);
+
+// The same of a picture, or of the tiles of a grid, which are alike.
 absl::StatusOr<HevcConfiguration> HeicConfigurationOf(const HeifItems& items, uint32_t item);
 
 }  // namespace upscaled

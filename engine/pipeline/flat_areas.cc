@@ -89,14 +89,17 @@ bool FlatAreas::Apply(const PassSpec& pass) {
 
 bool FlatAreas::ApplyInRows(const PassSpec& tiles, RowStreamNeed& need) {
   if (!tiles.spares_flat_areas || tiles.reach.repeat_px == 0) return false;
+  // Who sees further finds hardly an area that is flat as far, and would hold many bands.
+  constexpr int kMaxReachPx = 120;
+  if (tiles.reach.halo.top_px + tiles.reach.halo.bottom_px > kMaxReachPx) return false;
   const Executable& executable = *tiles.executable;
   const Size small = SmallImageOf(tiles).size();
   // A tile that is all of an image takes as much as the image's rows.
   const std::optional<RowStreamNeed> flat = executable.PlanRowStream(small);
   if (!flat || !executable.ComputesTiles(small)) return false;
   const size_t scratch = flat->bytes + flat->scratch_bytes;
-  constexpr size_t kMaxScratchBytes = size_t{64} << 20;
-  if (scratch > std::max(kMaxScratchBytes, need.scratch_bytes)) return false;
+  // No more of a stream than tiles take.
+  if (scratch > std::max(need.scratch_bytes, executable.WorkspaceBytes(tiles.tile))) return false;
   need.scratch_bytes = std::max(need.scratch_bytes, scratch);
   return true;
 }

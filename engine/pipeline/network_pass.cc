@@ -275,6 +275,7 @@ void NetworkPass::SubmitRows(int band, int known_bands) {
 
 std::shared_ptr<const RowParts> NetworkPass::PartsFrom(int band, int known_bands) {
   auto parts = std::make_shared<RowParts>();
+  parts->tiles.reserve(FlatAreas::kMaxParts * static_cast<size_t>(known_bands - band));
   for (int known = band; known < known_bands; ++known) {
     for (const TileVariants& part : SlotOf(known).parts) {
       parts->tiles.push_back(part.plans.front());

@@ -63,9 +63,7 @@ void RowRun::GoOn() {
           },
           TileRun::Progress::kNone);
     }
-    if (run_.status().ok() && bottom == image_.height * executable_->network().scale) {
-      CountTo(parts_);
-    }
+    if (run_.status().ok()) CountBand(bottom);
     std::function<void()> finished;
     bool more;
     {
@@ -84,6 +82,11 @@ void RowRun::Count(int64_t cost) {
   spent_ += cost;
   const double share = static_cast<double>(spent_) / static_cast<double>(cost_);
   CountTo(std::min(parts_ - 1, static_cast<int64_t>(share * static_cast<double>(parts_))));
+}
+
+void RowRun::CountBand(int bottom) {
+  const int height = image_.height * executable_->network().scale;
+  CountTo(bottom == height ? parts_ : std::min(parts_ - 1, parts_ * bottom / height));
 }
 
 void RowRun::CountTo(int64_t parts) {

@@ -41,6 +41,8 @@ class RowRun {
   void GoOn() ABSL_LOCKS_EXCLUDED(mutex_);
   // Counts the parts that are done after a slice of this cost; the last one is the image's end.
   void Count(int64_t cost);
+  // Counts those that end above the result's row `bottom`, also where they were copied.
+  void CountBand(int bottom);
   void CountTo(int64_t parts);
 
   const std::shared_ptr<const Executable> executable_;

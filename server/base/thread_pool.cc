@@ -1,5 +1,6 @@
 #include "server/base/thread_pool.h"
 
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -31,22 +32,30 @@ bool ThreadPool::Run(std::function<void()> job) {
     absl::MutexLock lock(&mutex_);
     jobs_.push_back(std::move(job));
     news_.NotifyOne();
-    if (jobs_.size() > idle_ && threads_.size() < max_threads_) {
-      const auto self = threads_.emplace(threads_.end());
-      try {
-        *self = std::thread([this, self] { Loop(self); });
-      } catch (const std::system_error&) {  // the others will come to the job
-        threads_.erase(self);
-        if (threads_.empty()) {
-          jobs_.pop_back();
-          return false;
-        }
-      }
+    if (jobs_.size() > idle_ && threads_.size() < max_threads_ && !AddThread() &&
+        threads_.empty()) {
+      jobs_.pop_back();
+      return false;
     }
     ended.swap(ended_);
   }
   JoinAll(ended);
   return true;
+}
+
+// false: there is no memory or no thread, and the others will come to the job.
+bool ThreadPool::AddThread() {
+  try {
+    std::list<std::thread> added(1);
+    const auto self = added.begin();
+    *self = std::thread([this, self] { Loop(self); });
+    threads_.splice(threads_.end(), added);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  } catch (const std::system_error&) {
+    return false;
+  }
 }
 
 void ThreadPool::Loop(std::list<std::thread>::iterator self) {

@@ -30,6 +30,7 @@ class ThreadPool {
   int thread_count() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  bool AddThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Loop(std::list<std::thread>::iterator self) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const size_t max_threads_;

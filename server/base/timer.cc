@@ -71,7 +71,12 @@ std::vector<Timer::Task*> Timer::TakeDue() {
 
 void Timer::Begin(Task& task) {
   if (task.length_ == Length::kQuick) return Run(task);
-  if (!helpers_([this, &task] { Run(task); })) End(task, Task::kRetryDelay);
+  bool has_begun = false;
+  try {
+    has_begun = helpers_([this, &task] { Run(task); });
+  } catch (const std::bad_alloc&) {
+  }
+  if (!has_begun) End(task, Task::kRetryDelay);
 }
 
 void Timer::Run(Task& task) {

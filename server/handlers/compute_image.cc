@@ -135,12 +135,7 @@ class ImageComputation {
     network_cost_ = ForFrames(plan.upscale.cost, frames);
     cost_ = network_cost_ +
             ForFrames(CodecCost(source.size(), result.size(), plan.encode.format), frames);
-    RETURN_IF_ERROR(context_.reservation.Change({.memory_bytes = MemoryOf(plan),
-                                                 .scratch_bytes = ScratchOf(plan),
-                                                 .cost = cost_,
-                                                 .speed = Speed(),
-                                                 .device_class = device_class(),
-                                                 .payer = context_.payer}));
+    RETURN_IF_ERROR(Reserve(plan));
     RETURN_IF_ERROR(CheckTime(plan.upscale));
     context_.record.source = source.size();
     context_.record.result = result.size();
@@ -165,7 +160,8 @@ class ImageComputation {
     for (const std::string& warning : plan.warnings) announcement.add_warnings(warning);
     if (job_.name_for) {
       if (!passes_.empty()) {
-        ASSIGN_OR_RETURN(device_class_, flow_.KeepClass());
+        ASSIGN_OR_RETURN(const int kept, flow_.KeepClass());
+        if (std::exchange(device_class_, kept) != kept) RETURN_IF_ERROR(Reserve(plan));
       }
       announcement.set_etag(job_.name_for(Arithmetic()));
     }
@@ -173,6 +169,15 @@ class ImageComputation {
     const RequestFlow::ClientWait wait(flow_);
     RETURN_IF_ERROR(job_.on_header(announcement));
     return plan;
+  }
+
+  absl::Status Reserve(const TranscodePlan& plan) {
+    return context_.reservation.Change({.memory_bytes = MemoryOf(plan),
+                                        .scratch_bytes = ScratchOf(plan),
+                                        .cost = cost_,
+                                        .speed = Speed(),
+                                        .device_class = device_class(),
+                                        .payer = context_.payer});
   }
 
   // Whether it can end before the call's deadline.

@@ -9,6 +9,7 @@
 #include "server/calls/call_steps.h"
 #include "server/handlers/compute_image.h"
 #include "server/handlers/convert.h"
+#include "server/handlers/result_headers.h"
 #include "server/handlers/result_sharing.h"
 
 namespace upscaled::server {
@@ -81,7 +82,7 @@ absl::StatusOr<ComputedImage> Compute(const FlightComputation& computation,
     writer->Commit({.name = announced.etag(),
                     .tenant = computation.payer.tenant,
                     .media_type = computation.media_type,
-                    .header = announced.SerializeAsString(),
+                    .header = StoredHeader(announced, computed.summary).SerializeAsString(),
                     .source = computation.source_digest,
                     .source_header = computation.source_header});
   }

@@ -39,6 +39,12 @@ pb::UpscaleImageHeader HeaderOf(const ImageSpec& source, const ResolvedJob& reso
   return header;
 }
 
+pb::UpscaleImageHeader StoredHeader(pb::UpscaleImageHeader announced,
+                                    const pb::UpscaleSummary& summary) {
+  announced.mutable_warnings()->MergeFrom(summary.warnings());
+  return announced;
+}
+
 std::string SourceToText(const ImageHeader& source) {
   // The header depends on the frame that was asked for.
   if (source.animation.has_value() || source.may_move) return "";

@@ -16,6 +16,10 @@ namespace upscaled::server {
 upscale::v1::UpscaleImageHeader HeaderOf(const ImageSpec& source, const ResolvedJob& resolved,
                                          const std::string& models, const std::string& name);
 
+// The header of a stored result: as announced, with the warnings that only the pixels have shown.
+upscale::v1::UpscaleImageHeader StoredHeader(upscale::v1::UpscaleImageHeader announced,
+                                             const upscale::v1::UpscaleSummary& summary);
+
 // All of a source's header that ResolveJob and HeaderOf look at, for StoredResult::source_header.
 // Empty for images that move, or may.
 std::string SourceToText(const ImageHeader& source);

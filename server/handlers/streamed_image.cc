@@ -131,7 +131,7 @@ absl::StatusOr<pb::UpscaleSummary> StreamImage(const HandlerEnvironment& environ
   output.Commit({.name = name,
                  .tenant = context.payer.tenant,
                  .media_type = std::string(FormatMediaType(image.resolved.encode.format)),
-                 .header = announced.SerializeAsString(),
+                 .header = StoredHeader(announced, computed.summary).SerializeAsString(),
                  .source = *source,
                  .source_header = std::move(image.source_header)});
   return std::move(computed.summary);

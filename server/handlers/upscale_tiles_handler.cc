@@ -164,6 +164,10 @@ class TilesRun {
     if (!start.report_header() && start.computation().empty()) return absl::OkStatus();
     RETURN_IF_ERROR(CheckLocal(*executable_));
     ASSIGN_OR_RETURN(const int device_class, flow_.KeepClass());
+    if (!start.computation().empty() && device_class != executable_->device_class()) {
+      return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kDeviceFailure,
+                       "the device that gives the wanted computation has failed");
+    }
     pb::UpscaleTilesResponse response;
     pb::UpscaleTilesHeader& header = *response.mutable_header();
     constexpr Size kLarge{kMaxWholeImagePx + 1, kMaxWholeImagePx + 1};

@@ -1,5 +1,6 @@
 #include "server/rpc/reflection.h"
 
+#include <map>
 #include <memory>
 #include <set>
 #include <string_view>
@@ -9,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/synchronization/mutex.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/descriptor.pb.h"
 #include "grpc/reflection/v1/reflection.grpc.pb.h"
@@ -29,13 +31,25 @@ namespace {
 
 const DescriptorPool& Contracts() { return *DescriptorPool::generated_pool(); }
 
+// The file's description, which never changes.
+const std::string& DescriptionOf(const FileDescriptor& file) {
+  static absl::Mutex mutex;
+  static auto& known = *new std::map<const FileDescriptor*, std::string>;
+  absl::MutexLock lock(&mutex);
+  std::string& bytes = known[&file];
+  if (bytes.empty()) {
+    google::protobuf::FileDescriptorProto description;
+    file.CopyTo(&description);
+    bytes = description.SerializeAsString();
+  }
+  return bytes;
+}
+
 // Adds the file, which tools look for in the first place, and all that it imports, each once.
 void AddFile(const FileDescriptor& file, std::set<const FileDescriptor*>& added,
              grpc::reflection::v1::FileDescriptorResponse& files) {
   if (!added.insert(&file).second) return;
-  google::protobuf::FileDescriptorProto description;
-  file.CopyTo(&description);
-  files.add_file_descriptor_proto(description.SerializeAsString());
+  files.add_file_descriptor_proto(DescriptionOf(file));
   for (int i = 0; i < file.dependency_count(); ++i) AddFile(*file.dependency(i), added, files);
 }
 

@@ -20,9 +20,12 @@
 namespace upscaled::server {
 namespace {
 
-// A call without a key that cost nothing but its line.
+// A call without a key that was refused, and cost nothing but its line.
 bool IsFreeRefusal(const RequestRecord& record) {
-  return record.key.empty() && record.code != absl::StatusCode::kOk && record.cost == 0;
+  const bool is_refused = record.code == absl::StatusCode::kUnauthenticated ||
+                          record.code == absl::StatusCode::kPermissionDenied ||
+                          record.code == absl::StatusCode::kResourceExhausted;
+  return is_refused && record.key.empty() && record.cost == 0;
 }
 
 std::string Reason(int error) { return std::generic_category().message(error); }
@@ -104,6 +107,7 @@ absl::StatusOr<AuditLog::File> AuditLog::OpenFile(const std::filesystem::path& p
 void AuditLog::Add(const RequestRecord& record, absl::Time now) {
   if (IsFreeRefusal(record) &&
       !refusals_.Admit(record.reason, {.burst = kRefusedAtOnce, .per_second = kRefusedPerSecond})) {
+    has_omissions_ = true;
     return writer_.Request(kOmissionInterval);
   }
   const std::string line = AuditLine(record, now);
@@ -128,7 +132,11 @@ absl::Status AuditLog::Reopen() {
 
 std::string AuditLog::TakeOmissions(bool is_last) {
   const absl::Time now = clock_.Now();
-  if (!is_last && now - omissions_told_ < kOmissionInterval) return "";
+  if (const absl::Duration since = now - omissions_told_; !is_last && since < kOmissionInterval) {
+    if (has_omissions_) writer_.Request(kOmissionInterval - since);
+    return "";
+  }
+  has_omissions_ = false;
   omissions_told_ = now;
   std::string lines;
   for (const LineLimit::Omission& omission : refusals_.TakeOmissions()) {

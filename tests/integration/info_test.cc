@@ -353,7 +353,7 @@ TEST(ReflectionTest, TellsExtensions) {
 // Tools keep the stream open during their calls.
 TEST(ReflectionTest, TakesNoSlotAndEndsInTime) {
   ServerConfig config = TestConfig();
-  config.start_timeout = absl::Seconds(2);
+  config.start_timeout = absl::Seconds(6);
   TestServer server(config);
   grpc::ClientContext context;
   const auto stub = grpc::reflection::v1::ServerReflection::NewStub(server.channel());

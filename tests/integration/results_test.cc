@@ -389,6 +389,22 @@ TEST_F(ResultsTest, TheNoiseLevelThatSuitsAJpegIsInItsName) {
   }
 }
 
+// Warnings that only the pixels show come with a stored result, too.
+TEST_F(ResultsTest, AStoredResultKeepsTheWarningsOfItsPixels) {
+  TestServer server(WithStore());
+  const std::string jpeg = *Encode(test::PhotoImage({97, 61, 3, SampleType::kU8}, random_).view(),
+                                   {.format = ImageFormat::kJpeg});
+  const std::string cut = jpeg.substr(0, jpeg.size() / 2);
+  const auto post = [&] {
+    return Request(server.server().http_port(), "POST", "/v1/upscale?on_damage=fill", cut);
+  };
+  const HttpAnswer computed = post(), stored = post();
+  EXPECT_EQ(computed.status, 200) << computed.body;
+  EXPECT_EQ(server.server().result_counts().stored, 1);
+  EXPECT_TRUE(stored.body == computed.body);
+  EXPECT_THAT(stored.fields.at("Upscale-Warning"), HasSubstr("missing"));
+}
+
 TEST_F(ResultsTest, AStoredResultIsSentWithoutComputing) {
   const std::string image = Png(97, 61);
   Outcome computed;

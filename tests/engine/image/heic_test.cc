@@ -471,6 +471,33 @@ TEST(HeicTest, TilesThatServeNoPixelsAreRefused) {
               HasSubstr("item 2 has 8388608 coded pixels for the 4096"));
 }
 
+// Parameters of 4 MB, which each place of a grid would give to a decoder of its own.
+TEST(HeicTest, PlacesOfAGridShareFewBytes) {
+  Item tile = ItemOf("heic-444.heic");
+  for (std::string& property : tile.properties) {
+    if (property.substr(4, 4) != "hvcC") continue;
+    constexpr size_t kArraysAt = 22, kSets = 60, kSetBytes = 60'000;
+    std::string record = property.substr(8);
+    ++record[kArraysAt];
+    record += Be(48, 1) + Be(kSets, 2);  // of a type that means nothing
+    for (size_t i = 0; i < kSets; ++i)
+      record += Be(kSetBytes, 2) + Be(48 << 9 | 1, 2) + std::string(kSetBytes - 2, 'x');
+    property = Box("hvcC", record);
+  }
+  tile.is_hidden = true;
+  const auto decode = [&](int rows) {
+    const Item grid = {.type = "grid",
+                       .data = absl::StrCat(Be(0, 2), Be(rows - 1, 1), Be(3, 1), Be(4 * kSide, 2),
+                                            Be(rows * kSide, 2)),
+                       .properties = {SizeBox(4 * kSide, rows * kSide)},
+                       .in_meta = true};
+    const Link places{"dimg", 1, std::vector<int>(size_t{4} * rows, 2)};
+    return test::Decode(WriteHeif({grid, tile}, {places}), kCaged).status();
+  };
+  EXPECT_TRUE(decode(1).ok()) << decode(1);
+  EXPECT_THAT(std::string(decode(8).message()), HasSubstr("share too many bytes"));
+}
+
 TEST(HeicTest, MemoryIsReservedForAllThatIsHeld) {
   constexpr Size kSize = {1280, 1280};
   constexpr size_t kPixels = 1280 * 1280;
