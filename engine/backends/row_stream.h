@@ -24,8 +24,8 @@ struct RowParts {
   // Parts of the band at hand and of those below, as far as they are known. The stream computes all
   // that they depend on.
   std::vector<std::shared_ptr<const TilePlan>> tiles;
-  // The rows below, of which nothing is known: all that they depend on is computed. Null: there are
-  // none.
+  // The rows below, of which nothing is known: all that they depend on is computed. Null at the
+  // image's end.
   std::shared_ptr<const TilePlan> unknown;
 };
 

@@ -89,7 +89,7 @@ bool FlatAreas::Apply(const PassSpec& pass) {
 
 bool FlatAreas::ApplyInRows(const PassSpec& tiles, RowStreamNeed& need) {
   if (!tiles.spares_flat_areas || tiles.reach.repeat_px == 0) return false;
-  // Who sees further finds hardly an area that is flat as far, and would hold many bands.
+  // A network that sees further finds hardly an area that is flat as far, and holds many bands.
   constexpr int kMaxReachPx = 120;
   if (tiles.reach.halo.top_px + tiles.reach.halo.bottom_px > kMaxReachPx) return false;
   const Executable& executable = *tiles.executable;

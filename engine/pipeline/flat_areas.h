@@ -34,7 +34,8 @@ class FlatAreas {
 
   // Whether the pass can have any; what they take if so.
   static bool Apply(const PassSpec& pass);
-  // Whether a pass of tiles could have any as one of rows; adds what they take of each Stream.
+  // Whether a pass of tiles could have any as one of rows; adds to the scratch memory of each
+  // Stream.
   static bool ApplyInRows(const PassSpec& tiles, RowStreamNeed& need);
   static size_t Bytes(const PassSpec& pass, int band_rows);
   // The bytes of CutOut's result for a band.

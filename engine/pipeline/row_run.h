@@ -24,9 +24,9 @@ class RowRun {
   // The parts that a pass's progress is told in: how many slices it takes at least.
   static int64_t PartCount(const PassSpec& pass);
 
-  // Computes the next band of the image, once those before it are through. `parts`: what is
-  // computed from there on, null for all. Calls `finished` once, when nobody uses the band's pixels
-  // any more; whether it went well is the run's status.
+  // Computes the next band of the image, once those before it are through. `parts`: computed from
+  // there on, null for all. Calls `finished` once, when nobody uses the band's pixels any more;
+  // whether it went well is the run's status.
   void Submit(TileTask band, std::shared_ptr<const RowParts> parts, std::function<void()> finished)
       ABSL_LOCKS_EXCLUDED(mutex_);
 

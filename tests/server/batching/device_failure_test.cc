@@ -403,7 +403,7 @@ TEST_F(TwinsTest, ARebuiltDeviceTakesOnlyWhatIsPlannedWithIt) {
 
 class BindingTest : public TwoClassesTest {
  protected:
-  // The device classes of so many requests of 1000 pixels, all of which stay open.
+  // The device classes of `requests` of 1000 pixels each, all of which stay open.
   std::vector<int> ClassesOf(int requests) {
     const ModelCard& card = **repository_.Find("general-2x");
     const ModelPass pass{&card, &card.variants.front()};

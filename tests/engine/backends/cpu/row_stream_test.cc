@@ -111,7 +111,7 @@ std::vector<CutBand> CutAtRandom(const Executable& executable, Size image, bool 
   return bands;
 }
 
-// Parts from band number `first` on, those of `known` bands being known.
+// Parts from band number `first` on, of which `known` bands are known.
 RowParts PartsOf(const Executable& executable, Size image, std::span<const CutBand> bands,
                  size_t first, size_t known) {
   RowParts parts;
@@ -169,7 +169,7 @@ TEST_P(RowStreamBytesTest, GivesTheBytesOfTiles) {
   EXPECT_GT(streams, 0);
 }
 
-// Parts have the bytes of tiles, whatever stands in what is left out, and cost less.
+// Parts have the bytes of tiles, though the rest is not computed, and cost less.
 TEST_P(RowStreamBytesTest, PartsHaveTheBytesOfTiles) {
   std::mt19937 random = test::FreshRandom();
   int64_t spent = 0, whole = 0;
