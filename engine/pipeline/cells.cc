@@ -61,4 +61,9 @@ std::optional<CellLattice> CellsOf(const Network& network, Size image, size_t ma
   return cells;
 }
 
+const char* WhyCells(const Network& network) {
+  return ListPoolings(network).empty() ? "may read any pixel of the image"
+                                       : "takes sums over the image";
+}
+
 }  // namespace upscaled

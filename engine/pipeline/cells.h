@@ -64,5 +64,7 @@ double WholeImageBytes(const Network& network, Size image);
 // The cells that an image of this size is computed in; none if the network sees it whole.
 std::optional<CellLattice> CellsOf(const Network& network, Size image,
                                    size_t max_whole_bytes = kMaxWholeBytes);
+// The reason why, for users: a predicate of "the model".
+const char* WhyCells(const Network& network);
 
 }  // namespace upscaled

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
+#include "engine/pipeline/cells.h"
 #include "engine/pipeline/dihedral.h"
 #include "engine/pipeline/transcode.h"
 #include "server/base/error.h"
@@ -293,9 +294,9 @@ class ImageComputation {
     if (!pass.cells) return;
     const Size cell = pass.cells->cell();
     warnings.push_back(absl::StrCat(
-        "model ", model.name, " takes sums over the image: it computes ", pass.source.width_px, "x",
-        pass.source.height_px, " pixels in ", pass.cells->count(), " cells of ", cell.width, "x",
-        cell.height, ", each as an image of its own"));
+        "model ", model.name, " ", WhyCells(pass.executable->network()), ": it computes ",
+        pass.source.width_px, "x", pass.source.height_px, " pixels in ", pass.cells->count(),
+        " cells of ", cell.width, "x", cell.height, ", each as an image of its own"));
   }
 
   int64_t RoughCost(Size source, const ResolvedJob& resolved) const {

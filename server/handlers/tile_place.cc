@@ -136,8 +136,8 @@ absl::StatusOr<PlacedTile> PlaceTile(const pb::Tile& tile, const Limits& limits,
   if (const auto cells = CellsOf(executable.network(), placed.part.image)) {
     return InvalidTile(absl::StrCat(
         "the tile is an image of ", placed.part.image.width, " x ", placed.part.image.height,
-        " pixels; the model takes sums over the image, and computes such images in cells of ",
-        cells->cell().width, " x ", cells->cell().height,
+        " pixels; the model ", WhyCells(executable.network()),
+        ", and computes such images in cells of ", cells->cell().width, " x ", cells->cell().height,
         " pixels: call UpscaleImage, or send each cell as a tile"));
   }
   const int scale = executable.network().scale;

@@ -51,23 +51,42 @@ class WidePooling final : public test::FakeExecutable {
   Network network_;
 };
 
+// As wide as the image, and opposite sides meet.
+class Wrapping final : public test::FakeExecutable {
+ public:
+  Wrapping() {
+    network_.layers = {{.op = Op::kInput, .out_channels = 3},
+                       {.op = Op::kPad,
+                        .inputs = {0},
+                        .out_channels = 3,
+                        .in_channels = 3,
+                        .pad_mode = PadMode::kWrap}};
+  }
+  const Network& network() const override { return network_; }
+
+ private:
+  Network network_;
+};
+
 TEST(TilePlaceTest, ImagesThatAreComputedInCellsAreNoTiles) {
-  const WidePooling executable;
   upscale::v1::Tile tile;
-  tile.set_width_px(256);
   tile.set_height_px(256);
   tile.set_bits_per_sample(8);
-  tile.set_pixels(std::string(3 * 256 * 256, '\0'));
-  const auto cell = PlaceTile(tile, {}, executable);
-  EXPECT_TRUE(cell.ok()) << cell.status();
-  tile.set_width_px(300);
-  tile.set_pixels(std::string(3 * 300 * 256, '\0'));
-  const absl::Status large = PlaceTile(tile, {}, executable).status();
-  EXPECT_TRUE(absl::IsInvalidArgument(large)) << large;
-  EXPECT_THAT(
-      std::string(large.message()),
-      ::testing::HasSubstr("image of 300 x 256 pixels; the model takes sums over the image, "
-                           "and computes such images in cells of 256 x 256 pixels"));
+  const auto expect = [&tile](const Executable& executable, const std::string& why) {
+    tile.set_width_px(256);
+    tile.set_pixels(std::string(3 * 256 * 256, '\0'));
+    const auto cell = PlaceTile(tile, {}, executable);
+    EXPECT_TRUE(cell.ok()) << cell.status();
+    tile.set_width_px(300);
+    tile.set_pixels(std::string(3 * 300 * 256, '\0'));
+    const absl::Status large = PlaceTile(tile, {}, executable).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(large)) << large;
+    EXPECT_THAT(std::string(large.message()),
+                ::testing::HasSubstr("image of 300 x 256 pixels; the model " + why +
+                                     ", and computes such images in cells of 256 x 256 pixels"));
+  };
+  expect(WidePooling(), "takes sums over the image");
+  expect(Wrapping(), "may read any pixel of the image");
 }
 
 }  // namespace
