@@ -119,7 +119,9 @@ Extent Locality::DependentsOf(const Extent& source) const {
 }
 
 UpscalePlan LocalPart(UpscalePlan plan) {
-  if (plan.passes.empty() || plan.result.size() == NativeSize(plan)) return plan;
+  // The margins of a wrapped source are cut off in the last resize.
+  if (plan.passes.empty() || plan.wrap_px > 0 || plan.result.size() == NativeSize(plan))
+    return plan;
   plan.result = PassResult(plan.passes.back());
   plan.stages = PlanStages(plan);
   return plan;

@@ -448,10 +448,10 @@ void TileScheduler::OnFault(const Device& device, const absl::Status& fault,
   {
     absl::MutexLock lock(&mutex_);
     slots_[device.slot()] = quarantine_.InSlot(device.slot());
-    const auto twice = std::ranges::stable_partition(
-        tiles, [](const SubmittedTile& tile) { return !FailedBefore(tile); });
-    failed_twice = {twice.begin(), twice.end()};
-    stranded = PutBack({tiles.begin(), twice.begin()});
+    const auto twice = std::stable_partition(
+        tiles.begin(), tiles.end(), [](const SubmittedTile& tile) { return !FailedBefore(tile); });
+    failed_twice = {twice, tiles.end()};
+    stranded = PutBack({tiles.begin(), twice});
     moved = std::ssize(tiles) - std::ssize(failed_twice) - std::ssize(stranded);
   }
   if (news) quarantine_.Announce(device, fault);
