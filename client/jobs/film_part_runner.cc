@@ -34,10 +34,6 @@ constexpr const char* kH265[] = {"-c:v", "libx265", "-preset",      "medium",
 constexpr const char* kFfv1[] = {"-c:v", "ffv1", "-level", "3", "-g", "1"};
 constexpr VideoCodec kVideoCodecs[] = {{"h264", kH264}, {"h265", kH265}, {"ffv1", kFfv1}};
 
-// Files that name other files, such as playlists, are no films here: a source names one file.
-constexpr char kFormats[] =
-    "matroska,mov,avi,mpegts,mpeg,mpegvideo,nut,ogg,flv,asf,yuv4mpegpipe,ivf,gif";
-
 using Command = std::vector<std::string>;
 
 void Append(Command& command, std::initializer_list<std::string> arguments) {
@@ -45,7 +41,7 @@ void Append(Command& command, std::initializer_list<std::string> arguments) {
 }
 
 Command ReadSource() {
-  return {"-protocol_whitelist", "file", "-format_whitelist", kFormats, "-i", Ffmpeg::kSource};
+  return {"-protocol_whitelist", "file", "-format_whitelist", kFilmFormats, "-i", Ffmpeg::kSource};
 }
 
 std::optional<Matrix> MatrixNamed(const std::string& name) {
@@ -75,11 +71,27 @@ fs::path PartPath(const fs::path& folder, int64_t number) {
   return folder / absl::StrFormat("part-%06d.nut", number);
 }
 
+absl::Status Sync(const fs::path& path) {
+  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Some file systems cannot promise it.
+  if (file.valid() && (fsync(file.get()) == 0 || errno == EINVAL || errno == ENOSYS))
+    return absl::OkStatus();
+  return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path.native()));
+}
+
+// A file that is there is whole, also behind a power failure.
 absl::Status Rename(const fs::path& from, const fs::path& to) {
+  RETURN_IF_ERROR(Sync(from));
   std::error_code error;
   fs::rename(from, to, error);
-  if (!error) return absl::OkStatus();
-  return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot write ", to.native()));
+  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot write ", to.native()));
+  Sync(to.parent_path()).IgnoreError();  // some folders may not be read
+  return absl::OkStatus();
+}
+
+// The failure of a machine rather than of the film: its disk, its memory, its codecs.
+absl::Status OfMachine(absl::Status status) {
+  return absl::IsInvalidArgument(status) ? absl::UnavailableError(status.message()) : status;
 }
 
 class FilmPartRun {
@@ -127,7 +139,7 @@ class FilmPartRun {
     results.input = UniqueFd();
     if (!status.ok()) return WithWords(std::move(status), decoder, encoder);
     RETURN_IF_ERROR(decoder.Wait());
-    RETURN_IF_ERROR(encoder.Wait());
+    RETURN_IF_ERROR(OfMachine(encoder.Wait()));
     if (progress.written != part_.count(part_.number)) {
       return absl::InvalidArgumentError(absl::StrCat("the film gave ", progress.written,
                                                      " frames from frame ", part_.first_frame(),
@@ -172,8 +184,11 @@ class FilmPartRun {
     }
     const Command source = ReadSource();
     command.insert(command.end(), source.begin(), source.end());
-    Append(command, {"-map", "0:V:0", "-frames:v", absl::StrCat(part_.count(part_.number)),
-                     "-fps_mode", "passthrough", "-strict", "-1", "-f", "yuv4mpegpipe", "pipe:1"});
+    // No frame of the next part stands for one that cannot be read.
+    const double seconds = part_.seconds(static_cast<double>(part_.count(part_.number)));
+    Append(command, {"-map", "0:V:0", "-frames:v", absl::StrCat(part_.count(part_.number)), "-t",
+                     absl::StrFormat("%.6f", seconds), "-fps_mode", "passthrough", "-strict", "-1",
+                     "-f", "yuv4mpegpipe", "pipe:1"});
     return command;
   }
 
@@ -190,8 +205,9 @@ class FilmPartRun {
 
   // Subtitles and attachments fit Matroska only.
   Command Joiner(const fs::path& list, const fs::path& joined) const {
-    Command command = {"ffmpeg", "-nostdin",   "-v",
-                       "error",  "-itsoffset", absl::StrFormat("%.6f", part_.start_s)};
+    // Else ffmpeg leaves out a part that it cannot read.
+    Command command = {"ffmpeg", "-nostdin", "-v", "error", "-xerror"};
+    Append(command, {"-itsoffset", absl::StrFormat("%.6f", part_.start_s)});
     Append(command, {"-protocol_whitelist", "file", "-f", "concat", "-i", "file:" + list.native()});
     const Command source = ReadSource();
     command.insert(command.end(), source.begin(), source.end());
@@ -236,7 +252,7 @@ absl::Status RunFilmPart(Service& service, const v1::UpscaleOptions& options, co
   if (!run.AreAllThere()) return absl::OkStatus();
   const absl::Status joined = run.Join(std::move(stop));
   // Another worker may have taken the parts away under this one's hands, since it was first.
-  return run.IsJoined() ? absl::OkStatus() : joined;
+  return run.IsJoined() ? run.CheckResult() : joined;
 }
 
 }  // namespace upscaled::client

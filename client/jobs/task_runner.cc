@@ -162,6 +162,15 @@ TaskOutcome TaskRunner::RunFilm(const Task& task, ImageObserver& observer,
   if (!source.ok()) return Failed(source.status(), BlameAtPlace(source.status()));
   const absl::StatusOr<fs::path> output = allowed_.Resolve(task.output);
   if (!output.ok()) return Failed(output.status(), Blame::kTask);
+  // A link at the folder's place could lead out of what is allowed.
+  const fs::path folder = FilmFolder(output->native(), part);
+  if (const absl::StatusOr<fs::path> real = allowed_.Resolve(folder.native());
+      !real.ok() || *real != folder) {
+    return Failed(real.ok() ? absl::PermissionDeniedError(
+                                  absl::StrCat(folder.native(), " is a link; it must be a folder"))
+                            : real.status(),
+                  Blame::kTask);
+  }
   v1::UpscaleProgress progress;
   progress.set_tiles(static_cast<int32_t>(part.count(part.number)));
   const auto on_frame = [&](int64_t done) {

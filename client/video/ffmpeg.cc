@@ -105,9 +105,12 @@ absl::Status Ffmpeg::Wait() {
   }
   pid_ = -1;
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
-  const std::string how = WIFEXITED(status) ? absl::StrCat("with exit status ", WEXITSTATUS(status))
-                                            : absl::StrCat("by signal ", WTERMSIG(status));
-  return absl::InvalidArgumentError(absl::StrCat(program_, " ended ", how, ": ", LastWords()));
+  if (!WIFEXITED(status)) {
+    return absl::UnavailableError(
+        absl::StrCat(program_, " ended by signal ", WTERMSIG(status), ": ", LastWords()));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(program_, " ended with exit status ", WEXITSTATUS(status), ": ", LastWords()));
 }
 
 std::string Ffmpeg::LastWords() const {

@@ -14,6 +14,11 @@
 
 namespace upscaled::client {
 
+// The formats of films, as ffmpeg names them. Files that name other files, such as playlists, are
+// no films here: a source names one file. MPEG streams have no index, so that a place in the middle
+// is not found to the frame.
+inline constexpr char kFilmFormats[] = "matroska,mov,avi,nut,ogg,flv,asf,yuv4mpegpipe,ivf,gif";
+
 // A process that runs until it ends or is killed.
 class Ffmpeg {
  public:
@@ -33,7 +38,8 @@ class Ffmpeg {
 
   // Returns after the end. The process may be killed until Wait is called.
   void AwaitEnd() const;
-  // As AwaitEnd. INVALID_ARGUMENT, with the process's last words, if it failed. Call once, last.
+  // As AwaitEnd. INVALID_ARGUMENT, with the process's last words, if it failed; UNAVAILABLE if it
+  // was killed. Call once, last.
   absl::Status Wait();
   void Kill() const;
   // The last line that it has written to its standard error.

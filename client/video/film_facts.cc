@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -22,8 +23,15 @@ constexpr double kMaxUneven = 0.25;
 
 std::vector<std::string> Probe(const std::string& path, const std::string& entries,
                                const std::string& form) {
-  return {"ffprobe",       "-v",    "error", "-fflags", "+genpts", "-select_streams", "V:0",
-          "-show_entries", entries, "-of",   form,      "-i",      "file:" + path};
+  return {"ffprobe",     "-v",
+          "error",       "-fflags",
+          "+genpts",     "-protocol_whitelist",
+          "file",        "-format_whitelist",
+          kFilmFormats,  "-select_streams",
+          "V:0",         "-show_entries",
+          entries,       "-of",
+          form,          "-i",
+          "file:" + path};
 }
 
 std::string MatrixOf(absl::string_view color_space) {
@@ -35,10 +43,14 @@ std::string MatrixOf(absl::string_view color_space) {
 absl::StatusOr<std::vector<double>> ParseTimes(const std::string& text) {
   std::vector<double> times;
   for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipWhitespace())) {
-    // Side data puts commas behind the time.
-    const absl::string_view value = *absl::StrSplit(line, ',').begin();
-    if (!absl::SimpleAtod(value, &times.emplace_back()))
-      return absl::InvalidArgumentError(absl::StrCat("the film has a frame with the time ", value));
+    // Side data puts commas behind the time and the flags.
+    const std::vector<absl::string_view> values = absl::StrSplit(line, ',');
+    // A cut that only the edit list knows: such frames are decoded, but not shown.
+    if (values.size() > 1 && absl::StrContains(values[1], 'D')) continue;
+    if (!absl::SimpleAtod(values[0], &times.emplace_back())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the film has a frame with the time ", values[0]));
+    }
   }
   if (times.empty()) return absl::InvalidArgumentError("the file has no frames of a film");
   std::ranges::sort(times);
@@ -88,7 +100,8 @@ absl::StatusOr<FilmFacts> ReadFilmFacts(const std::string& path) {
   ASSIGN_OR_RETURN(
       const std::string facts,
       ReadFfmpeg(Probe(path, "stream=r_frame_rate,color_space:format=start_time", "default=nw=1")));
-  ASSIGN_OR_RETURN(const std::string times, ReadFfmpeg(Probe(path, "packet=pts_time", "csv=p=0")));
+  ASSIGN_OR_RETURN(const std::string times,
+                   ReadFfmpeg(Probe(path, "packet=pts_time,flags", "csv=p=0")));
   return ParseFilmFacts(facts, times);
 }
 

@@ -15,19 +15,23 @@ namespace {
 
 using Margin = Locality::Margin;
 
+// Longer periods are those of no image.
+constexpr int kMaxPeriodPx = 4096;
+
 // The multiple of `repeat_px` source pixels by which a side may be longer and still be padded by as
-// much in all layers that pad to a multiple.
+// much in all layers that pad to a multiple. 0: beyond kMaxPeriodPx.
 int PaddedPeriod(const Network& network, int repeat_px) {
   const std::vector<double> densities = LayerDensities(network);
-  int period_px = repeat_px;
+  int64_t period_px = repeat_px;
   for (size_t i = 0; i < network.layers.size(); ++i) {
     const Layer& layer = network.layers[i];
     if (layer.op != Op::kPad && layer.op != Op::kWindowAttention) continue;
     const auto moved_px = static_cast<int>(std::lround(repeat_px * std::sqrt(densities[i])));
-    const int repeats = layer.factor / std::gcd(layer.factor, moved_px);
+    const int64_t repeats = layer.factor / std::gcd(layer.factor, moved_px);
     period_px = std::lcm(period_px, repeat_px * repeats);
+    if (period_px > kMaxPeriodPx) return 0;
   }
-  return period_px;
+  return static_cast<int>(period_px);
 }
 
 bool Mirrors(const Network& network) {
@@ -144,7 +148,10 @@ Locality LocalityOf(const UpscalePlan& plan) {
     if (pass.reach.repeat_px == 0) return {};
     const Network& network = pass.executable->network();
     const int repeat_px = PaddedPeriod(network, pass.reach.repeat_px);
+    if (repeat_px == 0 || int64_t{period_px} * repeat_px > kMaxPeriodPx * int64_t{kMaxPeriodPx})
+      return {};
     period_px = std::lcm(period_px, repeat_px / std::gcd(repeat_px, scale));
+    if (period_px > kMaxPeriodPx) return {};
     passes.push_back({.network = Locality(MarginsOf(pass)), .scale = scale});
     scale *= network.scale;
     if (pass.tta) pass.reach = TurnedReach(pass.reach);

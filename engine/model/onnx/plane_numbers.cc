@@ -28,14 +28,16 @@ std::optional<std::vector<int64_t>> PlaneNumbers::Ints(const std::string& name) 
   return ints;
 }
 
-std::optional<Numbers> PlaneNumbers::Find(const std::string& name, int depth) {
-  if (depth > kMaxNumberDepth) return std::nullopt;
+const Numbers* PlaneNumbers::Find(const std::string& name, int depth) {
+  if (depth > kMaxNumberDepth) return nullptr;
   // Nothing yet, so that a cycle ends.
-  if (const auto [known, added] = known_.emplace(name, std::nullopt); !added) return known->second;
-  std::optional<Numbers> numbers = Compute(name, depth);
-  if (numbers) budget_.numbers -= std::ssize(numbers->values) + 1;
-  if (budget_.numbers < 0) return std::nullopt;
-  return known_[name] = std::move(numbers);
+  const auto [known, added] = known_.emplace(name, std::nullopt);
+  if (added) {
+    std::optional<Numbers> numbers = Compute(name, depth);
+    if (numbers) budget_.numbers -= std::ssize(numbers->values) + 1;
+    if (budget_.numbers >= 0) known->second = std::move(numbers);
+  }
+  return known->second ? &*known->second : nullptr;
 }
 
 std::optional<Numbers> PlaneNumbers::Compute(const std::string& name, int depth) {
@@ -47,16 +49,15 @@ std::optional<Numbers> PlaneNumbers::Compute(const std::string& name, int depth)
   if (node == nullptr) return std::nullopt;
   if (node->op_type() == "Shape") return ShapeOf(*node, depth);
   if (node->op_type() == "Identity" && node->input_size() == 1) {
-    return Find(node->input(0), depth + 1);
+    const Numbers* const same = Find(node->input(0), depth + 1);
+    return same == nullptr ? std::nullopt : std::optional(*same);
   }
   if (!CanEvaluate(node->op_type())) return std::nullopt;
-  std::vector<std::optional<Numbers>> found;
-  for (const std::string& input : node->input()) {
-    found.push_back(input.empty() ? std::nullopt : Find(input, depth + 1));
-    if (!input.empty() && !found.back()) return std::nullopt;
-  }
   std::vector<const Numbers*> inputs;
-  for (const std::optional<Numbers>& input : found) inputs.push_back(input ? &*input : nullptr);
+  for (const std::string& input : node->input()) {
+    inputs.push_back(input.empty() ? nullptr : Find(input, depth + 1));
+    if (!input.empty() && inputs.back() == nullptr) return std::nullopt;
+  }
   Attributes attributes(*node);
   absl::StatusOr<std::vector<Numbers>> results =
       Evaluate(node->op_type(), attributes, inputs, node->output_size());
@@ -71,8 +72,8 @@ std::optional<Numbers> PlaneNumbers::ShapeOf(const NodeProto& node, int depth) {
   if (node.input_size() != 1 || node.attribute_size() != 0) return std::nullopt;
   const auto given = shapes_.find(nodes_.Origin(node.input(0)));
   if (given != shapes_.end()) return ToNumbers(given->second);
-  const std::optional<Numbers> numbers = Find(node.input(0), depth + 1);
-  return numbers ? std::optional(ToNumbers(numbers->dims)) : std::nullopt;
+  const Numbers* const numbers = Find(node.input(0), depth + 1);
+  return numbers != nullptr ? std::optional(ToNumbers(numbers->dims)) : std::nullopt;
 }
 
 }  // namespace upscaled::onnx

@@ -28,11 +28,15 @@ class PlaneNumbers {
 
   // Returns a value that follows from constants and from these shapes only; nothing for others, for
   // numbers that we do not compute, and if the budget is used up.
-  std::optional<Numbers> Of(const std::string& name) { return Find(name, 0); }
+  std::optional<Numbers> Of(const std::string& name) {
+    const Numbers* const numbers = Find(name, 0);
+    return numbers == nullptr ? std::nullopt : std::optional(*numbers);
+  }
   std::optional<std::vector<int64_t>> Ints(const std::string& name);
 
  private:
-  std::optional<Numbers> Find(const std::string& name, int depth);
+  // Null for nothing. Numbers stay where they are: an input may be named any number of times.
+  const Numbers* Find(const std::string& name, int depth);
   std::optional<Numbers> Compute(const std::string& name, int depth);
   std::optional<Numbers> ShapeOf(const NodeProto& node, int depth);
 

@@ -48,6 +48,15 @@ TEST(FilmFactsTest, StartsAfterTheFile) {
   EXPECT_EQ(ParseFilmFacts(Facts("25/1", "unknown", "N/A"), Times(9, 25))->matrix, "");
 }
 
+// Frames before a cut that only an edit list knows.
+TEST(FilmFactsTest, CountsNoFrameThatIsNotShown) {
+  const auto film =
+      ParseFilmFacts(Facts("25/1"), "-0.080,KD_\n-0.040,_D_\n0.000,___\n0.040,K__,side\n");
+  ASSERT_TRUE(film.ok()) << film.status();
+  EXPECT_EQ(film->frames, 2);
+  EXPECT_EQ(film->start_s, 0);
+}
+
 TEST(FilmFactsTest, NamesTheFrameThatIsNotEven) {
   std::string times = Times(6, 25);
   absl::StrAppend(&times, "0.280\n");  // without the one of 0.240

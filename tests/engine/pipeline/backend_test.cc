@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/model/repository.h"
+#include "engine/pipeline/frame_upscaler.h"
 #include "engine/pipeline/local_executor.h"
 #include "engine/pipeline/network_pass.h"
 #include "engine/pipeline/stages.h"
@@ -197,7 +198,11 @@ TEST(SeamlessTest, RolledTexturesGiveRolledResults) {
               std::vector<std::shared_ptr<const Executable>>(c.passes, executable),
               {.tta = tta, .seamless = seamless, .concurrency = 2});
           EXPECT_TRUE(plan.ok()) << plan.status();
-          return Upscale(*plan, source, *executor, random);
+          test::ViewRows rows(source.view());
+          FrameUpscaler frames(*plan, /*frames=*/1, *executor, nullptr, {});
+          const auto result = frames.Next(rows);
+          EXPECT_TRUE(result.ok()) << result.status();
+          return *test::ReadAllInPortions(**result, random);
         };
         const int x = 4 * test::RandomInt(random, 0, 11), y = 4 * test::RandomInt(random, 0, 11);
         const auto difference = [&](bool seamless) {
