@@ -42,8 +42,12 @@ bool NeedsFullProgram(const std::vector<std::string>& arguments) {
 
 // Becomes upscale-full, which lies next to this program. Returns only if it cannot.
 absl::Status RunFullProgram(char** argv) {
-  std::error_code ignored;
-  const auto own = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  std::error_code error;
+  const auto own = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) {
+    return absl::FailedPreconditionError(
+        "cannot find the folder of this program: /proc/self/exe cannot be read");
+  }
   const std::filesystem::path program = own.parent_path() / kFullProgram;
   execv(program.c_str(), argv);
   return absl::FailedPreconditionError(

@@ -85,6 +85,11 @@ constexpr char kAddJob[] =
 constexpr char kAddBoot[] =
     "INSERT INTO boots_1 SELECT ?1, MAX(?2, COALESCE((SELECT submitted_us FROM jobs_1"
     " ORDER BY number DESC LIMIT 1), 0)) - ?3 WHERE true ON CONFLICT (boot) DO NOTHING";
+// The workers of an earlier start are gone, and its time may have been ahead of this one's: what
+// was due later is due.
+constexpr char kEndWaits[] =
+    "UPDATE jobs_1 SET due_us = ?2 WHERE state IN (0, 1) AND due_us > ?2"
+    " AND EXISTS (SELECT 1 FROM boots_1 WHERE boot <> ?1)";
 constexpr char kReadBoot[] = "SELECT offset_us FROM boots_1 WHERE boot = ?";
 
 // The tenants with jobs that have not ended, in the order of their turns, each with the time when
@@ -119,7 +124,7 @@ constexpr char kEndLease[] =
     " WHERE id = ?5 AND lease = ?6 AND state = 1 RETURNING number";
 // First in line again, and this delivery does not count.
 constexpr char kHandBack[] =
-    "UPDATE jobs_1 SET state = 0, due_us = MIN(submitted_us, ?4), deliveries = deliveries - 1,"
+    "UPDATE jobs_1 SET state = 0, due_us = 0, deliveries = deliveries - 1,"
     " changed_us = ?1"
     " WHERE id = ?2 AND lease = ?3 AND state = 1 RETURNING number";
 
@@ -250,14 +255,25 @@ absl::Status SqliteQueue::FindTime() {
   const RetryClock::Boot boot = clock_.SinceBoot();
   if (boot.id.empty()) return absl::OkStatus();
   absl::MutexLock lock(&mutex_);
-  SqliteFile::Statement add(database_, kAddBoot);
-  add.Bind(boot.id).Bind(absl::ToUnixMicros(clock_.Now()));
-  RETURN_IF_ERROR(add.Bind(absl::ToInt64Microseconds(boot.age)).Run());
+  return InTransaction(database_, [&]() -> absl::Status {
+    mutex_.AssertHeld();
+    ASSIGN_OR_RETURN(const bool is_known, ReadStart(boot));
+    if (is_known) return absl::OkStatus();
+    SqliteFile::Statement add(database_, kAddBoot);
+    add.Bind(boot.id).Bind(absl::ToUnixMicros(clock_.Now()));
+    RETURN_IF_ERROR(add.Bind(absl::ToInt64Microseconds(boot.age)).Run());
+    ASSIGN_OR_RETURN(const bool is_added, ReadStart(boot));
+    if (!is_added) return absl::DataLossError("the job queue has lost its time");
+    SqliteFile::Statement end_waits(database_, kEndWaits);
+    return end_waits.Bind(boot.id).Bind(absl::ToUnixMicros(started_ + boot.age)).Run();
+  });
+}
+
+absl::StatusOr<bool> SqliteQueue::ReadStart(const RetryClock::Boot& boot) {
   SqliteFile::Statement read(database_, kReadBoot);
   ASSIGN_OR_RETURN(const bool any, read.Bind(boot.id).Step());
-  if (!any) return absl::DataLossError("the job queue has lost its time");
-  started_ = absl::FromUnixMicros(read.Integer(0));
-  return absl::OkStatus();
+  if (any) started_ = absl::FromUnixMicros(read.Integer(0));
+  return any;
 }
 
 absl::Time SqliteQueue::Time() const {
@@ -371,7 +387,6 @@ absl::Status SqliteQueue::HandBack(const LeasedJob& job) {
   RETURN_IF_ERROR(database_.Execute(kDurable));
   SqliteFile::Statement statement(database_, kHandBack);
   statement.Bind(absl::ToUnixMicros(clock_.Now())).Bind(job.id).Bind(LeaseOf(job));
-  statement.Bind(absl::ToUnixMicros(Time()));
   ASSIGN_OR_RETURN(const int leased, Finish(statement));
   return leased > 0 ? absl::OkStatus() : WhyNotLeased(job);
 }

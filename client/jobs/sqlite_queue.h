@@ -42,6 +42,9 @@ class SqliteQueue final : public JobQueue {
 
   // Sets `started_`.
   absl::Status FindTime() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether this start's time is known already; takes it over.
+  absl::StatusOr<bool> ReadStart(const RetryClock::Boot& boot)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The queue's own time, which all processes of the machine share.
   absl::Time Time() const;
   absl::Status AddRows(std::span<const NewJob> jobs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -279,9 +279,13 @@ void Call::OnBody(MessagePtr message) {
 }
 
 void Call::KeepBody(const google::protobuf::Message& message) {
-  if (absl::Status added = backlog_->Add(message.SerializeAsString()); !added.ok()) {
-    return EndPending(added);
+  absl::Status added;
+  try {
+    added = backlog_->Add(message.SerializeAsString());
+  } catch (const std::bad_alloc&) {
+    added = OutOfMemory();
   }
+  if (!added.ok()) return EndPending(added);
   if (!BodyIsReady()) return StartBodyRead();
   if (LeavePending()) RunStream();
 }
@@ -362,8 +366,13 @@ void Call::FinishUnlessGone(const absl::Status& failure) {
 
 void Call::FinishWhenTaken() {
   reservation_.Release();
+  backlog_ = nullptr;
+  std::deque<MessagePtr> unread;  // destroyed without the lock
   {
     absl::MutexLock lock(&mutex_);
+    unread.swap(input_);
+    input_bytes_ = 0;
+    input_ended_ = true;
     waiting_end_ = absl::OkStatus();
     slot_.KeepOnly(static_cast<int64_t>(output_bytes_ + kFetchedBytes));
   }
@@ -399,6 +408,7 @@ void Call::FinishWaiting() {
   }
   if (!status.has_value()) return;  // another thread has ended the call
   host_.environment.watchdog.Drop(watch);
+  if (!status->ok()) DropOutput();
   Finish(cancellation().IsCancelled() ? cancellation().status() : *status);
 }
 

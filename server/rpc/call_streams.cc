@@ -166,7 +166,8 @@ void Call::OnStreamRead(absl::StatusOr<MessagePtr> message) {
   {
     absl::MutexLock lock(&mutex_);
     reading_ = false;
-    if (!message.ok() || *message == nullptr || cancelled_ || finish_status_.has_value()) {
+    if (!message.ok() || *message == nullptr || cancelled_ || finish_status_.has_value() ||
+        waiting_end_.has_value()) {
       input_ended_ = true;
       changed_.NotifyAll();
       input_error_ = message.status();
@@ -237,7 +238,11 @@ void Call::Fetch() {
     spool = spool_;
   }
   absl::StatusOr<std::string> message = absl::CancelledError("dropped");
-  if (spool != nullptr) message = spool->Take();
+  try {
+    if (spool != nullptr) message = spool->Take();
+  } catch (const std::bad_alloc&) {
+    message = OutOfMemory();
+  }
   {
     absl::MutexLock lock(&mutex_);
     fetching_ = false;

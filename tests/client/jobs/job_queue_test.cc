@@ -468,6 +468,23 @@ TEST(SqliteQueueTest, AfterAStartWithAClockThatIsBehindJobsAreDue) {
   EXPECT_EQ((*queue->Lease(kTerm))->id, "b");
 }
 
+// The clock was ahead when the queue began, and was set before its jobs came.
+TEST(SqliteQueueTest, AfterAStartJobsOfATimeThatWasAheadAreDue) {
+  const TempFolder folder;
+  SetClock clock;
+  {
+    const auto queue = *SqliteQueue::Open(folder.path(), clock);
+    clock.Set(-absl::Hours(100));
+    ASSERT_TRUE(queue->Enqueue({{{.id = "a"}, {.id = "b"}}}).ok());
+    EXPECT_EQ((*queue->Lease(kTerm))->id, "a");  // its worker ends with the machine
+  }
+  clock.Restart("second");
+  const auto queue = *SqliteQueue::Open(folder.path(), clock);
+  EXPECT_TRUE((*queue->Lease(kTerm)).has_value());
+  EXPECT_TRUE((*queue->Lease(kTerm)).has_value());
+  EXPECT_FALSE((*queue->Lease(kTerm)).has_value());
+}
+
 // Looking one job up among many must not read them all.
 TEST(SqliteQueueTest, QuestionsAreAnsweredByIndex) {
   const TempFolder folder;
