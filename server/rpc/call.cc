@@ -268,7 +268,7 @@ void Call::OnBody(MessagePtr message) {
     input_stall_.Move(bytes, Now());
     input_ended_ = message == nullptr;
   }
-  body_bytes_ += bytes;
+  body_bytes_ += bytes + static_cast<int64_t>(sizeof(uint32_t));  // its length, in the spool
   if (message == nullptr) {
     if (LeavePending()) RunStream();
     return;

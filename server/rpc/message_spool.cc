@@ -43,9 +43,10 @@ absl::Status MessageSpool::Add(const std::string& message) {
 absl::StatusOr<std::string> MessageSpool::Take() {
   Length length = 0;
   const auto whole = [&] {
-    if (taken_.size() < sizeof length) return false;
-    std::memcpy(&length, taken_.data(), sizeof length);
-    return taken_.size() - sizeof length >= length;
+    const size_t left = taken_.size() - begin_;
+    if (left < sizeof length) return false;
+    std::memcpy(&length, taken_.data() + begin_, sizeof length);
+    return left - sizeof length >= length;
   };
   while (!whole()) {
     ASSIGN_OR_RETURN(std::string block, spool_.Take());
@@ -54,10 +55,12 @@ absl::StatusOr<std::string> MessageSpool::Take() {
       block = std::exchange(rest_, {});
     }
     if (block.empty()) return absl::InternalError("a message on the disk is cut short");
+    // Once a block: many messages may lie in one.
+    taken_.erase(0, std::exchange(begin_, 0));
     taken_ += block;
   }
-  std::string message = taken_.substr(sizeof length, length);
-  taken_.erase(0, sizeof length + length);
+  std::string message = taken_.substr(begin_ + sizeof length, length);
+  begin_ += sizeof length + length;
   absl::MutexLock lock(&mutex_);
   --messages_;
   return message;

@@ -35,6 +35,7 @@ class MessageSpool {
  private:
   AnswerSpool spool_;
   std::string taken_;  // bytes that Take has got beyond its message
+  size_t begin_ = 0;   // of the next message in it
   mutable absl::Mutex mutex_;
   size_t messages_ ABSL_GUARDED_BY(mutex_) = 0;
   std::string rest_ ABSL_GUARDED_BY(mutex_);  // of the last message, that the disk has no room for
