@@ -85,8 +85,8 @@ constexpr char kAddJob[] =
 constexpr char kAddBoot[] =
     "INSERT INTO boots_1 SELECT ?1, MAX(?2, COALESCE((SELECT submitted_us FROM jobs_1"
     " ORDER BY number DESC LIMIT 1), 0)) - ?3 WHERE true ON CONFLICT (boot) DO NOTHING";
-// The workers of an earlier start are gone, and its time may have been ahead of this one's: what
-// was due later is due.
+// The workers of an earlier start are gone, and its time may have been ahead of this one's. All
+// jobs that wait are due.
 constexpr char kEndWaits[] =
     "UPDATE jobs_1 SET due_us = ?2 WHERE state IN (0, 1) AND due_us > ?2"
     " AND EXISTS (SELECT 1 FROM boots_1 WHERE boot <> ?1)";
