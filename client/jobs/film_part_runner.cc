@@ -184,11 +184,8 @@ class FilmPartRun {
     }
     const Command source = ReadSource();
     command.insert(command.end(), source.begin(), source.end());
-    // No frame of the next part stands for one that cannot be read.
-    const double seconds = part_.seconds(static_cast<double>(part_.count(part_.number)));
-    Append(command, {"-map", "0:V:0", "-frames:v", absl::StrCat(part_.count(part_.number)), "-t",
-                     absl::StrFormat("%.6f", seconds), "-fps_mode", "passthrough", "-strict", "-1",
-                     "-f", "yuv4mpegpipe", "pipe:1"});
+    Append(command, {"-map", "0:V:0", "-frames:v", absl::StrCat(part_.count(part_.number)),
+                     "-fps_mode", "passthrough", "-strict", "-1", "-f", "yuv4mpegpipe", "pipe:1"});
     return command;
   }
 
