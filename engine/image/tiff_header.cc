@@ -73,8 +73,9 @@ class TiffParser {
          {&TiffParser::RefuseRaw, &TiffParser::ReadSize, &TiffParser::ReadSamples,
           &TiffParser::ReadColour, &TiffParser::ReadCells, &TiffParser::ReadPlaces,
           &TiffParser::ReadDescription, &TiffParser::ReadMetadataPlaces}) {
-      RETURN_IF_ERROR((this->*step)());
-      if (needs_more_) return std::nullopt;
+      const absl::Status status = (this->*step)();
+      if (needs_more_) return std::nullopt;  // also where a default in a value's place is refused
+      RETURN_IF_ERROR(status);
     }
     layout_.header_end = needed_end_;
     layout_.file_end = std::max(layout_.file_end, needed_end_);

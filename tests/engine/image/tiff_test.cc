@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -253,6 +255,20 @@ TEST(TiffTest, ReadsJpegData) {
       ASSERT_TRUE(decoded.ok()) << decoded.status();
       EXPECT_LE(test::LargestDifference(decoded->image.view(), photo.view()), 40);
     }
+}
+
+// Values of its tags lie behind its directory: a file that has not come whole is not refused.
+TEST(TiffTest, NoBeginningOfAFileIsRefusedForValuesThatAreStillToCome) {
+  std::ifstream stream(UPSCALED_CODEC_SEEDS "/tiff-jpeg-late-values.tif", std::ios::binary);
+  const std::string file{std::istreambuf_iterator<char>(stream), {}};
+  const auto whole = ParseImageHeader(AsBytes(file), {}, /*is_whole=*/true);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  for (size_t length = 0; length < file.size(); ++length) {
+    const auto begun = ParseImageHeader(AsBytes(file).first(length), {});
+    ASSERT_TRUE(begun.ok()) << length << ": " << begun.status();
+    if (!begun->has_value()) continue;
+    ASSERT_EQ((*begun)->spec, (*whole)->spec) << length;
+  }
 }
 
 TEST(TiffTest, ReadsPalettes) {
