@@ -42,16 +42,6 @@ absl::Status WriteFd(int fd, absl::string_view bytes, absl::string_view name) {
   return absl::OkStatus();
 }
 
-// Whether what was written to `fd` outlasts a power failure, or lies on a file system that cannot
-// promise it. errno says why not.
-bool Synced(int fd) {
-  int result;
-  do {
-    result = fsync(fd);
-  } while (result != 0 && errno == EINTR);
-  return result == 0 || errno == EINVAL || errno == ENOSYS;
-}
-
 // Waits until `fd` has bytes or its end; CANCELLED when `stop` comes first.
 absl::Status WaitReadable(int fd, absl::string_view name, std::stop_token stop) {
   const UniqueFd stopped(eventfd(0, EFD_CLOEXEC));
@@ -66,6 +56,14 @@ absl::Status WaitReadable(int fd, absl::string_view name, std::stop_token stop) 
 }
 
 }  // namespace
+
+bool Synced(int fd) {
+  int result;
+  do {
+    result = fsync(fd);
+  } while (result != 0 && errno == EINTR);
+  return result == 0 || errno == EINVAL || errno == ENOSYS;
+}
 
 absl::StatusOr<size_t> MemorySource::Read(std::span<char> dst, std::stop_token) {
   const size_t count = std::min(dst.size(), bytes_.size() - position_);

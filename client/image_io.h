@@ -16,6 +16,10 @@
 
 namespace upscaled::client {
 
+// Whether the bytes written to `fd` outlast a power failure, or lie on a file system that cannot
+// promise it. errno says why not.
+bool Synced(int fd);
+
 // One reader at a time.
 class ImageSource {
  public:

@@ -73,9 +73,7 @@ fs::path PartPath(const fs::path& folder, int64_t number) {
 
 absl::Status Sync(const fs::path& path) {
   const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  // Some file systems cannot promise it.
-  if (file.valid() && (fsync(file.get()) == 0 || errno == EINVAL || errno == ENOSYS))
-    return absl::OkStatus();
+  if (file.valid() && Synced(file.get())) return absl::OkStatus();
   return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path.native()));
 }
 

@@ -17,8 +17,8 @@ namespace upscaled::client {
 // and Extend: after one, jobs of lost leases are due again.
 class SqliteQueue final : public JobQueue {
  public:
-  // `folder`/jobs.sqlite, each of which is made where there is none. Times are `clock`'s; leases
-  // and waits do not change when the system's clock is set.
+  // Opens `folder`/jobs.sqlite, and makes the folder and the file if they do not exist. Times are
+  // `clock`'s; leases and waits do not change when the system's clock is set.
   static absl::StatusOr<std::unique_ptr<JobQueue>> Open(const std::filesystem::path& folder,
                                                         RetryClock& clock);
 

@@ -38,8 +38,8 @@ struct TaskOutcome {
 
 // Does the same when it does it twice. A film's part is a file next to the film's output. An
 // image's result gets the name that the server gives it, which follows from the source's bytes, the
-// options in canonical form, the weights and the arithmetic, and where there is one of this name
-// nothing is computed. Thread safe.
+// options in canonical form, the weights and the arithmetic. A result of this name is not computed
+// again. Thread safe.
 class TaskRunner {
  public:
   static constexpr int64_t kMaxSourceBytes = int64_t{4} << 30;  // of what a URL gives

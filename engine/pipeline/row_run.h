@@ -25,8 +25,8 @@ class RowRun {
   static int64_t PartCount(const PassSpec& pass);
 
   // Computes the next band of the image, once those before it are through. `parts`: computed from
-  // there on, null for all. Calls `finished` once, when nobody uses the band's pixels any more;
-  // whether it went well is the run's status.
+  // there on, null for all. Calls `finished` once, when the band's pixels are no longer in use;
+  // the run's status says whether it went well.
   void Submit(TileTask band, std::shared_ptr<const RowParts> parts, std::function<void()> finished)
       ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -279,12 +279,8 @@ void Call::OnBody(MessagePtr message) {
 }
 
 void Call::KeepBody(const google::protobuf::Message& message) {
-  absl::Status added;
-  try {
-    added = backlog_->Add(message.SerializeAsString());
-  } catch (const std::bad_alloc&) {
-    added = OutOfMemory();
-  }
+  const absl::Status added =
+      GuardHandler(record_, [&] { return backlog_->Add(message.SerializeAsString()); });
   if (!added.ok()) return EndPending(added);
   if (!BodyIsReady()) return StartBodyRead();
   if (LeavePending()) RunStream();
