@@ -1,10 +1,7 @@
 #include "client/retry.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <condition_variable>
-#include <fstream>
 #include <mutex>
 #include <random>
 
@@ -17,17 +14,6 @@ namespace {
 class RealClock final : public RetryClock {
  public:
   absl::Time Now() override { return absl::Now(); }
-
-  Boot SinceBoot() override {
-    static const std::string* const id = [] {
-      auto* const text = new std::string;  // used until the process ends
-      std::ifstream("/proc/sys/kernel/random/boot_id") >> *text;
-      return text;
-    }();
-    timespec age{};
-    clock_gettime(CLOCK_BOOTTIME, &age);
-    return {.id = *id, .age = absl::DurationFromTimespec(age)};
-  }
 
   void Sleep(absl::Duration duration, std::stop_token stop) override {
     std::mutex mutex;

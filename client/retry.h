@@ -26,13 +26,6 @@ class RetryClock {
  public:
   virtual ~RetryClock() = default;
   virtual absl::Time Now() = 0;
-  // How long ago the machine was started, with the time that it slept, and which start that was.
-  // Setting the system's clock changes neither. An empty `id`: the clock is never set.
-  struct Boot {
-    std::string id;
-    absl::Duration age;
-  };
-  virtual Boot SinceBoot() { return {}; }
   // Returns early when `stop` is requested.
   virtual void Sleep(absl::Duration duration, std::stop_token stop) = 0;
   // Uniform in [0, 1).

@@ -9,34 +9,34 @@
 namespace upscaled::client {
 namespace {
 
-bool HasChanged(const JobInfo& before, const JobInfo& now) {
+bool HasChanged(const server::JobInfo& before, const server::JobInfo& now) {
   return before.state != now.state || before.deliveries != now.deliveries ||
          before.report != now.report || before.progress != now.progress;
 }
 
-absl::StatusOr<JobInfo> Find(JobQueue& queue, const std::string& id) {
-  ASSIGN_OR_RETURN(std::vector<JobInfo> found, queue.List({.id = id}));
+absl::StatusOr<server::JobInfo> Find(server::JobQueue& queue, const std::string& id) {
+  ASSIGN_OR_RETURN(std::vector<server::JobInfo> found, queue.List({.id = id}));
   if (found.empty()) return absl::NotFoundError(absl::StrCat("there is no job ", id));
   return std::move(found.front());
 }
 
 }  // namespace
 
-absl::StatusOr<bool> FollowJobs(JobQueue& queue, std::vector<std::string> ids,
-                                absl::FunctionRef<void(const JobInfo&)> on_change,
+absl::StatusOr<bool> FollowJobs(server::JobQueue& queue, std::vector<std::string> ids,
+                                absl::FunctionRef<void(const server::JobInfo&)> on_change,
                                 RetryClock& clock, std::stop_token stop) {
-  std::map<std::string, JobInfo> seen;
+  std::map<std::string, server::JobInfo> seen;
   bool all_done = true;
   // Whether there is more to hear of the job.
   const auto look = [&](const std::string& id) -> absl::StatusOr<bool> {
-    const absl::StatusOr<JobInfo> job = Find(queue, id);
+    const absl::StatusOr<server::JobInfo> job = Find(queue, id);
     if (absl::IsUnavailable(job.status())) return true;
     RETURN_IF_ERROR(job.status());
     const auto [last, is_new] = seen.try_emplace(id, *job);
     if (is_new || HasChanged(last->second, *job)) on_change(*job);
     last->second = *job;
-    if (!HasEnded(job->state)) return true;
-    all_done = all_done && job->state == JobState::kDone;
+    if (!server::HasEnded(job->state)) return true;
+    all_done = all_done && job->state == server::JobState::kDone;
     return false;
   };
   while (true) {

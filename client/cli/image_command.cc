@@ -18,8 +18,9 @@
 #include "client/cli/interrupt.h"
 #include "client/cli/ncnn_habits.h"
 #include "client/cli/progress_bar.h"
-#include "client/jobs/url_file.h"
+#include "client/worker/url_file.h"
 #include "engine/base/status_macros.h"
+#include "server/jobs/job_place.h"
 
 namespace upscaled::client {
 namespace {
@@ -133,12 +134,13 @@ BatchOptions ImageFlags::ToBatchOptions() const {
 
 // Places that this command cannot use, and standard streams that nobody can want.
 absl::Status CheckPlaces(const ImageFlags& flags) {
-  const auto s3 = std::ranges::find_if(flags.inputs, IsS3Url);
+  const auto s3 = std::ranges::find_if(flags.inputs, server::IsS3Url);
   const bool reads_s3 = s3 != flags.inputs.end();
-  if (reads_s3 || IsUrl(flags.output)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'upscale image' does not ", reads_s3 ? "read " : "write to ",
-        reads_s3 ? *s3 : WithoutSecrets(flags.output), "; 'upscale submit' has a worker do that"));
+  if (reads_s3 || server::IsUrl(flags.output)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'upscale image' does not ", reads_s3 ? "read " : "write to ",
+                     reads_s3 ? *s3 : server::WithoutSecrets(flags.output),
+                     "; 'upscale submit' has a worker do that"));
   }
   if (flags.output == kStandardStream && flags.json) {
     return absl::InvalidArgumentError("--json and -o - both want standard output");

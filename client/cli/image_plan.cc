@@ -12,9 +12,10 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/find_images.h"
 #include "client/cli/flags.h"
-#include "client/jobs/result_names.h"
-#include "client/jobs/url_file.h"
+#include "client/worker/result_names.h"
+#include "client/worker/url_file.h"
 #include "engine/base/status_macros.h"
+#include "server/jobs/job_place.h"
 
 namespace upscaled::client {
 namespace {
@@ -29,8 +30,8 @@ absl::Status SameError(absl::string_view path) {
 // of S3 have no query.
 fs::path FileNameOf(const std::string& input) {
   if (input == kStandardStream) return {};
-  if (!IsUrl(input)) return fs::path(input).filename();
-  const size_t end = IsS3Url(input) ? std::string::npos : input.find_first_of("?#");
+  if (!server::IsUrl(input)) return fs::path(input).filename();
+  const size_t end = server::IsS3Url(input) ? std::string::npos : input.find_first_of("?#");
   const std::string url = input.substr(0, end);
   const size_t path = url.find('/', url.find("://") + 3);
   return path == std::string::npos ? fs::path() : fs::path(url.substr(path)).filename();
@@ -132,7 +133,7 @@ absl::StatusOr<ImagePlan> PlanFile(const std::string& input, const std::string& 
 
 absl::StatusOr<ImagePlan> PlanImages(const std::string& input, const std::string& output,
                                      v1::ImageFormat format) {
-  if (input == kStandardStream || IsUrl(input)) return PlanFile(input, output, format);
+  if (input == kStandardStream || server::IsUrl(input)) return PlanFile(input, output, format);
   std::error_code error;
   const fs::file_status status = fs::status(input, error);
   if (!fs::exists(status)) {

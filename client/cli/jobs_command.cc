@@ -15,10 +15,10 @@
 #include "client/cli/follow_jobs.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/queue_flags.h"
-#include "client/jobs/cancel_job.h"
 #include "engine/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "proto/json/shallow_json.h"
+#include "server/jobs/task.h"
 
 namespace upscaled::client {
 namespace {
@@ -45,14 +45,14 @@ std::string Text(const nlohmann::json& object, const char* name) {
 }
 
 // null while nothing is known.
-nlohmann::json ProgressJson(const JobProgress& progress) {
+nlohmann::json ProgressJson(const server::JobProgress& progress) {
   if (progress.tiles == 0) return nullptr;
   return {{"tiles_done", progress.tiles_done}, {"tiles", progress.tiles}};
 }
 
-void PrintJson(const JobInfo& job) {
+void PrintJson(const server::JobInfo& job) {
   const nlohmann::json object = {{"id", job.id},
-                                 {"state", std::string(JobStateName(job.state))},
+                                 {"state", std::string(server::JobStateName(job.state))},
                                  {"deliveries", job.deliveries},
                                  {"submitted", absl::FormatTime(job.submitted)},
                                  {"changed", absl::FormatTime(job.changed)},
@@ -62,52 +62,52 @@ void PrintJson(const JobInfo& job) {
   absl::PrintF("%s\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-void PrintLine(const JobInfo& job) {
+void PrintLine(const server::JobInfo& job) {
   const nlohmann::json task = Parse(job.task), report = Parse(job.report);
   const std::string source = Text(task, "source"), message = Text(report, "message");
   const std::string output =
       Text(task.contains("output") ? task : report, task.contains("output") ? "output" : "result");
-  const bool is_under_way = job.state == JobState::kRunning && job.progress.tiles > 0;
+  const bool is_under_way = job.state == server::JobState::kRunning && job.progress.tiles > 0;
   const std::string progress = is_under_way ? absl::StrCat(" (", job.progress.tiles_done, " of ",
                                                            job.progress.tiles, " tiles)")
                                             : "";
-  absl::PrintF("%s  %-9s %s%s%s%s\n", job.id, JobStateName(job.state),
+  absl::PrintF("%s  %-9s %s%s%s%s\n", job.id, server::JobStateName(job.state),
                source.empty() ? "?" : source, output.empty() ? "" : " -> " + output, progress,
                message.empty() ? "" : ": " + message);
 }
 
-void Print(const JobsFlags& flags, const JobInfo& job) {
+void Print(const JobsFlags& flags, const server::JobInfo& job) {
   flags.json ? PrintJson(job) : PrintLine(job);
   std::fflush(stdout);  // for who follows them through a pipe
 }
 
-absl::Status ListJobs(const JobsFlags& flags, JobQueue& queue) {
-  JobFilter filter{.limit = flags.limit};
-  if (!flags.state.empty()) filter.state = ParseJobState(flags.state);
-  ASSIGN_OR_RETURN(const std::vector<JobInfo> jobs, queue.List(filter));
-  for (const JobInfo& job : jobs) Print(flags, job);
+absl::Status ListJobs(const JobsFlags& flags, server::JobQueue& queue) {
+  server::JobFilter filter{.limit = flags.limit};
+  if (!flags.state.empty()) filter.state = server::ParseJobState(flags.state);
+  ASSIGN_OR_RETURN(const std::vector<server::JobInfo> jobs, queue.List(filter));
+  for (const server::JobInfo& job : jobs) Print(flags, job);
   if (flags.json) return absl::OkStatus();
   ASSIGN_OR_RETURN(const auto counts, queue.Count());
   const std::string summary = absl::StrJoin(counts, ", ", [](std::string* out, const auto& count) {
-    absl::StrAppend(out, count.second, " ", JobStateName(count.first));
+    absl::StrAppend(out, count.second, " ", server::JobStateName(count.first));
   });
   absl::PrintF("%s\n", summary.empty() ? "no jobs" : summary);
   return absl::OkStatus();
 }
 
-absl::Status CancelJobs(const JobsFlags& flags, JobQueue& queue) {
+absl::Status CancelJobs(const JobsFlags& flags, server::JobQueue& queue) {
   std::vector<std::string> ids = flags.cancelled;
   if (flags.cancel_all) {
-    for (const JobState state : {JobState::kWaiting, JobState::kRunning}) {
-      ASSIGN_OR_RETURN(const std::vector<JobInfo> jobs,
+    for (const server::JobState state : {server::JobState::kWaiting, server::JobState::kRunning}) {
+      ASSIGN_OR_RETURN(const std::vector<server::JobInfo> jobs,
                        queue.List({.state = state, .limit = std::numeric_limits<int>::max()}));
-      for (const JobInfo& job : jobs) ids.push_back(job.id);
+      for (const server::JobInfo& job : jobs) ids.push_back(job.id);
     }
   }
   absl::Status first;
   int count = 0;
   for (const std::string& id : ids) {
-    const absl::Status status = CancelJob(queue, id);
+    const absl::Status status = server::CancelJob(queue, id);
     count += status.ok() ? 1 : 0;
     // One that has ended meanwhile is none of those that --all means.
     if (!(flags.cancel_all && absl::IsFailedPrecondition(status))) first.Update(status);
@@ -118,17 +118,17 @@ absl::Status CancelJobs(const JobsFlags& flags, JobQueue& queue) {
 
 int RunFollow(const JobsFlags& flags) {
   Interrupt interrupt;
-  const absl::StatusOr<std::unique_ptr<JobQueue>> queue = flags.queue.Open();
+  const absl::StatusOr<std::unique_ptr<server::JobQueue>> queue = flags.queue.Open();
   if (!queue.ok()) return Fail(queue.status());
   const absl::StatusOr<bool> all_done = FollowJobs(
-      **queue, flags.followed, [&flags](const JobInfo& job) { Print(flags, job); },
+      **queue, flags.followed, [&flags](const server::JobInfo& job) { Print(flags, job); },
       RetryClock::Real(), interrupt.token());
   if (!all_done.ok()) return Fail(all_done.status());
   return *all_done ? kExitOk : kExitSomeFailed;
 }
 
 int RunJobs(const JobsFlags& flags, bool cancel) {
-  const absl::StatusOr<std::unique_ptr<JobQueue>> queue = flags.queue.Open();
+  const absl::StatusOr<std::unique_ptr<server::JobQueue>> queue = flags.queue.Open();
   if (!queue.ok()) return Fail(queue.status());
   const absl::Status status = cancel ? CancelJobs(flags, **queue) : ListJobs(flags, **queue);
   return status.ok() ? kExitOk : Fail(status);
@@ -141,7 +141,8 @@ void AddJobsCommand(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("jobs", kJobsDescription);
   flags->queue.AddTo(*command);
   std::vector<std::string> states;
-  for (const JobState state : kJobStates) states.emplace_back(JobStateName(state));
+  for (const server::JobState state : server::kJobStates)
+    states.emplace_back(server::JobStateName(state));
   command->add_option("--state", flags->state, "Only jobs that are so")
       ->type_name(absl::StrJoin(states, "|"))
       ->check(CLI::IsMember(states).description(""));

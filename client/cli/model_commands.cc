@@ -20,7 +20,7 @@
 #include "client/cli/forced_exit.h"
 #include "client/cli/interrupt.h"
 #include "client/http/http_target.h"
-#include "client/jobs/url_file.h"
+#include "client/worker/url_file.h"
 #include "engine/base/status_macros.h"
 
 namespace upscaled::client {

@@ -1,7 +1,7 @@
 #include "client/cli/queue_flags.h"
 
-#include "client/jobs/open_queue.h"
 #include "engine/base/status_macros.h"
+#include "server/jobs/job_queue.h"
 
 namespace upscaled::client {
 
@@ -17,13 +17,13 @@ void QueueFlags::AddTo(CLI::App& command) {
 
 absl::StatusOr<std::string> QueueFlags::Address() const {
   if (!queue.empty()) return queue;
-  ASSIGN_OR_RETURN(const std::filesystem::path folder, DefaultQueueFolder());
+  ASSIGN_OR_RETURN(const std::filesystem::path folder, server::DefaultQueueFolder());
   return folder.string();
 }
 
-absl::StatusOr<std::unique_ptr<JobQueue>> QueueFlags::Open() const {
+absl::StatusOr<std::unique_ptr<server::JobQueue>> QueueFlags::Open() const {
   ASSIGN_OR_RETURN(const std::string address, Address());
-  return OpenQueue(address, RetryClock::Real());
+  return server::OpenQueue(address);
 }
 
 }  // namespace upscaled::client

@@ -6,7 +6,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
-#include "client/jobs/job_queue.h"
+#include "server/jobs/job_queue.h"
 
 namespace upscaled::client {
 
@@ -16,7 +16,7 @@ struct QueueFlags {
   void AddTo(CLI::App& command);
   // Where it is.
   absl::StatusOr<std::string> Address() const;
-  absl::StatusOr<std::unique_ptr<JobQueue>> Open() const;
+  absl::StatusOr<std::unique_ptr<server::JobQueue>> Open() const;
 };
 
 }  // namespace upscaled::client

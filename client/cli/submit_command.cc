@@ -20,14 +20,15 @@
 #include "client/cli/image_plan.h"
 #include "client/cli/queue_flags.h"
 #include "client/http/http_target.h"
-#include "client/jobs/film_part.h"
-#include "client/jobs/film_part_runner.h"
-#include "client/jobs/task.h"
-#include "client/jobs/url_file.h"
-#include "client/random_uuid.h"
 #include "client/video/film_facts.h"
+#include "client/worker/film_part_runner.h"
+#include "client/worker/url_file.h"
+#include "engine/base/random_uuid.h"
 #include "engine/base/status_macros.h"
 #include "nlohmann/json.hpp"
+#include "server/jobs/film_part.h"
+#include "server/jobs/job_place.h"
+#include "server/jobs/task.h"
 
 namespace upscaled::client {
 namespace {
@@ -119,7 +120,7 @@ absl::StatusOr<std::vector<std::string>> ReadList(const std::string& path) {
 }
 
 std::string Absolute(const std::string& path) {
-  if (IsUrl(path)) return path;
+  if (server::IsUrl(path)) return path;
   return std::filesystem::absolute(path).lexically_normal();
 }
 
@@ -161,9 +162,9 @@ absl::StatusOr<std::vector<ImageJob>> Plan(const SubmitFlags& flags) {
 }
 
 // INVALID_ARGUMENT for what JSON would change.
-absl::StatusOr<std::string> ToText(const Task& task) {
-  std::string text = TaskToJson(task);
-  ASSIGN_OR_RETURN(const Task kept, ParseTask(text));
+absl::StatusOr<std::string> ToText(const server::Task& task) {
+  std::string text = server::TaskToJson(task);
+  ASSIGN_OR_RETURN(const server::Task kept, server::ParseTask(text));
   if (kept.source == task.source && kept.output == task.output && kept.webhook == task.webhook) {
     return text;
   }
@@ -172,44 +173,44 @@ absl::StatusOr<std::string> ToText(const Task& task) {
 }
 
 // A job for each part of the film, whose folder is made for them.
-absl::StatusOr<std::vector<NewJob>> FilmJobs(const SubmitFlags& flags) {
-  if (flags.inputs.size() != 1 || IsUrl(flags.inputs[0]) || IsUrl(flags.output) ||
+absl::StatusOr<std::vector<server::NewJob>> FilmJobs(const SubmitFlags& flags) {
+  if (flags.inputs.size() != 1 || server::IsUrl(flags.inputs[0]) || server::IsUrl(flags.output) ||
       flags.inputs[0] == kStandardStream || flags.output == kStandardStream) {
     return absl::InvalidArgumentError("--video takes one file, and writes one");
   }
   if (std::error_code ignored; std::filesystem::is_symlink(flags.output, ignored))
     return absl::InvalidArgumentError(absl::StrCat(flags.output, " is a link; name its file"));
   RETURN_IF_ERROR(flags.upscale.CheckForFilm());
-  Task task{.source = Absolute(flags.inputs[0]),
-            .options = flags.upscale.ToProto(),
-            .output = Absolute(flags.output),
-            .webhook = flags.webhook};
+  server::Task task{.source = Absolute(flags.inputs[0]),
+                    .options = flags.upscale.ToProto(),
+                    .output = Absolute(flags.output),
+                    .webhook = flags.webhook};
   ASSIGN_OR_RETURN(const FilmFacts facts, ReadFilmFacts(task.source));
-  task.film = FilmPart{.id = RandomUuid(),
-                       .frames = facts.frames,
-                       .part_frames = flags.frames_per_job,
-                       .rate = facts.rate,
-                       .rate_by = facts.rate_by,
-                       .start_s = facts.start_s,
-                       .matrix = facts.matrix,
-                       .codec = flags.codec};
-  std::vector<NewJob> jobs;
+  task.film = server::FilmPart{.id = RandomUuid(),
+                               .frames = facts.frames,
+                               .part_frames = flags.frames_per_job,
+                               .rate = facts.rate,
+                               .rate_by = facts.rate_by,
+                               .start_s = facts.start_s,
+                               .matrix = facts.matrix,
+                               .codec = flags.codec};
+  std::vector<server::NewJob> jobs;
   for (; task.film->number < task.film->parts(); ++task.film->number) {
     ASSIGN_OR_RETURN(std::string text, ToText(task));
     jobs.push_back({RandomUuid(), std::move(text), {.batch = task.film->id}});
   }
-  const std::string folder = FilmFolder(task.output, *task.film);
+  const std::string folder = server::FilmFolder(task.output, *task.film);
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot make ", folder));
   return jobs;
 }
 
-absl::StatusOr<std::vector<NewJob>> ImageJobs(const SubmitFlags& flags) {
+absl::StatusOr<std::vector<server::NewJob>> ImageJobs(const SubmitFlags& flags) {
   ASSIGN_OR_RETURN(const std::vector<ImageJob> images, Plan(flags));
-  Task task{.options = flags.upscale.ToProto(), .webhook = flags.webhook};
+  server::Task task{.options = flags.upscale.ToProto(), .webhook = flags.webhook};
   flags.format.ApplyTo(task.options);
-  std::vector<NewJob> jobs;
+  std::vector<server::NewJob> jobs;
   for (const ImageJob& image : images) {
     task.source = image.input;
     task.output = image.output;
@@ -220,19 +221,19 @@ absl::StatusOr<std::vector<NewJob>> ImageJobs(const SubmitFlags& flags) {
   return jobs;
 }
 
-absl::StatusOr<std::vector<NewJob>> Submit(const SubmitFlags& flags) {
-  ASSIGN_OR_RETURN(const std::vector<NewJob> jobs,
+absl::StatusOr<std::vector<server::NewJob>> Submit(const SubmitFlags& flags) {
+  ASSIGN_OR_RETURN(const std::vector<server::NewJob> jobs,
                    flags.video ? FilmJobs(flags) : ImageJobs(flags));
-  ASSIGN_OR_RETURN(const std::unique_ptr<JobQueue> queue, flags.queue.Open());
+  ASSIGN_OR_RETURN(const std::unique_ptr<server::JobQueue> queue, flags.queue.Open());
   RETURN_IF_ERROR(queue->Enqueue(jobs));
   return jobs;
 }
 
 int RunSubmit(const SubmitFlags& flags) {
-  const absl::StatusOr<std::vector<NewJob>> jobs = Submit(flags);
+  const absl::StatusOr<std::vector<server::NewJob>> jobs = Submit(flags);
   if (!jobs.ok()) return Fail(jobs.status());
   if (flags.json) {
-    for (const NewJob& job : *jobs) {
+    for (const server::NewJob& job : *jobs) {
       nlohmann::json object = nlohmann::json::parse(job.task);
       object["id"] = job.id;
       std::printf("%s\n", object.dump().c_str());

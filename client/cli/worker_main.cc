@@ -18,12 +18,13 @@
 #include "client/cli/flags.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/queue_flags.h"
-#include "client/jobs/allowed_places.h"
-#include "client/jobs/result_store.h"
-#include "client/jobs/s3.h"
-#include "client/jobs/webhook.h"
-#include "client/jobs/worker.h"
+#include "client/worker/allowed_places.h"
+#include "client/worker/result_store.h"
+#include "client/worker/s3.h"
+#include "client/worker/webhook.h"
+#include "client/worker/worker.h"
 #include "engine/base/status_macros.h"
+#include "server/jobs/job_place.h"
 
 namespace upscaled::client {
 namespace {
@@ -137,7 +138,7 @@ absl::StatusOr<AllowedPlaces> AllowedOf(const WorkerFlags& flags, const std::str
   if (absl::StrContains(queue, "://")) {
     allowed.folders.emplace();
     allowed.buckets.emplace();
-    if (IsS3Url(results)) {
+    if (server::IsS3Url(results)) {
       allowed.buckets->push_back(BucketOf(results));
     } else {
       allowed.folders->push_back(results);
@@ -170,7 +171,7 @@ absl::Status RunWorker(const WorkerFlags& flags) {
     ASSIGN_OR_RETURN(options.webhook_secret, ReadWebhookSecret(flags.webhook_secret_file));
   }
   Interrupt interrupt(options.drain + kGrace);
-  ASSIGN_OR_RETURN(const std::unique_ptr<JobQueue> queue, flags.queue.Open());
+  ASSIGN_OR_RETURN(const std::unique_ptr<server::JobQueue> queue, flags.queue.Open());
   ASSIGN_OR_RETURN(const std::string place, PlaceOfResults(flags));
   ASSIGN_OR_RETURN(options.allowed, AllowedOf(flags, place));
   ASSIGN_OR_RETURN(const std::unique_ptr<ResultStore> results, OpenResults(place, options.s3));

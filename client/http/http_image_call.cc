@@ -10,7 +10,7 @@
 #include "client/error_details.h"
 #include "client/http/event_stream.h"
 #include "client/http/http_problem.h"
-#include "client/random_uuid.h"
+#include "engine/base/random_uuid.h"
 #include "engine/base/status_macros.h"
 #include "proto/json/enum_names.h"
 #include "proto/json/message_json.h"

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 
-#include "absl/random/random.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "engine/base/random_uuid.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 #include "server/base/error.h"
@@ -184,15 +182,6 @@ absl::StatusOr<std::optional<ImageFormat>> FormatFromProto(pb::ImageFormat proto
                        "a value of ImageFormat, 0 to 9");
 }
 
-// Version 4 of RFC 4122.
-std::string MakeUuid() {
-  static thread_local absl::BitGen random;
-  const uint64_t high = (random() & ~uint64_t{0xF000}) | 0x4000;
-  const uint64_t low = (random() & ~(uint64_t{3} << 62)) | uint64_t{2} << 62;
-  return absl::StrFormat("%08x-%04x-%04x-%04x-%012x", high >> 32, (high >> 16) & 0xFFFF,
-                         high & 0xFFFF, low >> 48, low & 0xFFFF'FFFF'FFFF);
-}
-
 }  // namespace
 
 absl::StatusOr<int> NoiseLevelFromProto(int value) {
@@ -260,7 +249,7 @@ absl::StatusOr<RequestOptions> FromProto(const pb::UpscaleOptions& proto) {
 }
 
 absl::StatusOr<std::string> ChooseRequestId(const std::string& request_id) {
-  if (request_id.empty()) return MakeUuid();
+  if (request_id.empty()) return RandomUuid();
   if (request_id.size() > kMaxRequestIdBytes) {
     return InvalidOption("request_id", absl::StrCat(request_id.size(), " bytes long"),
                          absl::StrCat("at most ", kMaxRequestIdBytes));

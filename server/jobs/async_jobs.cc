@@ -6,22 +6,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "client/jobs/cancel_job.h"
-#include "client/jobs/open_queue.h"
-#include "client/jobs/task.h"
-#include "client/random_uuid.h"
-#include "client/retry.h"
+#include "engine/base/random_uuid.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/memory_io.h"
 #include "nlohmann/json.hpp"
 #include "proto/json/shallow_json.h"
 #include "server/base/error.h"
+#include "server/jobs/job_queue.h"
+#include "server/jobs/task.h"
 
 namespace upscaled::server {
 namespace {
-
-using client::JobInfo;
-using client::JobState;
 
 constexpr absl::Duration kSweepInterval = absl::Minutes(1);
 // A job that is stored and not queued after so long never will be; one that is still being received
@@ -71,14 +66,14 @@ AsyncJob ToJob(const JobInfo& info, bool has_result) {
   AsyncJob job{.id = info.id,
                .batch = info.labels.batch,
                .reference = info.labels.reference,
-               .state = std::string(client::JobStateName(info.state)),
+               .state = std::string(JobStateName(info.state)),
                .ended = HasEnded(info.state),
                .submitted = info.submitted,
                .changed = info.changed,
                .deliveries = info.deliveries,
                .tiles_done = info.progress.tiles_done,
                .tiles = info.progress.tiles};
-  if (info.state == JobState::kFailed) job.failure = client::ReadFailure(info.report);
+  if (info.state == JobState::kFailed) job.failure = ReadFailure(info.report);
   if (info.state != JobState::kDone) return job;
   nlohmann::json report = ParseShallow(info.report);
   if (!report.is_object()) report = nlohmann::json::object();
@@ -90,8 +85,7 @@ AsyncJob ToJob(const JobInfo& info, bool has_result) {
 
 // Tasks are JSON, and workers have folders of their own to start from.
 absl::Status CheckStore(const std::string& folder) {
-  const absl::StatusOr<client::Task> task =
-      client::ParseTask(client::TaskToJson({.source = folder}));
+  const absl::StatusOr<Task> task = ParseTask(TaskToJson({.source = folder}));
   if (task.ok() && task->source == folder) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "the store of jobs must be an absolute path in UTF-8, which ", folder, " is not"));
@@ -100,38 +94,37 @@ absl::Status CheckStore(const std::string& folder) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<AsyncJobs>> AsyncJobs::Open(Timer& timer, AsyncJobsOptions options) {
-  return Open(timer, std::move(options), [](const std::string& address) {
-    return client::OpenQueue(address, client::RetryClock::Real());
-  });
+  return Open(timer, std::move(options),
+              [](const std::string& address) { return OpenQueue(address); });
 }
 
 absl::StatusOr<std::unique_ptr<AsyncJobs>> AsyncJobs::Open(Timer& timer, AsyncJobsOptions options,
                                                            QueueOpener open_queue) {
   RETURN_IF_ERROR(CheckStore(options.store));
   ASSIGN_OR_RETURN(JobStore store, JobStore::Open(options.store));
-  ASSIGN_OR_RETURN(std::unique_ptr<client::JobQueue> queue, open_queue(options.queue));
+  ASSIGN_OR_RETURN(std::unique_ptr<JobQueue> queue, open_queue(options.queue));
   std::unique_ptr<AsyncJobs> jobs(
       new AsyncJobs(timer, std::move(options), std::move(queue), std::move(store)));
   jobs->Sweep(absl::Now());
   return jobs;
 }
 
-AsyncJobs::AsyncJobs(Timer& timer, AsyncJobsOptions options,
-                     std::unique_ptr<client::JobQueue> queue, JobStore store)
+AsyncJobs::AsyncJobs(Timer& timer, AsyncJobsOptions options, std::unique_ptr<JobQueue> queue,
+                     JobStore store)
     : options_(std::move(options)),
       queue_(std::move(queue)),
       store_(std::move(store)),
       sweep_(
           timer, Timer::Length::kMayBlock, [this] { Sweep(absl::Now()); }, kSweepInterval) {}
 
-std::string AsyncJobs::Batch::NewName() { return client::RandomUuid(); }
+std::string AsyncJobs::Batch::NewName() { return RandomUuid(); }
 
 AsyncJobs::Batch::~Batch() {
   for (const Stored& job : stored_) jobs_.store_.Remove({.id = job.id, .whole = true});
 }
 
 absl::Status AsyncJobs::Batch::Add(ByteSource& source) {
-  std::string id = client::RandomUuid();
+  std::string id = RandomUuid();
   RETURN_IF_ERROR(jobs_.Store(id, tenant_, source));
   stored_.push_back({.id = std::move(id)});
   return absl::OkStatus();
@@ -146,18 +139,17 @@ absl::Status AsyncJobs::Batch::AddUrl(const std::string& url) {
 
 absl::StatusOr<std::vector<AsyncJob>> AsyncJobs::Batch::Queue(
     const std::vector<JobRequest>& requests) {
-  std::vector<client::NewJob> queued;
+  std::vector<NewJob> queued;
   std::vector<AsyncJob> told;
   const absl::Time now = absl::Now();
   for (size_t i = 0; i < requests.size(); ++i) {
     const JobRequest& request = requests[i];
     const Stored& stored = stored_[i];
-    const client::JobLabels labels{
-        .tenant = tenant_, .batch = name_, .reference = request.reference};
+    const JobLabels labels{.tenant = tenant_, .batch = name_, .reference = request.reference};
     const std::string& id = stored.id;
     queued.push_back(
         {.id = id,
-         .task = client::TaskToJson(
+         .task = TaskToJson(
              {.source = stored.url.empty() ? jobs_.store_.Source(id).string() : stored.url,
               .options = request.options,
               .output = jobs_.store_.Result(id),
@@ -214,7 +206,7 @@ absl::Status AsyncJobs::TakeRoom(const std::string& tenant, int64_t bytes) {
 }
 
 absl::StatusOr<JobInfo> AsyncJobs::Look(const std::string& tenant, const std::string& id) {
-  if (!client::CheckJobId(id).ok() || !store_.Has(id, tenant)) return NoJob();
+  if (!CheckJobId(id).ok() || !store_.Has(id, tenant)) return NoJob();
   const auto jobs = queue_->List({.id = id, .limit = 1});
   if (!jobs.ok()) return Trouble(jobs.status());
   if (jobs->empty()) return NoJob();
@@ -235,7 +227,7 @@ absl::StatusOr<AsyncJob> AsyncJobs::Find(const std::string& tenant, const std::s
 
 absl::StatusOr<std::vector<AsyncJob>> AsyncJobs::List(const std::string& tenant,
                                                       const JobQuery& query, std::string& last) {
-  const std::optional<JobState> state = client::ParseJobState(query.state);
+  const std::optional<JobState> state = ParseJobState(query.state);
   if (!query.state.empty() && !state.has_value()) {
     return InvalidQuery("state", absl::StrCat("state is \"", query.state.substr(0, 64),
                                               "\"; it must be waiting, running, done, failed or "
@@ -265,7 +257,7 @@ absl::StatusOr<std::vector<AsyncJob>> AsyncJobs::List(const std::string& tenant,
 
 absl::Status AsyncJobs::Cancel(const std::string& tenant, const std::string& id) {
   RETURN_IF_ERROR(Look(tenant, id).status());
-  const absl::Status cancelled = client::CancelJob(*queue_, id);
+  const absl::Status cancelled = CancelJob(*queue_, id);
   // FAILED_PRECONDITION: it has ended otherwise.
   if (!cancelled.ok() && !absl::IsFailedPrecondition(cancelled)) return Trouble(cancelled);
   store_.RemoveSource(id);
@@ -304,7 +296,7 @@ absl::StatusOr<bool> AsyncJobs::IsOver(const StoredJob& job, absl::Time now) {
   if (!job.whole) return age > kNeverReceived;
   // The source went when the job was known to have ended.
   if (!job.source) return age > options_.retention;
-  if (!client::CheckJobId(job.id).ok()) return age > kNeverQueued;
+  if (!CheckJobId(job.id).ok()) return age > kNeverQueued;
   // Only the queue decides: an unreadable file tells nothing about its job.
   const auto jobs = queue_->List({.id = job.id, .limit = 1});
   if (!jobs.ok()) {

@@ -18,17 +18,17 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "client/jobs/job_failure.h"
-#include "client/jobs/job_queue.h"
 #include "engine/image/byte_stream.h"
 #include "server/base/timer.h"
+#include "server/jobs/job_queue.h"
 #include "server/jobs/job_store.h"
+#include "server/jobs/task.h"
 #include "upscale/v1/upscale.pb.h"
 
 namespace upscaled::server {
 
 struct AsyncJobsOptions {
-  std::string queue;            // as client::OpenQueue's address
+  std::string queue;            // as OpenQueue's address
   std::filesystem::path store;  // absolute; workers see it under the same path
   // The size of the store, about. A job takes 64 KiB of it in addition to its files.
   int64_t max_bytes = int64_t{10} << 30;
@@ -37,8 +37,6 @@ struct AsyncJobsOptions {
   // Hears what is wrong with the queue or the store, on any thread. May be null.
   std::function<void(const absl::Status& trouble)> warn;
 };
-
-using client::JobFailure;
 
 // A job that a client asks for.
 struct JobRequest {
@@ -50,7 +48,7 @@ struct JobRequest {
 
 // Which of a tenant's jobs are listed.
 struct JobQuery {
-  std::string state;             // "": any, otherwise as client::JobStateName
+  std::string state;             // "": any, otherwise as JobStateName
   std::string batch, reference;  // "": any
   std::string before;            // an id: only jobs that were submitted earlier; "": any
   int limit = 100;               // the latest of them
@@ -59,7 +57,7 @@ struct JobQuery {
 struct AsyncJob {
   std::string id;
   std::string batch, reference;  // "": none
-  std::string state;             // as client::JobStateName
+  std::string state;             // as JobStateName
   bool ended = false;            // for good
   absl::Time submitted, changed;
   int deliveries = 0;                 // to workers
@@ -80,12 +78,12 @@ struct AsyncJob {
 // the tenant's; UNAVAILABLE when queue or store cannot be used now.
 class AsyncJobs {
  public:
-  // `timer` sweeps and must outlive the jobs. As client::OpenQueue and JobStore::Open;
+  // `timer` sweeps and must outlive the jobs. As OpenQueue and JobStore::Open;
   // INVALID_ARGUMENT for a store that no task can name.
   static absl::StatusOr<std::unique_ptr<AsyncJobs>> Open(Timer& timer, AsyncJobsOptions options);
   // With another way to open queues, for tests.
   using QueueOpener =
-      absl::FunctionRef<absl::StatusOr<std::unique_ptr<client::JobQueue>>(const std::string&)>;
+      absl::FunctionRef<absl::StatusOr<std::unique_ptr<JobQueue>>(const std::string&)>;
   static absl::StatusOr<std::unique_ptr<AsyncJobs>> Open(Timer& timer, AsyncJobsOptions options,
                                                          QueueOpener open_queue);
 
@@ -145,11 +143,11 @@ class AsyncJobs {
   void Sweep(absl::Time now);
 
  private:
-  AsyncJobs(Timer& timer, AsyncJobsOptions options, std::unique_ptr<client::JobQueue> queue,
+  AsyncJobs(Timer& timer, AsyncJobsOptions options, std::unique_ptr<JobQueue> queue,
             JobStore store);
-  absl::StatusOr<client::JobInfo> Look(const std::string& tenant, const std::string& id);
+  absl::StatusOr<JobInfo> Look(const std::string& tenant, const std::string& id);
   // As callers see a job of the queue's.
-  AsyncJob Show(const client::JobInfo& job) const;
+  AsyncJob Show(const JobInfo& job) const;
   absl::Status Store(const std::string& id, const std::string& tenant, ByteSource& source);
   // Counts bytes that are about to be stored. As Submit when there is no room.
   absl::Status TakeRoom(const std::string& tenant, int64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -159,7 +157,7 @@ class AsyncJobs {
   absl::Status Trouble(const absl::Status& error) const;
 
   const AsyncJobsOptions options_;
-  const std::unique_ptr<client::JobQueue> queue_;
+  const std::unique_ptr<JobQueue> queue_;
   const JobStore store_;
   absl::Mutex mutex_;
   // By tenant: as the latest sweep found it, and what has come since that began.

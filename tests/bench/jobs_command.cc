@@ -12,8 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "client/jobs/open_queue.h"
-#include "client/retry.h"
+#include "server/jobs/job_queue.h"
 #include "tests/bench/commands.h"
 #include "tests/bench/measure.h"
 #include "tests/bench/options.h"
@@ -21,9 +20,9 @@
 namespace upscaled::bench {
 namespace {
 
-using client::JobState;
-using client::LeasedJob;
-using client::NewJob;
+using server::JobState;
+using server::LeasedJob;
+using server::NewJob;
 
 constexpr absl::Duration kLease = absl::Minutes(10);
 constexpr int kFilledAtOnce = 1000, kForgottenAtOnce = 200;
@@ -41,7 +40,7 @@ NewJob JobOf(int number) {
 }
 
 // Fills the queue, and cancels the last jobs: each of these takes a call.
-void Fill(client::JobQueue& queue, const JobsOptions& options) {
+void Fill(server::JobQueue& queue, const JobsOptions& options) {
   for (int first = 0; first < options.jobs; first += kFilledAtOnce) {
     std::vector<NewJob> jobs;
     for (int i = first; i < std::min(first + kFilledAtOnce, options.jobs); ++i) {
@@ -67,7 +66,7 @@ void Time(const char* name, int calls, const std::function<void()>& call) {
 }
 
 void RunJobs(const JobsOptions& options) {
-  const auto queue = ValueOrExit(client::OpenQueue(options.queue, client::RetryClock::Real()));
+  const auto queue = ValueOrExit(server::OpenQueue(options.queue));
   const absl::Time begin = absl::Now();
   Fill(*queue, options);
   std::printf("%d jobs, filled in %.0f s\n\n", options.jobs,

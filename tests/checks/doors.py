@@ -26,6 +26,8 @@ ISA_CODE = [f"engine/backends/cpu/kernels/{name}.h" for name in ("isa", "isa_dis
 OVERFLOW = "engine/backends/overflow.h"
 ENGINE_INTERFACE = ["engine/autotune/tuner.h", "engine/base", "engine/image", "engine/model", "engine/pipeline", "engine/backends/backend.h",
                "engine/backends/backend_list.h"]
+# All that submitters and workers see of the queue of jobs.
+QUEUE_INTERFACE = ["server/jobs/film_part.h", "server/jobs/job_place.h", "server/jobs/job_queue.h", "server/jobs/task.h"]
 
 # folder -> prefixes (folders or single files) it may include. The longest matching folder rules.
 MAY_INCLUDE = {
@@ -63,9 +65,7 @@ MAY_INCLUDE = {
     "server/fetch": ["engine/base", "engine/image/byte_stream.h", "server/base"],
     "server/models": ["engine/base", "engine/model", "engine/graph", BACKEND_INTERFACE, "server/base"],
     "server/sandbox": ["engine/base", "engine/image", "server/base"],
-    "server/jobs": ["upscale/v1", "engine/base", "engine/image/byte_stream.h", "engine/image/memory_io.h", "server/base", "client/jobs/cancel_job.h",
-                    "client/jobs/job_failure.h", "client/jobs/job_queue.h", "client/jobs/open_queue.h",
-                    "client/jobs/task.h", "proto/json", "client/random_uuid.h", "client/retry.h"],
+    "server/jobs": ["upscale/v1", "proto/json", "engine/base", "engine/image/byte_stream.h", "engine/image/memory_io.h", "server/base"],
     "server/results": ["engine/base", "engine/image", "engine/model", "server/base"],
     "server/calls": ["server/base", "server/identity", "server/admission", "engine/base"],
     "server/handlers": ["server/base", "server/calls", "server/identity", "server/results", "server/telemetry/usage_ledger.h", "server/admission", "server/devices", "server/models", "server/batching", "server/proof/kernel_proofs.h", "engine/base",
@@ -76,11 +76,12 @@ MAY_INCLUDE = {
     "server/proof": ["engine/base", "engine/proof", "engine/backends/backend_list.h", "server/telemetry/logger.h"],
     "server/lifecycle": ["server"] + ENGINE_INTERFACE,
     "server": ["server/base/timer.h", "server/config", "server/identity/keys_command.h", "server/lifecycle", "server/telemetry"],
-    "client/jobs": ["client/video", "upscale/v1", "proto/json", "client/error_details.h", "client/http/http_target.h", "client/image_io.h", "client/random_uuid.h", "client/retry.h", "client/service.h",
-                    "engine/base/sqlite.h", "engine/base/status_macros.h", "engine/base/string_view.h", "engine/base/unique_fd.h", "engine/base/unnamed_file.h", "engine/base/with_prefix.h",
-                    "server/base/spool_folder.h", "server/fetch/address_kind.h", "server/fetch/source_url.h", "server/fetch/url_prefix.h"],
-    "client": ["client/jobs", "client/spread", "client/video", "upscale/v1", "proto/json", "google/rpc", "grpc/health/v1", "engine/base/file_kind.h",
-               "engine/base/status_macros.h", "engine/base/unique_fd.h", "engine/base/unix_address.h", "server/base/url_signature.h"],
+    "client/worker": ["client/video", "upscale/v1", "proto/json", "client/error_details.h", "client/http/http_target.h", "client/image_io.h", "client/retry.h", "client/service.h",
+                      "engine/base/random_uuid.h", "engine/base/status_macros.h", "engine/base/string_view.h", "engine/base/unique_fd.h", "engine/base/unnamed_file.h", "engine/base/with_prefix.h",
+                      "server/base/spool_folder.h", "server/fetch/address_kind.h", "server/fetch/source_url.h", "server/fetch/url_prefix.h"] + QUEUE_INTERFACE,
+    "client": ["client/worker", "client/spread", "client/video", "upscale/v1", "proto/json", "google/rpc", "grpc/health/v1", "engine/base/file_kind.h",
+               "engine/base/random_uuid.h", "engine/base/status_macros.h", "engine/base/unique_fd.h", "engine/base/unix_address.h",
+               "server/base/url_signature.h"] + QUEUE_INTERFACE,
     "client/video": ["client/error_details.h", "client/image_io.h", "client/service.h", "upscale/v1", "engine/base", "engine/image"],
     "client/spread": ["client/upscale_client.h", "client/error_details.h", "upscale/v1", "engine/base", "engine/image",
                       "engine/model/repository.h", "engine/pipeline", BACKEND_INTERFACE],
@@ -90,7 +91,7 @@ WIRE = r'#\s*include\s+[<"](grpc|grpcpp|google/protobuf)\b'
 # folder -> what its files must not contain. Only rpc knows gRPC, and beside it only handlers the messages of the contract;
 # the engine reads no environment, and Protobuf alone where a model format is made of it.
 FORBIDDEN = {"engine": re.compile(WIRE + r"|\bgetenv\b")}
-ALLOWED = {"engine/model/onnx": re.compile(r"google/protobuf/"), "server/rest": re.compile(r"google/protobuf/")}
+ALLOWED = {"engine/model/onnx": re.compile(r"google/protobuf/"), "server/jobs": re.compile(r"google/protobuf/"), "server/rest": re.compile(r"google/protobuf/")}
 FORBIDDEN |= {f"server/{d}": re.compile(WIRE) for d in ("admission", "base", "batching", "calls", "config", "devices", "fetch", "handlers", "http", "identity", "jobs",
                                                         "lifecycle", "models", "net", "rest", "results", "sandbox", "telemetry")}
 

@@ -21,7 +21,7 @@ def cases(upscaled, upscale, worker, short):
     yield ("a huge image over three servers, one killed midway", "cluster/huge_image.py", upscaled, upscale, "--model=general-2x",
            *(("--megapixels=4",) if short else ()))
     for queue in ("sqlite", "redis", "nats"):
-        yield f"{jobs} jobs through {queue}, workers and brokers killed", "client/jobs/killed_workers.py", upscaled, upscale, worker, jobs, queue
+        yield f"{jobs} jobs through {queue}, workers and brokers killed", "client/worker/killed_workers.py", upscaled, upscale, worker, jobs, queue
     yield "a network that is slow, lossy and gone", "cluster/network_test.py", upscaled, upscale
     yield "autoscaling, simulated", "deploy/autoscaling_test.py"
 

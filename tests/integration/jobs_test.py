@@ -16,7 +16,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests/attack"), str(ROOT / "tests/client/jobs")]
+sys.path[:0] = [str(ROOT / "tests/attack"), str(ROOT / "tests/client/worker")]
 import harness
 import killed_workers
 import messages

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/time/clock.h"
-#include "client/random_uuid.h"
+#include "engine/base/random_uuid.h"
 #include "engine/image/memory_io.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -89,9 +89,9 @@ TEST_F(AsyncJobsTest, StoresTheSourceForAWorkerAndItsResultForTheClient) {
   const std::string bytes = client::RandomBytes(200'000, 1);
   const std::string id = Submit("ada", bytes);
   EXPECT_EQ(Find(id).state, "waiting");
-  const client::LeasedJob leased = worker_.Take();
+  const LeasedJob leased = worker_.Take();
   EXPECT_EQ(leased.id, id);
-  const client::Task task = WorkerOf::TaskOf(leased);
+  const Task task = WorkerOf::TaskOf(leased);
   EXPECT_TRUE(ReadText(task.source) == bytes);
   EXPECT_EQ(task.options.scale(), 3);
   EXPECT_EQ(Find(id).state, "running");
@@ -107,7 +107,7 @@ TEST_F(AsyncJobsTest, StoresTheSourceForAWorkerAndItsResultForTheClient) {
 TEST_F(AsyncJobsTest, TellsHowFarTheWorkerIs) {
   const std::string id = Submit("ada", "source");
   EXPECT_EQ(Find(id).tiles, 0);
-  const client::LeasedJob leased = worker_.Take();
+  const LeasedJob leased = worker_.Take();
   ASSERT_TRUE(worker_.queue().Extend(leased, absl::Minutes(1), {.tiles_done = 3, .tiles = 8}).ok());
   EXPECT_EQ(Find(id).tiles_done, 3);
   EXPECT_EQ(Find(id).tiles, 8);
@@ -133,8 +133,8 @@ TEST_F(AsyncJobsTest, AreTheirTenantsAlone) {
 
 TEST_F(AsyncJobsTest, KnowsNoOtherIds) {
   const std::string id = Submit("ada", "source");
-  for (const std::string& other : {std::string(), id.substr(1), "../store/" + id, id + "/",
-                                   std::string("."), client::RandomUuid()}) {
+  for (const std::string& other :
+       {std::string(), id.substr(1), "../store/" + id, id + "/", std::string("."), RandomUuid()}) {
     EXPECT_TRUE(absl::IsNotFound(jobs_->Find("ada", other).status())) << other;
   }
 }
@@ -157,7 +157,7 @@ TEST_F(AsyncJobsTest, CancelledOnesAreNotBegunAndLeaveNoSource) {
 
 TEST_F(AsyncJobsTest, TheWorkerHearsThatAJobIsCancelled) {
   const std::string id = Submit("ada", "source");
-  const client::LeasedJob leased = worker_.Take();
+  const LeasedJob leased = worker_.Take();
   EXPECT_TRUE(jobs_->Cancel("ada", id).ok());
   EXPECT_TRUE(absl::IsCancelled(worker_.queue().Extend(leased, absl::Minutes(1), {})));
 }
@@ -223,26 +223,25 @@ TEST_F(AsyncJobsTest, SweepsWhatServersThatDiedHaveLeft) {
 }
 
 // Cannot read the record of one job.
-class DamagedQueue : public client::JobQueue {
+class DamagedQueue : public JobQueue {
  public:
-  MOCK_METHOD(absl::Status, Enqueue, (std::span<const client::NewJob>), (override));
-  MOCK_METHOD(absl::StatusOr<std::optional<client::LeasedJob>>, Lease, (absl::Duration),
+  MOCK_METHOD(absl::Status, Enqueue, (std::span<const NewJob>), (override));
+  MOCK_METHOD(absl::StatusOr<std::optional<LeasedJob>>, Lease, (absl::Duration), (override));
+  MOCK_METHOD(absl::Status, Extend, (const LeasedJob&, absl::Duration, const JobProgress&),
               (override));
-  MOCK_METHOD(absl::Status, Extend,
-              (const client::LeasedJob&, absl::Duration, const client::JobProgress&), (override));
-  MOCK_METHOD(absl::Status, Complete, (const client::LeasedJob&, const std::string&), (override));
-  MOCK_METHOD(absl::Status, Fail, (const client::LeasedJob&, const std::string&), (override));
-  MOCK_METHOD(absl::Status, Retry, (const client::LeasedJob&, const std::string&, absl::Duration),
+  MOCK_METHOD(absl::Status, Complete, (const LeasedJob&, const std::string&), (override));
+  MOCK_METHOD(absl::Status, Fail, (const LeasedJob&, const std::string&), (override));
+  MOCK_METHOD(absl::Status, Retry, (const LeasedJob&, const std::string&, absl::Duration),
               (override));
-  MOCK_METHOD(absl::Status, HandBack, (const client::LeasedJob&), (override));
+  MOCK_METHOD(absl::Status, HandBack, (const LeasedJob&), (override));
   MOCK_METHOD(absl::Status, Cancel, (const std::string&), (override));
-  using Counts = std::map<client::JobState, int64_t>;
+  using Counts = std::map<JobState, int64_t>;
   MOCK_METHOD(absl::StatusOr<Counts>, Count, (), (override));
   MOCK_METHOD(absl::StatusOr<int>, ForgetEnded, (absl::Duration, int), (override));
   MOCK_METHOD(absl::StatusOr<bool>, TakeTurn, (const std::string&, absl::Duration), (override));
-  absl::StatusOr<std::vector<client::JobInfo>> List(const client::JobFilter& filter) override {
+  absl::StatusOr<std::vector<JobInfo>> List(const JobFilter& filter) override {
     if (filter.id == "b-damaged") return absl::DataLossError("damaged");
-    return std::vector{client::JobInfo{.id = filter.id, .state = client::JobState::kDone}};
+    return std::vector{JobInfo{.id = filter.id, .state = JobState::kDone}};
   }
 };
 
@@ -272,7 +271,7 @@ TEST_F(AsyncJobsTest, TakesNoMoreThanTheStoreHolds) {
               HasSubstr("531075 bytes; the limit is 500000 (job-store-bytes)"));
   Submit("bob", std::string(400'000, 'b'));
   EXPECT_EQ(ReasonOf(TrySubmit("eve", std::string(4000, 'c')).status()), ErrorReason::kOverloaded);
-  EXPECT_EQ(worker_.queue().Count()->at(client::JobState::kWaiting), 2);
+  EXPECT_EQ(worker_.queue().Count()->at(JobState::kWaiting), 2);
   for (int i = 0; i < 2; ++i) worker_.Complete(worker_.Take(), "small");
   jobs_->Sweep(absl::Now());  // finds that the sources are over
   jobs_->Sweep(absl::Now());  // and what is left

@@ -86,8 +86,8 @@ TEST_F(JobCallsTest, AJobIsSubmittedAndDone) {
   EXPECT_EQ(Job(id)["state"], "waiting");
   EXPECT_EQ(Job(id)["result"], nullptr);
 
-  const client::LeasedJob leased = worker_.Take();
-  const client::Task task = WorkerOf::TaskOf(leased);
+  const LeasedJob leased = worker_.Take();
+  const Task task = WorkerOf::TaskOf(leased);
   EXPECT_TRUE(client::ReadText(task.source) == image);
   EXPECT_EQ(task.options.scale(), 3);
   EXPECT_EQ(task.options.model(), "general-2x") << "whatever other servers' default is";
@@ -118,7 +118,7 @@ TEST_F(JobCallsTest, AFormsImageBecomesAJob) {
   IdOf(*env_.Post(
       "", form,
       {{"Prefer", "respond-async"}, {"Content-Type", "multipart/form-data; boundary=XX"}}));
-  const client::Task task = WorkerOf::TaskOf(worker_.Take());
+  const Task task = WorkerOf::TaskOf(worker_.Take());
   EXPECT_TRUE(client::ReadText(task.source) == image);
   EXPECT_EQ(task.options.scale(), 1.5);
 }
@@ -241,8 +241,8 @@ constexpr char kFormType[] = "multipart/form-data; boundary=XX";
 TEST_F(JobCallsTest, WebhooksAndReferencesAreForJobs) {
   const std::string asked = "webhook=https://example.org/hook?key=1&reference=order%207";
   const std::string id = IdOf(*env_.Post(asked, PngOf(8, 8), kAsync));
-  const client::LeasedJob leased = worker_.Take();
-  const client::Task task = WorkerOf::TaskOf(leased);
+  const LeasedJob leased = worker_.Take();
+  const Task task = WorkerOf::TaskOf(leased);
   EXPECT_EQ(task.webhook, "https://example.org/hook?key=1");
   EXPECT_EQ(task.reference, "order 7");
   EXPECT_EQ(task.shown_output, "/v1/jobs/" + id + "/result");
@@ -263,7 +263,7 @@ TEST_F(JobCallsTest, ACancelledJobsWebhookIsTold) {
   const std::string id = IdOf(*env_.Post("webhook=https://a.example/", PngOf(8, 8), kAsync));
   EXPECT_EQ(Call("DELETE", "/v1/jobs/{id}", id)->status(), 204);
   EXPECT_EQ(Call("DELETE", "/v1/jobs/{id}", id)->status(), 204);
-  const client::LeasedJob message = worker_.Take();
+  const LeasedJob message = worker_.Take();
   EXPECT_EQ(WorkerOf::TaskOf(message).cancelled_job, id);
   EXPECT_EQ(*worker_.queue().Lease(absl::Minutes(1)), std::nullopt) << "once";
 }
@@ -279,8 +279,8 @@ TEST_F(JobCallsTest, AFormsImagesAreABatch) {
   EXPECT_EQ(submitted->Field("Location"), "/v1/jobs?batch=" + batch["batch"].get<std::string>());
   for (const auto& [job, image] :
        {std::pair(batch["jobs"][0], first), {batch["jobs"][1], second}}) {
-    const client::LeasedJob leased = worker_.Take();
-    const client::Task task = WorkerOf::TaskOf(leased);
+    const LeasedJob leased = worker_.Take();
+    const Task task = WorkerOf::TaskOf(leased);
     EXPECT_EQ(job["id"], leased.id);
     EXPECT_EQ(job["batch"], batch["batch"]);
     EXPECT_EQ(job["reference"], "r");
@@ -319,8 +319,8 @@ TEST_F(JobCallsTest, UrlsOfABatchAreForWorkersWithinTheFetchersLimits) {
                 {"url": "https://a.example/1.png", "reference": "one"},
                 {"url": "https://a.example/2.png?token=secret", "scale": 3}]})"),
                             202);
-  const client::Task first = WorkerOf::TaskOf(worker_.Take());
-  const client::Task second = WorkerOf::TaskOf(worker_.Take());
+  const Task first = WorkerOf::TaskOf(worker_.Take());
+  const Task second = WorkerOf::TaskOf(worker_.Take());
   EXPECT_EQ(first.source, "https://a.example/1.png");
   EXPECT_EQ(first.options.scale(), 2);
   EXPECT_EQ(second.options.scale(), 3);
@@ -345,8 +345,8 @@ TEST_F(JobCallsTest, UrlsOfABatchAreForWorkersWithinTheFetchersLimits) {
   for (int i = 0; i <= 1000; ++i) many += R"({"url": "https://a.example/"},)";
   many.back() = ']';
   EXPECT_EQ(Send(env, "POST", "/v1/jobs", "", "ada", type, many + "}")->status(), 400);
-  EXPECT_EQ(worker_.queue().Count()->at(client::JobState::kRunning), 2);
-  EXPECT_EQ(worker_.queue().Count()->count(client::JobState::kWaiting), 0u);
+  EXPECT_EQ(worker_.queue().Count()->at(JobState::kRunning), 2);
+  EXPECT_EQ(worker_.queue().Count()->count(JobState::kWaiting), 0u);
 }
 
 TEST_F(JobCallsTest, ListsATenantsJobsInPages) {
@@ -406,7 +406,7 @@ TEST_F(JobCallsTest, EventsTellOfAJobUntilItsEnd) {
   const std::string id = IdOf(*env_.Post("", PngOf(8, 8), kAsync));
   const auto client = env_.Call("GET", {.path = "/v1/jobs/{id}/events", .parameter = id});
   test::Await([&] { return client->body().find("\"waiting\"") != std::string::npos; });
-  const client::LeasedJob leased = worker_.Take();
+  const LeasedJob leased = worker_.Take();
   ASSERT_TRUE(worker_.queue().Extend(leased, absl::Minutes(1), {.tiles_done = 1, .tiles = 2}).ok());
   test::Await([&] { return client->body().find("event: tiles") != std::string::npos; });
   worker_.Complete(leased, "result");

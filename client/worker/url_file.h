@@ -1,0 +1,44 @@
+// Files that URLs name, presigned ones for example, or s3://BUCKET/KEY, which is signed.
+#pragma once
+
+#include <cstdint>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "client/worker/allowed_places.h"
+#include "client/worker/s3.h"
+#include "engine/base/unique_fd.h"
+
+namespace upscaled::client {
+
+// `allowed` judges http(s) URLs, the addresses that they lead to, and redirections. No proxy of the
+// environment is used then, since it would hide the addresses. null: the caller chose the URL, and
+// it may lead anywhere. A place in S3 is at the operator's endpoint, and the caller judges its
+// bucket.
+// All give CANCELLED when `stop` was requested; UNAVAILABLE when another try may do (no
+// connection, one that stalled, an answer of 408, 429 or 5xx); NOT_FOUND, PERMISSION_DENIED or
+// INVALID_ARGUMENT for what the answer refuses for good, a redirection that is not followed among
+// it; of S3, UNAUTHENTICATED where it refuses the keys themselves, and HttpUrlOf's errors. Messages
+// have URLs without their secrets, and S3's name of the error.
+
+// The body that GET gives, redirects followed, in a file without a name, at its start.
+// INVALID_ARGUMENT for more than `max_bytes`; INTERNAL when this machine cannot keep it.
+absl::StatusOr<UniqueFd> Download(const std::string& url, int64_t max_bytes, const S3Access& access,
+                                  const AllowedPlaces* allowed, std::stop_token stop);
+
+// OK where HEAD finds something.
+absl::Status Head(const std::string& url, const S3Access& access, std::stop_token stop);
+
+// POSTs `body` with these fields, "NAME: VALUE".
+absl::Status Post(const std::string& url, const std::vector<std::string>& fields,
+                  const std::string& body, const AllowedPlaces* allowed, std::stop_token stop);
+
+// PUTs the file `fd`, whole.
+absl::Status Upload(const std::string& url, int fd, const std::string& media_type,
+                    const S3Access& access, const AllowedPlaces* allowed, std::stop_token stop);
+
+}  // namespace upscaled::client

@@ -1,0 +1,101 @@
+// Works through the jobs of a queue.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <stop_token>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "client/retry.h"
+#include "client/service.h"
+#include "client/worker/allowed_places.h"
+#include "client/worker/result_store.h"
+#include "client/worker/s3.h"
+#include "client/worker/task_runner.h"
+#include "server/jobs/job_queue.h"
+#include "server/jobs/task.h"
+
+namespace upscaled::client {
+
+struct WorkerOptions {
+  int parallel = 2;  // jobs at a time
+  // A job whose worker says nothing for so long is another's.
+  absl::Duration lease = absl::Minutes(1);
+  // A job that fails, but may fare better, is tried again after this time, which doubles, and of
+  // which half is random. After so many deliveries it counts as failed.
+  int max_deliveries = 5;
+  absl::Duration first_wait = absl::Seconds(1), longest_wait = absl::Minutes(5);
+  // For jobs under way when the worker is told to stop; they are handed back then.
+  absl::Duration drain = absl::Seconds(30);
+  // Between looks at a queue that had nothing, and at a server that was not ready.
+  absl::Duration poll = absl::Milliseconds(500);
+  // How long the queue keeps jobs that have ended. One worker of all forgets older ones.
+  absl::Duration keep_ended = absl::Hours(30 * 24);
+  // Whether to end when no job waits or runs, be it another worker's.
+  bool until_empty = false;
+  S3Access s3;                 // for sources and outputs that are there
+  AllowedPlaces allowed;       // that jobs may name
+  std::string webhook_secret;  // in bytes; "": webhooks are not signed
+  // The state of a server of the worker's own; null: it has none.
+  std::function<absl::Status()> check_server;
+};
+
+// Takes jobs only while the server is ready: an outage costs no deliveries. Acknowledges a job
+// last. A worker killed at any time therefore loses nothing, and repeated work gives the same
+// result (see TaskRunner). Calls the task's webhook before it settles the job, so the webhook
+// hears at least once. If the webhook does not answer, the worker retries the job, and finally
+// ends it unheard. A cancelled job's webhook is told by a job of its own (CancelJob). A job failed
+// for good leaves errors/ID.json next to the results.
+class Worker {
+ public:
+  // All are borrowed. `log` gets a line a job, on any thread.
+  Worker(server::JobQueue& queue, Service& service, const ResultStore& results,
+         WorkerOptions options, RetryClock& clock, std::function<void(const std::string&)> log);
+
+  // OK after `stop`, or when the queue was empty; else what no job is to blame for and another try
+  // will not mend: a key that the server refuses, results that cannot be written, a damaged queue.
+  absl::Status Run(std::stop_token stop);
+
+ private:
+  void Work();
+  bool ServerIsReady();
+  bool IsEmpty();
+  // Forgets jobs that ended long ago, if this worker's turn has come.
+  void Sweep();
+  void RunJob(const server::LeasedJob& job);
+  TaskOutcome Attempt(const server::LeasedJob& job, const absl::StatusOr<server::Task>& task,
+                      ImageObserver& observer, std::stop_token stop);
+  // `task` is null in all of these if it could not be read.
+  absl::Status Settle(const server::LeasedJob& job, const server::Task* task,
+                      const TaskOutcome& outcome, std::stop_token stop);
+  absl::Status GiveUp(const server::LeasedJob& job, const server::Task* task,
+                      const absl::Status& error, std::stop_token stop);
+  // Tells the webhook, if there is one, and then the queue.
+  absl::Status End(const server::LeasedJob& job, const server::Task* task, server::JobState state,
+                   const std::string& report, std::stop_token stop);
+  // Tells only the webhook. For a task that only does this, the message is about the cancelled job.
+  absl::Status Tell(const server::LeasedJob& job, const server::Task& task, server::JobState state,
+                    const std::string& report, std::stop_token stop);
+  absl::Duration WaitAfter(int delivery);
+  void Fault(const absl::Status& error) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  server::JobQueue& queue_;
+  Service& service_;
+  const ResultStore& results_;
+  const TaskRunner runner_;
+  const WorkerOptions options_;
+  RetryClock& clock_;
+  const std::function<void(const std::string&)> log_;
+  std::stop_source end_;    // no more jobs
+  std::stop_source abort_;  // nor those under way
+  std::atomic<bool> waits_for_server_ = false;
+  std::atomic<int64_t> next_sweep_us_ = 0;
+  absl::Mutex mutex_;
+  absl::Status fault_ ABSL_GUARDED_BY(mutex_);  // the first
+};
+
+}  // namespace upscaled::client

@@ -1,0 +1,19 @@
+// Places that a task names: absolute paths, and URLs of files.
+#pragma once
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace upscaled::server {
+
+// http://, https:// or s3://.
+bool IsUrl(absl::string_view place);
+// s3://BUCKET/KEY.
+bool IsS3Url(absl::string_view place);
+
+// `place` without user, password and query, which may be as good as a key. Paths and places in S3,
+// which have none of these, stay as they are.
+std::string WithoutSecrets(const std::string& place);
+
+}  // namespace upscaled::server

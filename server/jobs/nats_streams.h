@@ -1,0 +1,90 @@
+// NatsQueue's operations on JetStream, a call of the broker's each.
+#pragma once
+
+#include <nats/nats.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/jobs/broker_url.h"
+
+namespace upscaled::server {
+
+// A message of the work's stream, which is this client's until its term is over.
+struct NatsWork {
+  std::string job;
+  std::string task;
+  uint64_t number = 0;  // in the stream
+  absl::Time submitted;
+  std::string reply_to;  // where NatsStreams::Answer goes
+};
+
+// The text that a job's record has, and which of its versions it is: 0 for none.
+struct NatsRecord {
+  std::string text;
+  uint64_t revision = 0;
+  absl::Time changed;
+};
+
+// The parts of a queue PREFIX: the stream PREFIX-due of work to be done, which keeps a message
+// until one of the consumer "workers" has acknowledged it; the key-value bucket PREFIX of jobs'
+// records; the stream PREFIX-dead of dead letters. Those that are there are used as somebody has
+// set them up.
+//
+// Thread safe. A lost connection is made anew. Errors are UNAVAILABLE, and INVALID_ARGUMENT for
+// texts that are longer than the broker takes.
+class NatsStreams {
+ public:
+  // Makes what is not there. INVALID_ARGUMENT for a prefix that is no job's id (CheckJobId).
+  static absl::StatusOr<std::unique_ptr<NatsStreams>> Open(const BrokerUrl& broker);
+
+  // The number of the message; nullopt: there is one of this job.
+  absl::StatusOr<std::optional<uint64_t>> AddWork(const std::string& job, const std::string& task);
+  // For all that is taken from now on, by any client: when nothing is heard of it, it is due again.
+  absl::Status SetTerm(absl::Duration term);
+  // The work that is due for longest; nullopt: none came due within 100 ms. Waits up to 10 s for
+  // the broker.
+  absl::StatusOr<std::optional<NatsWork>> TakeWork();
+  // "+ACK", "+WPI" (a heartbeat) or "-NAK", with what JetStream has to follow these.
+  absl::Status Answer(const std::string& reply_to, const std::string& answer);
+
+  absl::StatusOr<NatsRecord> Read(const std::string& job);
+  // Whether it was written: not when the record has another revision by now.
+  absl::StatusOr<bool> Write(const std::string& job, const std::string& text, uint64_t revision);
+  // Removes the record with all traces, so that one of revision 0 can be written.
+  absl::Status Remove(const std::string& job);
+  // Passes on all records, each by its job.
+  absl::Status ReadAll(absl::FunctionRef<void(const std::string&, NatsRecord)> receive);
+
+  // Replaces one that the job has.
+  absl::Status AddDeadLetter(const std::string& job, const std::string& text);
+
+ private:
+  struct Deleter {
+    void operator()(natsConnection* connection) const { natsConnection_Destroy(connection); }
+    void operator()(jsCtx* context) const { jsCtx_Destroy(context); }
+    void operator()(kvStore* store) const { kvStore_Destroy(store); }
+  };
+
+  explicit NatsStreams(std::string prefix) : prefix_(std::move(prefix)) {}
+  absl::Status Connect(const BrokerUrl& broker);
+  static absl::Status SetTls(const BrokerUrl& broker, natsOptions* options);
+  absl::Status MakeStreams();
+  // The number of the message; nullopt: `options` expect something else.
+  absl::StatusOr<std::optional<uint64_t>> Publish(const std::string& subject,
+                                                  const std::string& text, jsPubOptions options);
+
+  const std::string prefix_;
+  std::unique_ptr<natsConnection, Deleter> connection_;
+  std::unique_ptr<jsCtx, Deleter> context_;
+  std::unique_ptr<kvStore, Deleter> records_;
+};
+
+}  // namespace upscaled::server

@@ -1,0 +1,170 @@
+#include "server/jobs/task.h"
+
+#include <iterator>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/random_uuid.h"
+#include "engine/base/status_macros.h"
+#include "google/protobuf/util/json_util.h"
+#include "nlohmann/json.hpp"
+#include "proto/json/shallow_json.h"
+#include "server/jobs/job_place.h"
+
+namespace upscaled::server {
+namespace {
+
+using nlohmann::json;
+
+absl::Status Wrong(const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat("the task ", what));
+}
+
+absl::Status ReadOptions(const json& value, upscale::v1::UpscaleOptions& options) {
+  const auto status = google::protobuf::util::JsonStringToMessage(value.dump(), &options);
+  if (status.ok()) return absl::OkStatus();
+  return Wrong(absl::StrCat("has wrong \"options\": ", std::string(status.message())));
+}
+
+absl::Status ReadText(const std::string& name, const json& value, std::string& text) {
+  if (!value.is_string()) return Wrong(absl::StrCat("has a \"", name, "\" that is no text"));
+  text = value.get<std::string>();
+  return absl::OkStatus();
+}
+
+// An absolute path or a URL.
+absl::Status ReadPlace(const std::string& name, const json& value, std::string& place) {
+  RETURN_IF_ERROR(ReadText(name, value, place));
+  if (absl::StartsWith(place, "/") || IsUrl(place)) return absl::OkStatus();
+  return Wrong(absl::StrCat("has the ", name, " \"", WithoutSecrets(place),
+                            "\", which is neither an absolute path nor an http(s) or s3 URL"));
+}
+
+absl::Status ReadCount(const std::string& name, const json& value, int64_t least, int64_t& count) {
+  constexpr int64_t kMost = int64_t{1} << 40;
+  if (value.is_number_integer() && value >= least && value <= kMost) {
+    count = value.get<int64_t>();
+    return absl::OkStatus();
+  }
+  return Wrong(absl::StrCat("has a film with \"", name, "\": ", value.dump(), ", must be ", least,
+                            "..", kMost));
+}
+
+absl::Status ReadFilm(const json& object, std::optional<FilmPart>& result) {
+  if (!object.is_object()) return Wrong("has a \"film\" that is no object");
+  FilmPart film;
+  const std::pair<const char*, std::string*> texts[] = {
+      {"id", &film.id}, {"matrix", &film.matrix}, {"codec", &film.codec}};
+  const std::tuple<const char*, int64_t*, int64_t> counts[] = {
+      {"number", &film.number, 0},
+      {"frames", &film.frames, 1},
+      {"part_frames", &film.part_frames, 1},
+      {"rate", &film.rate, 1},
+      {"rate_by", &film.rate_by, 1}};
+  for (const auto& [name, text] : texts)
+    RETURN_IF_ERROR(ReadText(name, object.value(name, json()), *text));
+  for (const auto& [name, count, least] : counts)
+    RETURN_IF_ERROR(ReadCount(name, object.value(name, json()), least, *count));
+  const json start = object.value("start_s", json());
+  if (!start.is_number()) return Wrong("has a film with a \"start_s\" that is no number");
+  film.start_s = start.get<double>();
+  if (object.size() != std::size(texts) + std::size(counts) + 1)
+    return Wrong("has a film with a field that is not known");
+  RETURN_IF_ERROR(CheckJobId(film.id));  // a folder is named after it
+  if (film.number >= film.parts())
+    return Wrong(absl::StrCat("has part ", film.number, " of a film of ", film.parts()));
+  result = film;
+  return absl::OkStatus();
+}
+
+json ToJson(const FilmPart& film) {
+  return {{"id", film.id},           {"number", film.number},
+          {"frames", film.frames},   {"part_frames", film.part_frames},
+          {"rate", film.rate},       {"rate_by", film.rate_by},
+          {"start_s", film.start_s}, {"matrix", film.matrix},
+          {"codec", film.codec}};
+}
+
+absl::Status ReadField(const std::string& name, const json& value, Task& task) {
+  if (name == "source") return ReadPlace(name, value, task.source);
+  if (name == "output") return ReadPlace(name, value, task.output);
+  if (name == "webhook") {
+    RETURN_IF_ERROR(ReadPlace(name, value, task.webhook));
+    const bool is_http = IsUrl(task.webhook) && !IsS3Url(task.webhook);
+    return is_http ? absl::OkStatus() : Wrong("has a \"webhook\" that is no URL");
+  }
+  if (name == "reference") return ReadText(name, value, task.reference);
+  if (name == "shown_source") return ReadText(name, value, task.shown_source);
+  if (name == "shown_output") return ReadText(name, value, task.shown_output);
+  if (name == "cancelled_job") return ReadText(name, value, task.cancelled_job);
+  if (name == "options") return ReadOptions(value, task.options);
+  if (name == "film") return ReadFilm(value, task.film);
+  return Wrong(absl::StrCat("has a field \"", name, "\", which is not known"));
+}
+
+// "" for a field that is no text.
+std::string TextOf(const json& object, const char* name) {
+  const auto field = object.find(name);
+  return field != object.end() && field->is_string() ? field->get<std::string>() : "";
+}
+
+}  // namespace
+
+std::string TaskToJson(const Task& task) {
+  std::string options;
+  (void)google::protobuf::util::MessageToJsonString(task.options, &options);
+  json object = {{"source", task.source}, {"options", json::parse(options)}};
+  const std::pair<const char*, const std::string*> texts[] = {
+      {"output", &task.output},
+      {"webhook", &task.webhook},
+      {"reference", &task.reference},
+      {"shown_source", &task.shown_source},
+      {"shown_output", &task.shown_output},
+      {"cancelled_job", &task.cancelled_job}};
+  for (const auto& [name, text] : texts) {
+    if (!text->empty()) object[name] = *text;
+  }
+  if (task.film.has_value()) object["film"] = ToJson(*task.film);
+  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+absl::StatusOr<Task> ParseTask(const std::string& text) {
+  const json object = ParseShallow(text);
+  if (!object.is_object()) return Wrong("is no JSON object");
+  Task task;
+  for (const auto& [name, value] : object.items()) RETURN_IF_ERROR(ReadField(name, value, task));
+  if (task.source.empty()) return Wrong("names no source");
+  if (task.film.has_value() &&
+      !(absl::StartsWith(task.source, "/") && absl::StartsWith(task.output, "/")))
+    return Wrong("has a film whose source or output is no path");
+  return task;
+}
+
+absl::Status CancelJob(JobQueue& queue, const std::string& id) {
+  RETURN_IF_ERROR(queue.Cancel(id));
+  ASSIGN_OR_RETURN(const std::vector<JobInfo> jobs, queue.List({.id = id, .limit = 1}));
+  if (jobs.empty()) return absl::OkStatus();  // forgotten meanwhile
+  absl::StatusOr<Task> task = ParseTask(jobs.front().task);
+  const bool tells = task.ok() && !task->webhook.empty() && task->cancelled_job.empty();
+  if (!tells) return absl::OkStatus();
+  task->cancelled_job = id;
+  // The same id for the same job, so that a message that waits is not queued twice.
+  std::string message_id = absl::StrCat("cancelled-", id);
+  if (!CheckJobId(message_id).ok()) message_id = RandomUuid();  // too long
+  const NewJob message{.id = std::move(message_id), .task = TaskToJson(*task)};
+  return queue.Enqueue({&message, 1});
+}
+
+JobFailure ReadFailure(const std::string& report) {
+  json object = ParseShallow(report);
+  if (!object.is_object()) object = json::object();
+  JobFailure failure{.code = TextOf(object, "code"), .reason = TextOf(object, "reason")};
+  failure.message = failure.reason.empty() ? "no worker could do it; the operator knows why"
+                                           : TextOf(object, "message");
+  return failure;
+}
+
+}  // namespace upscaled::server
