@@ -40,34 +40,48 @@ class Timed {
   const absl::Time start_;
 };
 
-class TimedSource final : public ByteSource {
+// Times a wait for the request's input or output, and tells of it.
+class Waiting {
  public:
-  TimedSource(ByteSource& source, const Clock& clock, absl::Duration& time)
-      : source_(source), clock_(clock), time_(time) {}
-  absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override {
-    const Timed timed(clock_, time_);
-    return source_.Read(dst);
+  Waiting(const TranscodeRequest& request, absl::Duration& total)
+      : request_(request), timed_(request.clock, total) {
+    if (request_.on_wait) request_.on_wait(true);
+  }
+  ~Waiting() {
+    if (request_.on_wait) request_.on_wait(false);
   }
 
  private:
-  ByteSource& source_;
-  const Clock& clock_;
-  absl::Duration& time_;
+  const TranscodeRequest& request_;
+  const Timed timed_;
+};
+
+class TimedSource final : public ByteSource {
+ public:
+  TimedSource(const TranscodeRequest& request, TranscodeStats& stats)
+      : request_(request), stats_(stats) {}
+  absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override {
+    const Waiting waiting(request_, stats_.read);
+    return request_.input.Read(dst);
+  }
+
+ private:
+  const TranscodeRequest& request_;
+  TranscodeStats& stats_;
 };
 
 class TimedSink final : public ByteSink {
  public:
-  TimedSink(ByteSink& sink, const Clock& clock, TranscodeStats& stats)
-      : sink_(sink), clock_(clock), stats_(stats) {}
+  TimedSink(const TranscodeRequest& request, TranscodeStats& stats)
+      : request_(request), stats_(stats) {}
   absl::Status Write(std::span<const uint8_t> bytes) override {
-    const Timed timed(clock_, stats_.write);
+    const Waiting waiting(request_, stats_.write);
     stats_.result_bytes += static_cast<int64_t>(bytes.size());
-    return sink_.Write(bytes);
+    return request_.output.Write(bytes);
   }
 
  private:
-  ByteSink& sink_;
-  const Clock& clock_;
+  const TranscodeRequest& request_;
   TranscodeStats& stats_;
 };
 
@@ -257,9 +271,14 @@ absl::StatusOr<TranscodePlan> PlanTranscode(const ImageHeader& header, const Rec
 absl::StatusOr<TranscodeStats> TranscodeImage(const TranscodeRequest& request,
                                               const TranscodePlanFn& plan_for) {
   TranscodeStats stats;
-  TimedSource input(request.input, request.clock, stats.read);
-  std::vector<uint8_t> prefix;
-  ASSIGN_OR_RETURN(const ImageHeader header, ReadImageHeader(input, request.limits, prefix));
+  TimedSource input(request, stats);
+  std::vector<uint8_t> prefix;  // bytes of the input that are read already
+  ImageHeader header;
+  if (request.header == nullptr) {
+    ASSIGN_OR_RETURN(header, ReadImageHeader(input, request.limits, prefix));
+  } else {
+    header = *request.header;
+  }
   ASSIGN_OR_RETURN(const TranscodePlan plan, plan_for(header));
 
   const absl::Duration header_read = stats.read;
@@ -276,7 +295,7 @@ absl::StatusOr<TranscodeStats> TranscodeImage(const TranscodeRequest& request,
   }
   const absl::Duration opening = stats.decode;
 
-  TimedSink output(request.output, request.clock, stats);
+  TimedSink output(request, stats);
   RETURN_IF_ERROR(FrameRun(request, plan, *decoder, output, stats).Run());
   std::ranges::copy(decoder->warnings(), std::back_inserter(stats.warnings));
 

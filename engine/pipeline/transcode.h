@@ -47,8 +47,8 @@ absl::StatusOr<TranscodePlan> PlanTranscode(const ImageHeader& header, const Rec
 absl::StatusOr<TranscodePlan> PlanTranscode(const ImageHeader& header, UpscalePlan upscale,
                                             const EncodeOptions& encode);
 
-// Called once, when the first bytes have told what the image is and before anything is allocated
-// for its pixels: the place to plan, to reserve memory and to announce the result. An error ends
+// Called once, when the header of the image is known and before anything is allocated for its
+// pixels: the place to plan, to reserve memory and to announce the result. An error ends
 // the call with it.
 using TranscodePlanFn = std::function<absl::StatusOr<TranscodePlan>(const ImageHeader&)>;
 
@@ -59,9 +59,12 @@ struct TranscodeRequest {
   TileExecutor& executor;
   Cancellation* cancellation = nullptr;  // may be null; input and output must heed it themselves
   DecodeLimits limits;
+  const ImageHeader* header = nullptr;  // of the input; null: read from it
   UpscaleProgress progress;
   std::function<void()> on_rows = nullptr;  // by the calling thread, after some of the result each
-  ImageOpener open;                         // null: OpenImageDecoder
+  // By the calling thread, before (true) and after (false) it waits for input or output.
+  std::function<void(bool waits)> on_wait = nullptr;
+  ImageOpener open;  // null: OpenImageDecoder
   const Clock& clock = Clock::Real();
 };
 

@@ -21,7 +21,7 @@ void RequestFlow::Submit(std::shared_ptr<const Executable> executable, std::vect
 
 void RequestFlow::ExpectTiles(bool more) { scheduler_.ExpectTiles(*flow_, more); }
 
-void RequestFlow::NoteClientWait(bool waits) { scheduler_.NoteClientWait(*flow_, waits); }
+void RequestFlow::SetClientWait(bool waits) { scheduler_.SetClientWait(*flow_, waits); }
 
 int RequestFlow::concurrency() const { return scheduler_.concurrency(); }
 

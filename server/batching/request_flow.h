@@ -42,11 +42,13 @@ class RequestFlow final : public TileExecutor {
   // From now on the request, if it is interactive, has tiles to come, or has none: background work
   // of its devices waits for them (see README).
   void ExpectTiles(bool more);
-  // A time in which the request waits for its client, and background work not long for it.
+  // Says whether the request waits for its client. Background work does not wait long for it then.
+  void SetClientWait(bool waits);
+  // The time of such a wait.
   class ClientWait {
    public:
-    explicit ClientWait(RequestFlow& flow) : flow_(flow) { flow_.NoteClientWait(true); }
-    ~ClientWait() { flow_.NoteClientWait(false); }
+    explicit ClientWait(RequestFlow& flow) : flow_(flow) { flow_.SetClientWait(true); }
+    ~ClientWait() { flow_.SetClientWait(false); }
     ClientWait(const ClientWait&) = delete;
     ClientWait& operator=(const ClientWait&) = delete;
 
@@ -65,7 +67,6 @@ class RequestFlow final : public TileExecutor {
   friend class TileScheduler;
   RequestFlow(TileScheduler& scheduler, std::shared_ptr<Flow> flow)
       : scheduler_(scheduler), flow_(std::move(flow)) {}
-  void NoteClientWait(bool waits);
 
   TileScheduler& scheduler_;
   std::shared_ptr<Flow> flow_;  // null: moved from

@@ -213,7 +213,7 @@ void TileScheduler::ExpectTiles(Flow& flow, bool more) {
   }
 }
 
-void TileScheduler::NoteClientWait(Flow& flow, bool waits) {
+void TileScheduler::SetClientWait(Flow& flow, bool waits) {
   const absl::Time now = clock_.Now();
   absl::MutexLock lock(&mutex_);
   if (!waits) flow.client_waited += now - flow.client_wait;

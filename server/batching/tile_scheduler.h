@@ -109,7 +109,7 @@ class TileScheduler {
   absl::StatusOr<int> KeepClass(Flow& flow) ABSL_LOCKS_EXCLUDED(mutex_);
   RequestUsage UsageOf(const Flow& flow) const ABSL_LOCKS_EXCLUDED(mutex_);
   void ExpectTiles(Flow& flow, bool more) ABSL_LOCKS_EXCLUDED(mutex_);
-  void NoteClientWait(Flow& flow, bool waits) ABSL_LOCKS_EXCLUDED(mutex_);
+  void SetClientWait(Flow& flow, bool waits) ABSL_LOCKS_EXCLUDED(mutex_);
   void Close(Flow& flow) ABSL_LOCKS_EXCLUDED(mutex_);
   Payer PayerOf(const Flow& flow) const ABSL_LOCKS_EXCLUDED(mutex_);
   void ChoosePayer(Flow& flow) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

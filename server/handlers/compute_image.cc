@@ -16,11 +16,11 @@
 #include "engine/pipeline/dihedral.h"
 #include "engine/pipeline/transcode.h"
 #include "server/base/error.h"
-#include "server/handlers/client_waits.h"
 #include "server/handlers/convert.h"
 #include "server/handlers/deadline_check.h"
 #include "server/handlers/engine_limits.h"
 #include "server/handlers/resolve_job.h"
+#include "server/handlers/result_sharing.h"
 #include "server/handlers/work_slice.h"
 
 namespace upscaled::server {
@@ -58,28 +58,29 @@ int64_t ForFrames(int64_t cost, int frames) {
   return static_cast<int64_t>(std::min(frames * static_cast<double>(cost), kMaxCost));
 }
 
-// The steps of one job, in order.
+// The steps of one computation, in order.
 class ImageComputation {
  public:
   ImageComputation(const HandlerEnvironment& environment, const CallContext& context,
-                   const ComputeJob& job)
+                   const ImageRequest& request, const ImageStreams& streams, Flight* flight)
       : environment_(environment),
         context_(context),
-        job_(job),
-        models_(job.models),
-        flow_(environment.scheduler.OpenFlow(context.payer, job.meter, job.payers)) {}
+        request_(request),
+        streams_(streams),
+        meter_(flight == nullptr ? nullptr : flight->meter()),
+        flow_(environment.scheduler.OpenFlow(context.payer, meter_,
+                                             flight == nullptr ? nullptr : flight->payers())) {}
 
   absl::StatusOr<ComputedImage> Run() {
-    context_.record.model = models_.name();
-    ClientSource input(job_.input, flow_);
-    ClientSink output(job_.output, flow_);
+    context_.record.model = request_.models.name();
     WorkSlice slice;
     const TranscodeRequest request{
-        .input = input,
-        .output = output,
+        .input = streams_.input,
+        .output = streams_.output,
         .executor = flow_,
         .cancellation = &context_.cancellation,
-        .limits = DecoderLimits(),
+        .limits = ToDecodeLimits(environment_, request_.options),
+        .header = &request_.source,
         .progress = {.on_tile = [this](int64_t done, int64_t total) { OnTile(done, total); },
                      .on_spared = [this](int64_t px) { context_.record.spared_pixels += px; }},
         .on_rows =
@@ -87,21 +88,18 @@ class ImageComputation {
               slice.GoOn();
               FollowPayer();
             },
+        .on_wait = [this](bool waits) { flow_.SetClientWait(waits); },
         .open = Opener(),
         .clock = environment_.clock};
     absl::StatusOr<TranscodeStats> stats =
-        TranscodeImage(request, [this](const ImageHeader& header) { return Admit(header); });
+        TranscodeImage(request, [this](const ImageHeader&) { return Admit(); });
     return Conclude(std::move(stats));
   }
 
   absl::StatusOr<ImageVerdict> Judge() {
-    context_.record.model = models_.name();
-    std::vector<uint8_t> prefix;
-    const absl::StatusOr<ImageHeader> header = ReadImageHeader(job_.input, DecoderLimits(), prefix);
-    if (!header.ok()) return ExplainEngineError(header.status());
-    const absl::StatusOr<TranscodePlan> plan = Admit(*header);
+    const absl::StatusOr<TranscodePlan> plan = Admit();
     if (!plan.ok()) return ExplainEngineError(plan.status());
-    return ImageVerdict{.source_format = header->format,
+    return ImageVerdict{.source_format = request_.source.format,
                         .cost = cost_,
                         .memory_bytes = MemoryOf(*plan),
                         .time_to_end = forecast_.has_value()
@@ -110,11 +108,6 @@ class ImageComputation {
   }
 
  private:
-  DecodeLimits DecoderLimits() const {
-    return ToDecodeLimits(environment_.admission.limits(), job_.options,
-                          /*is_caged=*/environment_.open_image != nullptr);
-  }
-
   // Decodes at the expense of the payer.
   ImageOpener Opener() {
     if (!environment_.open_image) return nullptr;
@@ -127,10 +120,10 @@ class ImageComputation {
     };
   }
 
-  // Everything that can be known from the image's first bytes.
-  absl::StatusOr<TranscodePlan> Admit(const ImageHeader& header) {
-    ASSIGN_OR_RETURN(TranscodePlan plan, Plan(header));
-    const ImageSpec& source = header.spec;
+  // Everything that can be known from the image's header.
+  absl::StatusOr<TranscodePlan> Admit() {
+    ASSIGN_OR_RETURN(TranscodePlan plan, Plan());
+    const ImageSpec& source = request_.source.spec;
     const ImageSpec& result = plan.upscale.result;
     const int frames = plan.frames();
     network_cost_ = ForFrames(plan.upscale.cost, frames);
@@ -153,22 +146,23 @@ class ImageComputation {
     announcement.set_format(ToProto(plan.encode.format));
     announcement.set_bits_per_sample(static_cast<int>(8 * SampleBytes(encoded.type)));
     announcement.set_channels(encoded.channels);
-    announcement.set_model(models_.name());
+    announcement.set_model(request_.models.name());
     announcement.set_tiles(frames * plan.upscale.tile_count);
     announcement.set_frames(frames);
-    if (noise_level_ != kNoDenoise) announcement.set_noise_level(noise_level_);
+    const int noise_level = request_.resolved.noise_level;
+    if (noise_level != kNoDenoise) announcement.set_noise_level(noise_level);
     if (forecast_.has_value()) *announcement.mutable_estimate() = ToProto(forecast_->total());
     for (const std::string& warning : plan.warnings) announcement.add_warnings(warning);
-    if (job_.name_for) {
+    if (request_.key.has_value()) {
       if (!passes_.empty()) {
         ASSIGN_OR_RETURN(const int kept, flow_.KeepClass());
         if (std::exchange(device_class_, kept) != kept) RETURN_IF_ERROR(Reserve(plan));
       }
-      announcement.set_etag(job_.name_for(Arithmetic()));
+      announcement.set_etag(environment_.sharing->NameOf(*request_.key, Arithmetic()));
     }
     if (!passes_.empty()) flow_.ExpectTiles(true);
     const RequestFlow::ClientWait wait(flow_);
-    RETURN_IF_ERROR(job_.on_header(announcement));
+    RETURN_IF_ERROR(streams_.on_header(announcement));
     return plan;
   }
 
@@ -244,20 +238,19 @@ class ImageComputation {
   }
 
   int64_t MemoryOf(const TranscodePlan& plan) const {
-    return static_cast<int64_t>(plan.memory_bytes + job_.buffer_bytes);
+    return static_cast<int64_t>(plan.memory_bytes + streams_.buffer_bytes);
   }
 
-  absl::StatusOr<TranscodePlan> Plan(const ImageHeader& header) {
-    ASSIGN_OR_RETURN(const ResolvedJob resolved,
-                     ResolveJob(environment_, job_.options, models_, header));
+  absl::StatusOr<TranscodePlan> Plan() {
+    const ImageHeader& header = request_.source;
+    const ResolvedJob& resolved = request_.resolved;
     const Size source = resolved.part.size();
-    noise_level_ = resolved.noise_level;
     // Before a model is loaded for it; what that shows to be needed takes its place, and it that of
     // what the call held until now.
     context_.reservation.Release();
     ASSIGN_OR_RETURN(
         context_.reservation,
-        environment_.admission.Reserve({.memory_bytes = static_cast<int64_t>(job_.buffer_bytes),
+        environment_.admission.Reserve({.memory_bytes = static_cast<int64_t>(streams_.buffer_bytes),
                                         .cost = RoughCost(source, resolved),
                                         .payer = context_.payer}));
     RETURN_IF_ERROR(LoadPasses(source, resolved));
@@ -268,13 +261,13 @@ class ImageComputation {
     ASSIGN_OR_RETURN(
         UpscalePlan upscale,
         PlanUpscale(part, resolved.result, {passes_.begin(), passes_.end()},
-                    {.prefilter = job_.options.prefilter,
-                     .tta = job_.options.tta,
-                     .seamless = job_.options.seamless,
+                    {.prefilter = request_.options.prefilter,
+                     .tta = request_.options.tta,
+                     .seamless = request_.options.seamless,
                      .keep_colours = resolved.keep_colours,
                      .alpha = resolved.alpha.value_or(AlphaMethod::kResample),
                      .alpha_colour = resolved.alpha_colour.value_or(AlphaColour::kBleed),
-                     .tile_px = job_.options.tile_px,
+                     .tile_px = request_.options.tile_px,
                      .result_type = resolved.sample_type,
                      .activation_cache_bytes = ActivationCacheBytes(),
                      .row_stream_bytes = RowStreamBytes(),
@@ -310,7 +303,7 @@ class ImageComputation {
     double pixels = static_cast<double>(SourcePixels(source, resolved)), cost = 0;
     for (const ModelPass& pass : resolved.passes) {
       const int native = NativeScale(*pass.model);
-      cost += pixels * native * native * models_.EntryOf(*pass.model).macs_per_pixel;
+      cost += pixels * native * native * request_.models.EntryOf(*pass.model).macs_per_pixel;
       pixels *= pass.variant->scale * pass.variant->scale;
     }
     return static_cast<int64_t>(std::min(cost, kMaxCost));
@@ -320,7 +313,7 @@ class ImageComputation {
   // with TTA.
   int64_t SourcePixels(Size source, const ResolvedJob& resolved) const {
     const int images = resolved.alpha == AlphaMethod::kNetwork ? 2 : 1;
-    return source.Area() * images * (job_.options.tta ? Dihedral::kCount : 1);
+    return source.Area() * images * (request_.options.tta ? Dihedral::kCount : 1);
   }
 
   // The networks that lead from one size to the other, on the devices that are to run them.
@@ -380,8 +373,8 @@ class ImageComputation {
 
   // Notes the speed of a single model: nothing tells how much of the time each of a chain took.
   void NoteSpeed(const RequestUsage& usage) const {
-    if (models_.links().size() > 1) return;
-    environment_.catalog.NoteRun(models_.name(), usage.infer, usage.cost);
+    if (request_.models.links().size() > 1) return;
+    environment_.catalog.NoteRun(request_.models.name(), usage.infer, usage.cost);
   }
 
   // Charges the memory to the one whose place the work has.
@@ -395,7 +388,7 @@ class ImageComputation {
     const double share = static_cast<double>(done) / static_cast<double>(total);
     context_.reservation.ReportProgress(static_cast<int64_t>(share * static_cast<double>(cost_)));
     if (done == total) flow_.ExpectTiles(false);
-    if (job_.on_progress) job_.on_progress(done, total);
+    if (streams_.on_progress) streams_.on_progress(done, total);
   }
 
   // By the time that it took.
@@ -405,7 +398,7 @@ class ImageComputation {
 
   void Charge(int64_t cost) const {
     context_.record.cost += cost;
-    if (job_.meter != nullptr) *job_.meter += cost;
+    if (meter_ != nullptr) *meter_ += cost;
   }
 
   absl::StatusOr<ComputedImage> Conclude(absl::StatusOr<TranscodeStats> stats) {
@@ -456,17 +449,17 @@ class ImageComputation {
 
   const HandlerEnvironment& environment_;
   const CallContext& context_;
-  const ComputeJob& job_;
-  const ModelChain& models_;
+  const ImageRequest& request_;
+  const ImageStreams& streams_;
+  const std::shared_ptr<CostMeter> meter_;  // null: the request is not shared
   RequestFlow flow_;
   DeviceExecutables passes_;
   int device_class_ = -1;        // planned with, and after KeepClass the one that computes
   absl::Duration decoder_time_;  // of the processor, when its process has ended
-  int noise_level_ = kNoDenoise;
-  int64_t payer_changes_ = 0;  // of the flow, that the memory has followed
-  int64_t network_cost_ = 0;   // in multiply-adds, of all frames
-  int64_t cost_ = 0;           // of the result's pixels as well
-  int64_t result_pixels_ = 0;  // of all frames
+  int64_t payer_changes_ = 0;    // of the flow, that the memory has followed
+  int64_t network_cost_ = 0;     // in multiply-adds, of all frames
+  int64_t cost_ = 0;             // of the result's pixels as well
+  int64_t result_pixels_ = 0;    // of all frames
   std::optional<Forecast> forecast_;
 };
 
@@ -480,25 +473,33 @@ class NoSink final : public ByteSink {
 absl::StatusOr<ImageVerdict> JudgeImage(const HandlerEnvironment& environment,
                                         const CallContext& context, const RequestOptions& options,
                                         ByteSource& input) {
-  ASSIGN_OR_RETURN(ModelChain models, environment.catalog.FindChain(options.model));
+  ASSIGN_OR_RETURN(ImageRequest request, StartRequest(environment, options));
+  context.record.model = request.models.name();
+  std::vector<uint8_t> prefix;
+  absl::StatusOr<ImageHeader> source =
+      ReadImageHeader(input, ToDecodeLimits(environment, options), prefix);
+  if (!source.ok()) return ExplainEngineError(source.status());
+  request.source = *std::move(source);
+  ASSIGN_OR_RETURN(request.resolved,
+                   ResolveJob(environment, options, request.models, request.source));
   NoSink output;
   pb::UpscaleImageHeader announced;
-  const ComputeJob job{.options = options,
-                       .models = std::move(models),
-                       .input = input,
-                       .output = output,
-                       .on_header = [&announced](const pb::UpscaleImageHeader& header) {
-                         announced = header;
-                         return absl::OkStatus();
-                       }};
-  ASSIGN_OR_RETURN(ImageVerdict verdict, ImageComputation(environment, context, job).Judge());
+  const ImageStreams streams{.input = input,
+                             .output = output,
+                             .on_header = [&announced](const pb::UpscaleImageHeader& header) {
+                               announced = header;
+                               return absl::OkStatus();
+                             }};
+  ASSIGN_OR_RETURN(ImageVerdict verdict,
+                   ImageComputation(environment, context, request, streams, nullptr).Judge());
   verdict.header = std::move(announced);
   return verdict;
 }
 
 absl::StatusOr<ComputedImage> ComputeImage(const HandlerEnvironment& environment,
-                                           const CallContext& context, const ComputeJob& job) {
-  return ImageComputation(environment, context, job).Run();
+                                           const CallContext& context, const ImageRequest& request,
+                                           const ImageStreams& streams, Flight* flight) {
+  return ImageComputation(environment, context, request, streams, flight).Run();
 }
 
 }  // namespace upscaled::server

@@ -8,7 +8,8 @@
 
 namespace upscaled::server {
 
-DecodeLimits ToDecodeLimits(const Limits& limits, const RequestOptions& options, bool is_caged) {
+DecodeLimits ToDecodeLimits(const HandlerEnvironment& environment, const RequestOptions& options) {
+  const Limits& limits = environment.admission.limits();
   return {
       .max_pixels = limits.max_source_pixels,
       .max_metadata_bytes = static_cast<size_t>(limits.max_metadata_bytes),
@@ -16,7 +17,7 @@ DecodeLimits ToDecodeLimits(const Limits& limits, const RequestOptions& options,
       .max_frames = limits.max_frames,
       .frame = options.frame,
       .warns_of_frames = !options.frame_is_asked,
-      .is_caged = is_caged,
+      .is_caged = environment.open_image != nullptr,
       .fill_damage = options.fill_damage,
       .explain = [&limits](DecodeLimit limit, int64_t value, const std::string& sentence) {
         switch (limit) {

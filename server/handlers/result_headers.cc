@@ -20,8 +20,9 @@ constexpr size_t kSourceFields = 8;
 
 }  // namespace
 
-pb::UpscaleImageHeader HeaderOf(const ImageSpec& source, const ResolvedJob& resolved,
-                                const std::string& models, const std::string& name) {
+pb::UpscaleImageHeader HeaderOf(const ImageRequest& request, const std::string& name) {
+  const ImageSpec& source = request.source.spec;
+  const ResolvedJob& resolved = request.resolved;
   pb::UpscaleImageHeader header;
   header.set_source_width_px(source.width_px);
   header.set_source_height_px(source.height_px);
@@ -30,7 +31,7 @@ pb::UpscaleImageHeader HeaderOf(const ImageSpec& source, const ResolvedJob& reso
   header.set_format(ToProto(resolved.encode.format));
   header.set_bits_per_sample(static_cast<int>(8 * SampleBytes(resolved.sample_type)));
   header.set_channels(OutputSpecFor(resolved.encode.format, source).channels);
-  header.set_model(models);
+  header.set_model(request.models.name());
   if (resolved.noise_level != kNoDenoise) header.set_noise_level(resolved.noise_level);
   header.set_frames(resolved.encode.animation.value_or(Animation()).frames);
   header.set_etag(name);

@@ -6,15 +6,14 @@
 #include <string_view>
 
 #include "engine/image/codec.h"
-#include "server/handlers/resolve_job.h"
+#include "server/handlers/image_request.h"
 #include "upscale/v1/upscale.pb.h"
 
 namespace upscaled::server {
 
-// The header of a result that the client has already; without a request's id. `models`:
-// ModelChain::name.
-upscale::v1::UpscaleImageHeader HeaderOf(const ImageSpec& source, const ResolvedJob& resolved,
-                                         const std::string& models, const std::string& name);
+// The header of a result that the client has already; without the request's id. `request` is
+// resolved.
+upscale::v1::UpscaleImageHeader HeaderOf(const ImageRequest& request, const std::string& name);
 
 // The header of a stored result: as announced, with the warnings that only the pixels have shown.
 upscale::v1::UpscaleImageHeader StoredHeader(upscale::v1::UpscaleImageHeader announced,

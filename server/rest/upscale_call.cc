@@ -15,7 +15,7 @@
 #include "server/calls/call_steps.h"
 #include "server/handlers/compute_image.h"
 #include "server/handlers/convert.h"
-#include "server/handlers/image_job.h"
+#include "server/handlers/upscale_image.h"
 #include "server/jobs/async_jobs.h"
 #include "server/rest/accept.h"
 #include "server/rest/answer.h"
@@ -180,20 +180,21 @@ absl::Status UpscaleCall::Upscale(RequestOptions options) {
                                        {.memory_bytes = kKeptBytes, .payer = payer()}));
     source = &kept_.emplace(*source, Upload::kMaxHeldBytes);
   }
-  const ImageJob job{.options = std::move(options),
-                     .input = *source,
-                     .output = sink(),
-                     .input_bytes = upload_.image_bytes(),
-                     .source_digest = upload_.digest(),
-                     .known_results = ParseTags(request().Field("If-None-Match")),
-                     .on_header =
-                         [this](const pb::UpscaleImageHeader& header) {
-                           Announce(header);
-                           return absl::OkStatus();
-                         },
-                     .on_progress = [this](int64_t done, int64_t) { progress_->Report(done); }};
+  ASSIGN_OR_RETURN(ImageRequest image, StartRequest(host().handlers, std::move(options)));
+  image.input_bytes = upload_.image_bytes();
+  image.claimed_digest = upload_.digest();
+  image.known_results = ParseTags(request().Field("If-None-Match"));
+  const ImageStreams streams{
+      .input = *source,
+      .output = sink(),
+      .on_header =
+          [this](const pb::UpscaleImageHeader& header) {
+            Announce(header);
+            return absl::OkStatus();
+          },
+      .on_progress = [this](int64_t done, int64_t) { progress_->Report(done); }};
   ASSIGN_OR_RETURN(const pb::UpscaleSummary summary,
-                   RunImageJob(host().handlers, MakeContext(), job));
+                   UpscaleImage(host().handlers, MakeContext(), std::move(image), streams));
   summary_json_ = MessageToJson(summary);
   last_fields_ = SummaryFields(summary, summary_json_);
   return sink().Settle();

@@ -23,7 +23,7 @@ void Flight::SetReadBack(ReadBack read_back) {
   read_back_ = std::move(read_back);
 }
 
-void Flight::Announce(std::string header, absl::Time forecast_end) {
+void Flight::Announce(upscale::v1::UpscaleImageHeader header, absl::Time forecast_end) {
   absl::MutexLock lock(&mutex_);
   header_ = std::move(header);
   forecast_end_ = forecast_end;
@@ -61,7 +61,7 @@ absl::Status Flight::Append(std::string block) {
   return absl::OkStatus();
 }
 
-void Flight::Finish(absl::StatusOr<std::string> summary,
+void Flight::Finish(absl::StatusOr<upscale::v1::UpscaleSummary> summary,
                     std::shared_ptr<const RequestRecord> record) {
   absl::MutexLock lock(&mutex_);
   end_ = std::move(summary);

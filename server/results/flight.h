@@ -22,6 +22,7 @@
 #include "server/base/payer.h"
 #include "server/base/payers.h"
 #include "server/base/request_record.h"
+#include "upscale/v1/upscale.pb.h"
 
 namespace upscaled::server {
 
@@ -29,8 +30,7 @@ namespace upscaled::server {
 // leaves. The waiter who has waited longest pays for the work. When that one leaves, the next
 // one pays from then on. The work has the place of the best of `payers`. The computation runs at
 // most kAheadBytes ahead of the fastest waiter, and keeps kKeptBytes for the others. A waiter that
-// needs earlier bytes is left behind, unless a file has them. Header and summary are the caller's
-// texts. Thread safe. Held by shared_ptr.
+// needs earlier bytes is left behind, unless a file has them. Thread safe. Held by shared_ptr.
 class Flight : public std::enable_shared_from_this<Flight> {
  public:
   static constexpr size_t kBlockBytes = size_t{128} << 10;
@@ -58,8 +58,8 @@ class Flight : public std::enable_shared_from_this<Flight> {
   void SetReadBack(ReadBack read_back) ABSL_LOCKS_EXCLUDED(mutex_);
   // Once, before the first byte. `forecast_end` is when the computation is expected to end;
   // infinitely early: not known.
-  void Announce(std::string header, absl::Time forecast_end = absl::InfinitePast())
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  void Announce(upscale::v1::UpscaleImageHeader header,
+                absl::Time forecast_end = absl::InfinitePast()) ABSL_LOCKS_EXCLUDED(mutex_);
   void ReportProgress(int64_t done, int64_t total) ABSL_LOCKS_EXCLUDED(mutex_);
   // The next kBlockBytes of the result; the last block may have fewer. Waits until there is room;
   // the cancellation's reason when it has come to that.
@@ -67,7 +67,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
   // The cost of the computation so far. Once it is cancelled no more of it begins.
   std::shared_ptr<CostMeter> meter() { return {shared_from_this(), &meter_}; }
   // Last: the summary or the error, and the computation's record, whose cost holds.
-  void Finish(absl::StatusOr<std::string> summary,
+  void Finish(absl::StatusOr<upscale::v1::UpscaleSummary> summary,
               std::shared_ptr<const RequestRecord> record = nullptr) ABSL_LOCKS_EXCLUDED(mutex_);
   // Destroys `held` when the last one who waits has left: source and kept bytes last that long.
   // Before Finish.
@@ -82,13 +82,13 @@ class Flight : public std::enable_shared_from_this<Flight> {
   };
   // One or several of these; each is told once.
   struct News {
-    std::optional<std::string> header;
+    std::optional<upscale::v1::UpscaleImageHeader> header;
     absl::Time forecast_end = absl::InfinitePast();  // with the header
     std::optional<Progress> progress;
     Block block;             // null: none
     std::string_view bytes;  // the part of `block` that the waiter lacks
     bool left_behind = false;
-    std::optional<absl::StatusOr<std::string>> end;  // after all bytes
+    std::optional<absl::StatusOr<upscale::v1::UpscaleSummary>> end;  // after all bytes
   };
 
   // The part that falls to one who has waited.
@@ -150,13 +150,13 @@ class Flight : public std::enable_shared_from_this<Flight> {
   CostMeter meter_ = 0;
   mutable absl::Mutex mutex_;
   absl::CondVar changed_;
-  std::optional<std::string> header_ ABSL_GUARDED_BY(mutex_);
+  std::optional<upscale::v1::UpscaleImageHeader> header_ ABSL_GUARDED_BY(mutex_);
   absl::Time forecast_end_ ABSL_GUARDED_BY(mutex_);
   Progress progress_ ABSL_GUARDED_BY(mutex_);
   std::deque<Block> blocks_ ABSL_GUARDED_BY(mutex_);  // the last ones
   int64_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;       // blocks before those
   int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::optional<absl::StatusOr<std::string>> end_ ABSL_GUARDED_BY(mutex_);
+  std::optional<absl::StatusOr<upscale::v1::UpscaleSummary>> end_ ABSL_GUARDED_BY(mutex_);
   bool left_ ABSL_GUARDED_BY(mutex_) = false;  // by all
   ReadBack read_back_ ABSL_GUARDED_BY(mutex_);
   int64_t waiters_ ABSL_GUARDED_BY(mutex_) = 0;                   // that have come

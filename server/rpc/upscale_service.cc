@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/handlers/info_handlers.h"
-#include "server/handlers/upscale_image_handler.h"
+#include "server/handlers/upscale_image.h"
 #include "server/handlers/upscale_tiles_handler.h"
 #include "server/rpc/typed_method.h"
 #include "upscale/v1/upscale.pb.h"

@@ -66,7 +66,7 @@ MAY_INCLUDE = {
     "server/models": ["engine/base", "engine/model", "engine/graph", BACKEND_INTERFACE, "server/base"],
     "server/sandbox": ["engine/base", "engine/image", "server/base"],
     "server/jobs": ["upscale/v1", "proto/json", "engine/base", "engine/image/byte_stream.h", "engine/image/memory_io.h", "server/base"],
-    "server/results": ["engine/base", "engine/image", "engine/model", "server/base"],
+    "server/results": ["engine/base", "engine/image", "engine/model", "server/base", "upscale/v1"],
     "server/calls": ["server/base", "server/identity", "server/admission", "engine/base"],
     "server/handlers": ["server/base", "server/calls", "server/identity", "server/results", "server/telemetry/usage_ledger.h", "server/admission", "server/devices", "server/models", "server/batching", "server/proof/kernel_proofs.h", "engine/base",
                         "engine/image", "engine/model", "engine/pipeline", "upscale/v1"],

@@ -14,7 +14,7 @@
 #include "engine/model/repository.h"
 #include "server/base/error.h"
 #include "server/handlers/result_sharing.h"
-#include "server/handlers/upscale_image_handler.h"
+#include "server/handlers/upscale_image.h"
 #include "server/handlers/upscale_tiles_handler.h"
 
 namespace upscaled::server {

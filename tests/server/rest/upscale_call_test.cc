@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "server/base/error.h"
-#include "server/handlers/upscale_image_handler.h"
+#include "server/handlers/upscale_image.h"
 #include "tests/server/rest/forms.h"
 #include "tests/server/rest/rest_environment.h"
 #include "tests/support/await.h"

@@ -16,8 +16,21 @@ std::string BlockOf(int number, size_t bytes = kBlock) {
   return std::string(bytes, static_cast<char>('a' + number % 26));
 }
 
+upscale::v1::UpscaleImageHeader NamedHeader() {
+  upscale::v1::UpscaleImageHeader header;
+  header.set_etag("header");
+  return header;
+}
+
+upscale::v1::UpscaleSummary NamedSummary() {
+  upscale::v1::UpscaleSummary summary;
+  summary.set_etag("summary");
+  return summary;
+}
+
 struct Taken {
-  std::string header, bytes, summary;
+  std::string header, summary;  // their names
+  std::string bytes;
   absl::Status status;
   bool left_behind = false;
 };
@@ -31,7 +44,7 @@ Taken TakeAll(Flight::Waiter& waiter) {
       taken.status = news.status();
       return taken;
     }
-    if (news->header.has_value()) taken.header = *news->header;
+    if (news->header.has_value()) taken.header = news->header->etag();
     taken.bytes += news->bytes;
     if (news->left_behind) {
       taken.left_behind = true;
@@ -39,7 +52,7 @@ Taken TakeAll(Flight::Waiter& waiter) {
     }
     if (news->end.has_value()) {
       taken.status = news->end->status();
-      if (taken.status.ok()) taken.summary = **news->end;
+      if (taken.status.ok()) taken.summary = (*news->end)->etag();
       return taken;
     }
   }
@@ -91,11 +104,11 @@ TEST_F(FlightTest, EqualKeysShareAFlight) {
 TEST_F(FlightTest, AllGetAllOfIt) {
   InFlight::Place first = Join(key_, first_);
   std::thread computation([&] {
-    first.flight->Announce("header");
+    first.flight->Announce(NamedHeader());
     for (int i = 0; i < 40; ++i) EXPECT_TRUE(first.flight->Append(BlockOf(i)).ok());
     EXPECT_TRUE(first.flight->Append(BlockOf(40, 7)).ok());
     in_flight_.Remove(key_, *first.flight);
-    first.flight->Finish(std::string("summary"));
+    first.flight->Finish(NamedSummary());
   });
   const Taken taken = TakeAll(*first.waiter);
   computation.join();
@@ -108,11 +121,11 @@ TEST_F(FlightTest, AllGetAllOfIt) {
 
 TEST_F(FlightTest, WhoComesLaterGetsWhatIsKept) {
   InFlight::Place first = Join(key_, first_);
-  first.flight->Announce("header");
+  first.flight->Announce(NamedHeader());
   ASSERT_TRUE(first.flight->Append(BlockOf(0)).ok());
   InFlight::Place second = Join(key_, second_);
   ASSERT_TRUE(first.flight->Append(BlockOf(1, 5)).ok());
-  first.flight->Finish(std::string("summary"));
+  first.flight->Finish(NamedSummary());
   const Taken taken = TakeAll(*second.waiter);
   EXPECT_EQ(taken.header, "header");
   EXPECT_EQ(taken.bytes, BlockOf(0) + BlockOf(1, 5));
@@ -156,7 +169,7 @@ TEST_F(FlightTest, TheSlowAreLeftBehindAndGoOnAlone) {
   InFlight::Place alone = Join(key_, second_, kBlock + 3);
   std::thread computation([&] {
     for (int i = 0; i < 3; ++i) EXPECT_TRUE(alone.flight->Append(BlockOf(i)).ok());
-    alone.flight->Finish(std::string("summary"));
+    alone.flight->Finish(NamedSummary());
   });
   EXPECT_EQ(TakeAll(*alone.waiter).bytes, BlockOf(1).substr(3) + BlockOf(2));
   computation.join();
@@ -171,7 +184,7 @@ TEST_F(FlightTest, NobodyIsLeftBehindWhereAFileHasTheBytes) {
   FillBeyondKept(*fast.flight, *fast.waiter, blocks);
   InFlight::Place late = Join(key_, second_);
   ASSERT_FALSE(late.started);
-  fast.flight->Finish(std::string("summary"));
+  fast.flight->Finish(NamedSummary());
   const Taken taken = TakeAll(*late.waiter);
   EXPECT_FALSE(taken.left_behind);
   EXPECT_EQ(taken.bytes.size(), blocks * kBlock);
@@ -197,7 +210,7 @@ TEST_F(FlightTest, HoldsForThoseWhoWait) {
   auto held = std::make_shared<int>(0);
   const std::weak_ptr<int> alive = held;
   first.flight->HoldForWaiters(std::move(held));
-  first.flight->Finish(std::string("summary"));
+  first.flight->Finish(NamedSummary());
   first.waiter.reset();
   EXPECT_FALSE(alive.expired());
   second.waiter.reset();
@@ -262,7 +275,7 @@ TEST_F(FlightTest, WhoHasWaitedLongestPaysUntilItLeaves) {
   EXPECT_EQ(began.record, nullptr) << "it is not over";
   meter += 15;
   const auto record = RecordOf(40);
-  a.flight->Finish(std::string("summary"), record);
+  a.flight->Finish(NamedSummary(), record);
   EXPECT_EQ(c.waiter->Leave().cost, 0);
   const Flight::Bill rest = b.waiter->Leave();
   EXPECT_EQ(rest.cost, 30);
@@ -298,10 +311,10 @@ TEST_F(FlightTest, AThousandShareOne) {
   for (InFlight::Place& place : places) {
     threads.emplace_back([&] { complete += TakeAll(*place.waiter).bytes == BlockOf(0) + "z"; });
   }
-  places[0].flight->Announce("header");
+  places[0].flight->Announce(NamedHeader());
   EXPECT_TRUE(places[0].flight->Append(BlockOf(0)).ok());
   EXPECT_TRUE(places[0].flight->Append("z").ok());
-  places[0].flight->Finish(std::string("summary"));
+  places[0].flight->Finish(NamedSummary());
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(complete, kWaiters);
 }

@@ -1,4 +1,4 @@
-#include "server/handlers/upscale_image_handler.h"
+#include "server/handlers/upscale_image.h"
 
 #include <filesystem>
 #include <optional>
@@ -17,7 +17,7 @@ namespace upscaled::server {
 namespace {
 
 namespace pb = upscale::v1;
-using ImageRequest = pb::UpscaleImageRequest;
+using ImageMessage = pb::UpscaleImageRequest;
 using ImageResponse = pb::UpscaleImageResponse;
 using test::PngOf;
 using testing::Each;
@@ -28,15 +28,15 @@ std::string DigestBytes(const std::string& bytes) {
       AsText(DigestOf({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()})));
 }
 
-ImageRequest ImageStart(pb::UpscaleImageStart start = {}) {
-  ImageRequest request;
+ImageMessage ImageStart(pb::UpscaleImageStart start = {}) {
+  ImageMessage request;
   *request.mutable_start() = std::move(start);
   return request;
 }
 
-std::vector<ImageRequest> Upload(pb::UpscaleImageStart start, const std::string& image,
+std::vector<ImageMessage> Upload(pb::UpscaleImageStart start, const std::string& image,
                                  size_t chunk_bytes = 1000) {
-  std::vector<ImageRequest> messages = {ImageStart(std::move(start))};
+  std::vector<ImageMessage> messages = {ImageStart(std::move(start))};
   for (size_t at = 0; at < image.size(); at += chunk_bytes) {
     messages.emplace_back().set_chunk(image.substr(at, chunk_bytes));
   }
@@ -70,7 +70,7 @@ class UpscaleImageHandlerTest : public testing::Test {
     engine_.handlers().sharing = &*sharing_;
   }
 
-  Answer Run(GivenMessages<ImageRequest> reader, absl::Status gone = absl::OkStatus()) {
+  Answer Run(GivenMessages<ImageMessage> reader, absl::Status gone = absl::OkStatus()) {
     SentMessages<ImageResponse> writer;
     writer.Leave(std::move(gone));
     TestCall call;
@@ -87,10 +87,10 @@ class UpscaleImageHandlerTest : public testing::Test {
     answer.record = call.record;
     return answer;
   }
-  Answer Run(std::vector<ImageRequest> messages) { return Run(GivenMessages(std::move(messages))); }
+  Answer Run(std::vector<ImageMessage> messages) { return Run(GivenMessages(std::move(messages))); }
 
   // The call is refused, before anything was sent.
-  void ExpectRefusal(std::vector<ImageRequest> messages, ErrorReason reason,
+  void ExpectRefusal(std::vector<ImageMessage> messages, ErrorReason reason,
                      const std::string& words) {
     const Answer answer = Run(std::move(messages));
     EXPECT_EQ(ReasonOf(answer.status), reason) << answer.status;
@@ -147,15 +147,15 @@ TEST_F(UpscaleImageHandlerTest, SendsProgressIfAsked) {
 }
 
 TEST_F(UpscaleImageHandlerTest, RefusesStreamsOfAnotherOrder) {
-  ImageRequest chunk;
+  ImageMessage chunk;
   chunk.set_chunk("x");
   const auto reason = ErrorReason::kInvalidOption;
   ExpectRefusal({}, reason, "ended without a message");
   ExpectRefusal({chunk}, reason, "the first message must hold the options");
-  ExpectRefusal({ImageRequest()}, reason, "the first message must hold the options");
+  ExpectRefusal({ImageMessage()}, reason, "the first message must hold the options");
   ExpectRefusal({ImageStart(), ImageStart()}, reason, "only the first message may hold options");
-  ExpectRefusal({ImageStart(), ImageRequest()}, reason, "only the first message may hold options");
-  std::vector<ImageRequest> twice = Upload({}, PngOf(64, 64));
+  ExpectRefusal({ImageStart(), ImageMessage()}, reason, "only the first message may hold options");
+  std::vector<ImageMessage> twice = Upload({}, PngOf(64, 64));
   twice.insert(twice.begin() + 2, ImageStart());
   EXPECT_EQ(ReasonOf(Run(twice).status), reason);
 }
@@ -192,8 +192,8 @@ class SmallResultTest : public UpscaleImageHandlerTest {
 };
 
 TEST_F(SmallResultTest, ReadsNoMoreThanTheHeaderOfAnImageThatItRefuses) {
-  const std::vector<ImageRequest> messages = Upload({}, PngOf(900, 900), 4096);
-  GivenMessages<ImageRequest> reader(messages);
+  const std::vector<ImageMessage> messages = Upload({}, PngOf(900, 900), 4096);
+  GivenMessages<ImageMessage> reader(messages);
   SentMessages<ImageResponse> writer;
   TestCall call;
   const absl::Status status =
@@ -205,7 +205,7 @@ TEST_F(SmallResultTest, ReadsNoMoreThanTheHeaderOfAnImageThatItRefuses) {
 
 TEST_F(UpscaleImageHandlerTest, EndsAsItsStreamsEnd) {
   const std::string image = PngOf(64, 64);
-  std::vector<ImageRequest> cut = Upload({}, image);
+  std::vector<ImageMessage> cut = Upload({}, image);
   cut.pop_back();
   const Answer broken = Run(GivenMessages(cut, absl::AbortedError("the client is gone")));
   EXPECT_TRUE(absl::IsAborted(broken.status)) << broken.status;

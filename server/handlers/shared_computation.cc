@@ -1,4 +1,4 @@
-#include "server/handlers/flight_computation.h"
+#include "server/handlers/shared_computation.h"
 
 #include <algorithm>
 #include <span>
@@ -7,9 +7,8 @@
 #include "engine/base/status_macros.h"
 #include "engine/image/memory_io.h"
 #include "server/calls/call_steps.h"
-#include "server/handlers/compute_image.h"
+#include "server/handlers/compute_and_store.h"
 #include "server/handlers/convert.h"
-#include "server/handlers/result_headers.h"
 #include "server/handlers/result_sharing.h"
 
 namespace upscaled::server {
@@ -17,10 +16,10 @@ namespace {
 
 namespace pb = upscale::v1;
 
-// Cuts a result into a flight's blocks, and writes them into the store first, where that can be.
+// Cuts a result into a flight's blocks.
 class FlightSink final : public ByteSink {
  public:
-  FlightSink(Flight& flight, ResultStore::Writer* writer) : flight_(flight), writer_(writer) {}
+  explicit FlightSink(Flight& flight) : flight_(flight) {}
 
   absl::Status Write(std::span<const uint8_t> bytes) override {
     while (!bytes.empty()) {
@@ -34,72 +33,53 @@ class FlightSink final : public ByteSink {
   }
 
   absl::Status Flush() {
-    if (block_.empty()) return absl::OkStatus();
-    if (writer_ != nullptr) writer_->Append(AsBytes(block_));
-    return flight_.Append(std::exchange(block_, std::string()));
+    return block_.empty() ? absl::OkStatus() : flight_.Append(std::exchange(block_, std::string()));
   }
 
  private:
   Flight& flight_;
-  ResultStore::Writer* const writer_;  // null: none
   std::string block_;
 };
 
-absl::StatusOr<ComputedImage> Compute(const FlightComputation& computation,
-                                      const CallContext& context) {
-  ResultSharing& sharing = *computation.environment.sharing;
+size_t HeldBytes(const SharedComputation& computation) {
+  return computation.flight->source()->size() + computation.kept_bytes;
+}
+
+absl::StatusOr<pb::UpscaleSummary> Compute(const SharedComputation& computation,
+                                           const CallContext& context) {
   Flight& flight = *computation.flight;
-  const std::unique_ptr<ResultStore::Writer> writer =
-      sharing.store() == nullptr ? nullptr : sharing.store()->Create();
-  if (writer != nullptr) flight.SetReadBack(writer->read_back());
+  const Clock& clock = computation.environment.clock;
   MemorySource input{std::span<const uint8_t>(*flight.source())};
-  FlightSink output(flight, writer.get());
-  pb::UpscaleImageHeader announced;
-  const ComputeJob job{
-      .options = computation.options,
-      .models = computation.models,
+  FlightSink output(flight);
+  const ImageStreams streams{
       .input = input,
       .output = output,
-      .buffer_bytes = flight.source()->size() + computation.kept_bytes,
-      .name_for =
-          [&](std::string_view arithmetic) { return sharing.NameOf(computation.key, arithmetic); },
+      .buffer_bytes = HeldBytes(computation),
       .on_header =
           [&](const pb::UpscaleImageHeader& header) {
-            announced = header;
-            flight.Announce(header.SerializeAsString(),
-                            header.has_estimate()
-                                ? computation.environment.clock.Now() + FromProto(header.estimate())
-                                : absl::InfinitePast());
+            flight.Announce(header, header.has_estimate()
+                                        ? clock.Now() + FromProto(header.estimate())
+                                        : absl::InfinitePast());
             return absl::OkStatus();
           },
-      .on_progress = [&](int64_t done, int64_t total) { flight.ReportProgress(done, total); },
-      .meter = flight.meter(),
-      .payers = flight.payers()};
-  ASSIGN_OR_RETURN(ComputedImage computed, ComputeImage(computation.environment, context, job));
+      .on_progress = [&](int64_t done, int64_t total) { flight.ReportProgress(done, total); }};
+  ASSIGN_OR_RETURN(
+      pb::UpscaleSummary summary,
+      ComputeAndStore(computation.environment, context, computation.request, streams, &flight));
   RETURN_IF_ERROR(output.Flush());
-  computed.summary.set_etag(announced.etag());
-  if (writer != nullptr) {
-    writer->Commit({.name = announced.etag(),
-                    .tenant = computation.payer.tenant,
-                    .media_type = computation.media_type,
-                    .header = StoredHeader(announced, computed.summary).SerializeAsString(),
-                    .source = computation.source_digest,
-                    .source_header = computation.source_header});
-  }
-  return computed;
+  return summary;
 }
 
 using Reservation = AdmissionController::Reservation;
 
 // The memory for what waiters can still ask for when the computation is over.
-ResourceRequest HeldMemory(const FlightComputation& computation, const Payer& payer) {
-  const size_t bytes = computation.flight->source()->size() + computation.kept_bytes;
-  return {.memory_bytes = static_cast<int64_t>(bytes), .payer = payer};
+ResourceRequest HeldMemory(const SharedComputation& computation, const Payer& payer) {
+  return {.memory_bytes = static_cast<int64_t>(HeldBytes(computation)), .payer = payer};
 }
 
 // Keeps the memory of an ended computation reserved while a caller waits. Charges the one that has
 // waited longest.
-void Hold(const FlightComputation& computation, std::shared_ptr<Reservation> reservation) {
+void Hold(const SharedComputation& computation, std::shared_ptr<Reservation> reservation) {
   const ResourceRequest held = HeldMemory(computation, reservation->payer());
   reservation->Change(held).IgnoreError();  // less than before: it fits
   const auto follow = [watched = std::weak_ptr<Reservation>(reservation),
@@ -116,13 +96,14 @@ void Hold(const FlightComputation& computation, std::shared_ptr<Reservation> res
   computation.flight->HoldForWaiters(std::move(reservation));
 }
 
-void End(const FlightComputation& computation, absl::StatusOr<std::string> summary) {
-  computation.environment.sharing->in_flight().Remove(computation.key, *computation.flight);
+void End(const SharedComputation& computation, absl::StatusOr<pb::UpscaleSummary> summary) {
+  computation.environment.sharing->in_flight().Remove(*computation.request.key,
+                                                      *computation.flight);
   computation.flight->Finish(std::move(summary), computation.record);
 }
 
-void Run(const FlightComputation& computation, std::shared_ptr<Reservation> reservation) {
-  std::string summary;
+void Run(const SharedComputation& computation, std::shared_ptr<Reservation> reservation) {
+  pb::UpscaleSummary summary;
   const absl::Status status = GuardHandler(*computation.record, [&]() -> absl::Status {
     const CallContext context{.cancellation = computation.flight->cancellation(),
                               .record = *computation.record,
@@ -130,8 +111,7 @@ void Run(const FlightComputation& computation, std::shared_ptr<Reservation> rese
                               .reservation = *reservation,
                               .payer = computation.payer,
                               .deadline = computation.deadline};
-    ASSIGN_OR_RETURN(const ComputedImage computed, Compute(computation, context));
-    summary = computed.summary.SerializeAsString();
+    ASSIGN_OR_RETURN(summary, Compute(computation, context));
     return absl::OkStatus();
   });
   if (reservation->holds()) Hold(computation, std::move(reservation));
@@ -141,8 +121,8 @@ void Run(const FlightComputation& computation, std::shared_ptr<Reservation> rese
 
 }  // namespace
 
-void StartComputation(FlightComputation computation) {
-  const auto shared = std::make_shared<const FlightComputation>(std::move(computation));
+void StartComputation(SharedComputation computation) {
+  const auto shared = std::make_shared<const SharedComputation>(std::move(computation));
   // Until it is known what the computation needs, which takes its place.
   absl::StatusOr<Reservation> reserved =
       shared->environment.admission.Reserve(HeldMemory(*shared, shared->payer));

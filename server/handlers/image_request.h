@@ -1,0 +1,73 @@
+// One image that a caller wants upscaled: the facts of its request, and the caller's ends of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/image/byte_stream.h"
+#include "engine/image/codec.h"
+#include "server/handlers/handler_environment.h"
+#include "server/handlers/request_options.h"
+#include "server/handlers/resolve_job.h"
+#include "server/models/model_chain.h"
+#include "server/results/digest.h"
+#include "upscale/v1/upscale.pb.h"
+
+namespace upscaled::server {
+
+// A request, known step by step: its options come first, then the header of its source, then all
+// bytes of the source.
+struct ImageRequest {
+  RequestOptions options;
+  ModelChain models;
+  // Bytes of the result at most. A result that cannot fit is refused before it is computed, if its
+  // size shows that; 0: no limit.
+  int64_t max_result_bytes = 0;
+  int64_t input_bytes = 0;  // of the source at most; 0: unknown
+  // The SHA-256 that the client says its source has. A source with another one is refused. If the
+  // input is empty, the result that the caller's tenant has stored for it is sent; callers without
+  // keys, who have no tenant, get no result by it. Nothing is stored by it.
+  std::optional<Digest> claimed_digest = {};
+  // Names of results that the client has (UpscaleImageHeader.etag). If the result is one of them,
+  // its header says not_modified and nothing is written.
+  std::vector<std::string> known_results = {};
+  // Only the header is wanted, for its etag; claimed_digest has a value. Of the input no more is
+  // read than the image's header.
+  bool name_only = false;
+
+  // Once the header of the source is read.
+  ImageHeader source = {};
+  ResolvedJob resolved = {};
+
+  // Once all of the source is read. Equal requests have the same key; no value if the files of a
+  // model change.
+  Digest source_digest = {};
+  std::optional<Digest> key = {};
+};
+
+// A request of these options for the models that they name. Errors as ModelCatalog::FindChain.
+absl::StatusOr<ImageRequest> StartRequest(const HandlerEnvironment& environment,
+                                          RequestOptions options);
+
+// The caller's ends of a request. All that it refers to outlives the call.
+struct ImageStreams {
+  ByteSource& input;
+  ByteSink& output;
+  size_t buffer_bytes = 0;  // that input and output hold beside what the call has reserved
+  // Called once, when the image was admitted and before the first byte of the result. An error
+  // ends the request.
+  std::function<absl::Status(const upscale::v1::UpscaleImageHeader&)> on_header;
+  // May be null. Called on any thread, also on the scheduler's; must not block.
+  std::function<void(int64_t done, int64_t total)> on_progress = nullptr;
+};
+
+// INVALID_ARGUMENT (kInvalidOption) for a source without the digest that the client says.
+absl::Status CheckClaimedDigest(const ImageRequest& request, const Digest& digest);
+
+}  // namespace upscaled::server
