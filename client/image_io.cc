@@ -179,7 +179,7 @@ absl::Status FileSink::Write(absl::string_view bytes) { return WriteFd(fd_.get()
 
 absl::Status FileSink::Restart() {
   if (ftruncate(fd_.get(), 0) != 0 || lseek(fd_.get(), 0, SEEK_SET) != 0) {
-    return Errno(errno, "cannot start anew with", path_);
+    return Errno(errno, "cannot start over with", path_);
   }
   return absl::OkStatus();
 }

@@ -108,7 +108,7 @@ void ConnectionFlags::AddLocalTo(CLI::App& command) {
   use_local->group("Connection");
   command
       .add_option("--local-server", local_program,
-                  "Its program; default: upscaled beside upscale, else in PATH")
+                  "Its program; default: upscaled next to upscale, or in PATH")
       ->type_name("FILE")
       ->group("Connection")
       ->needs(use_local);
@@ -209,7 +209,7 @@ void UpscaleFlags::AddTo(CLI::App& command) {
   add("--width", width_px, "PIXELS", "Width of the result, instead of a factor")
       ->check(Between(1, 1 << 30))
       ->excludes(scale_flag);
-  add("--height", height_px, "PIXELS", "Height; one of the two alone keeps the proportions")
+  add("--height", height_px, "PIXELS", "Height; if you give one of the two, the proportions stay")
       ->check(Between(1, 1 << 30))
       ->excludes(scale_flag);
   add("--short-side", short_side_px, "PIXELS", "The shorter side, instead of width and height")
@@ -315,7 +315,7 @@ void FormatFlags::AddTo(CLI::App& command) {
       ->check(CLI::IsMember({"auto", "8", "16"}).description(""));
   command.add_flag("--16-bit", keep_16_bit, "As --depth auto, which came later");
   add("--metadata", metadata, "keep|strip|strip-location|icc",
-      "What the result carries on: all (default), nothing, all but the place, the colour profile")
+      "Metadata in the result: all (default), nothing, all but the place, the colour profile")
       ->check(CLI::IsMember({"keep", "strip", "strip-location", "icc"}).description(""));
   add("--frame", frame, "all|first|N",
       "Of an animation: all frames (default), the first, or one counted from 1")

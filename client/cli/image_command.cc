@@ -86,7 +86,7 @@ void ImageFlags::AddTo(CLI::App& command) {
       ->check(Between(1, 256))
       ->transform(ThreadCounts())
       ->capture_default_str();
-  command.add_flag("--resume", resume, "Leave outputs alone that are there already");
+  command.add_flag("--resume", resume, "Keep outputs that are there already");
   CLI::Option* verbose_flag = command.add_flag("-v,--verbose", verbose, "Say more");
   CLI::Option* quiet_flag = command.add_flag("--quiet", quiet, "Only say what went wrong");
   CLI::Option* json_flag =
@@ -96,7 +96,7 @@ void ImageFlags::AddTo(CLI::App& command) {
   CLI::Option* spread_flag = command.add_flag(
       "--spread", spread,
       "Cut each image up here and have all servers, of one release, compute its tiles");
-  add("--spread-calls", spread_calls, "N", "Tiles of an image on their way at a time")
+  add("--spread-calls", spread_calls, "N", "Tiles of an image in flight at a time")
       ->check(Between(1, 1024))
       ->capture_default_str()
       ->needs(spread_flag);

@@ -66,7 +66,7 @@ void PrintModels(const v1::ListModelsResponse& response) {
                  absl::StrJoin(model.aliases(), ","), model.description());
   }
   absl::PrintF(
-      "* default; ARCHITECTURE: of tensors alone, else the file holds the layers; MEMORY: once it "
+      "* default; ARCHITECTURE: of files of tensors; others hold the layers; MEMORY: once it "
       "is loaded;\nS/MP: seconds a megapixel of the result has taken here\n");
   PrintRefused(response.refused());
 }
@@ -260,7 +260,7 @@ void AddUsageCommand(CLI::App& app, int& exit_code) {
   add("--from", "DAY", *flags->usage.mutable_first_day(),
       "First day, of UTC, like 2026-11-23; default: the last one");
   add("--to", "DAY", *flags->usage.mutable_last_day(), "Last day; default: today");
-  add("--tenant", "NAME", *flags->usage.mutable_tenant(), "One tenant's alone");
+  add("--tenant", "NAME", *flags->usage.mutable_tenant(), "Only this tenant's");
   command->add_flag("--json", flags->json, "Print JSON");
   command->footer(
       "\nAsks the server's --admin address, 127.0.0.1:8002 by default, of a server with "

@@ -62,7 +62,7 @@ absl::StatusOr<std::unique_ptr<ImageSource>> OpenModel(const std::string& from,
     ASSIGN_OR_RETURN(source, OpenSource(from));
   } else if (sha256.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("a model from a URL needs its ", sha256_flag,
-                                                   ", which whoever publishes it tells"));
+                                                   ", which its publisher tells"));
   } else {
     ASSIGN_OR_RETURN(UniqueFd file,
                      Download(from, kMaxModelBytes, {}, /*allowed=*/nullptr, std::move(stop)));
@@ -194,12 +194,12 @@ void AddModelFileCommands(CLI::App& models, int& exit_code) {
   command
       ->add_option("from", add->from,
                    "A .pth, .safetensors, .onnx or .param file (its .bin lies "
-                   "beside it), or its URL")
+                   "next to it), or its URL")
       ->type_name("FILE|URL")
       ->required();
   command->add_option("--name", add->name, "File name there, with its ending; default: its own")
       ->type_name("NAME");
-  command->add_option("--sha256", add->sha256, "What the file's SHA-256 must be; a URL needs it")
+  command->add_option("--sha256", add->sha256, "SHA-256 that the file must have; a URL needs it")
       ->type_name("HEX");
   command
       ->add_option("--bin-sha256", add->bin_sha256, "The same of the .bin that belongs to a .param")
@@ -219,7 +219,7 @@ void AddModelFileCommands(CLI::App& models, int& exit_code) {
       ->type_name("PATH");
   command->add_option("--scale", flags->scale, "Which of its networks; default: the least above 1")
       ->type_name("N");
-  command->add_option("-n,--noise", flags->noise_level, "Likewise; default: -1")->type_name("N");
+  command->add_option("-n,--noise", flags->noise_level, "Noise level of the network; default: -1")->type_name("N");
   AddAdminConnection(*command, flags->connection);
   command->callback([flags, &exit_code] { exit_code = RunExport(*flags); });
 }

@@ -104,12 +104,12 @@ void WorkerFlags::AddTo(CLI::App& command) {
   add("-j,--jobs", options.parallel, "N", "Jobs at a time")->check(Between(1, 256));
   add("--lease", lease_s, "SECONDS", "A job whose worker is silent for so long is another's")
       ->check(Between(1.0, 86400.0));
-  add("--max-deliveries", options.max_deliveries, "N", "A job fails after so many tries")
+  add("--max-deliveries", options.max_deliveries, "N", "A job fails after this many tries")
       ->check(Between(1, 1000));
   add("--keep-ended", keep_ended_days, "DAYS",
       "The queue forgets jobs that ended earlier; their results stay")
       ->check(Between(1.0, 36500.0));
-  add("--drain-timeout", drain_s, "SECONDS", "For jobs under way after SIGTERM")
+  add("--drain-timeout", drain_s, "SECONDS", "For running jobs after SIGTERM")
       ->check(Between(0.0, 86400.0));
   command
       .add_option("--webhook-secret", webhook_secret_file,

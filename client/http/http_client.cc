@@ -41,7 +41,7 @@ absl::StatusOr<ImageResult> HttpClient::UpscaleImage(const ImageRequest& request
                                                      ImageSource& source, ImageSink& sink,
                                                      ImageObserver& observer,
                                                      std::stop_token stop) {
-  if (request.name_only) return absl::UnimplementedError("results are named over gRPC alone");
+  if (request.name_only) return absl::UnimplementedError("results are named over gRPC only");
   const absl::Time deadline = clock_.Now() + timeout_;
   std::unique_ptr<HttpTransfers> transfers = TakeTransfers();
   const absl::Cleanup give_back = [&] { GiveBack(std::move(transfers)); };

@@ -48,7 +48,7 @@ absl::StatusOr<HttpTarget> HttpTarget::Create(const std::string& server,
   }
   for (const CURLUPart part : {CURLUPART_QUERY, CURLUPART_FRAGMENT, CURLUPART_USER}) {
     if (!Part(url.get(), part).empty()) {
-      return Invalid(server, "it may have host, port and path alone");
+      return Invalid(server, "it may have host, port and path only");
     }
   }
   HttpTarget target;

@@ -42,7 +42,7 @@ absl::Status SpoolFile::Write(absl::string_view bytes) {
 
 absl::Status SpoolFile::Restart() {
   if (ftruncate(fd_.get(), 0) == 0 && lseek(fd_.get(), 0, SEEK_SET) == 0) return absl::OkStatus();
-  return SpoolError(errno, "cannot start anew with a temporary file");
+  return SpoolError(errno, "cannot start over with a temporary file");
 }
 
 absl::StatusOr<UniqueFd> SpoolFile::Finish() {

@@ -54,7 +54,7 @@ absl::Status TenantQuotas::CheckCall(const TenantLimits& limits, absl::Time now,
   }
   return Refusal(
       limits, kCalls, limits.max_calls,
-      absl::StrCat("has ", tenant.calls.size(), " calls under way, the most that it may have"),
+      absl::StrCat("has ", tenant.calls.size(), " calls running, the most that it may have"),
       std::max(delay, kMinRetryDelay));
 }
 

@@ -27,7 +27,7 @@ absl::StatusOr<Endpoint> ParseUnix(std::string_view path) {
   }
   if (path.size() > kMaxSocketPathBytes) {
     return absl::InvalidArgumentError(absl::StrCat("has a path of ", path.size(),
-                                                   " bytes; that of a Unix socket has at most ",
+                                                   " bytes; the path of a Unix socket has at most ",
                                                    kMaxSocketPathBytes));
   }
   return Endpoint{.path = std::string(path)};

@@ -241,7 +241,7 @@ absl::Status CheckIdentity(const ServerConfig& config) {
     return absl::InvalidArgumentError(
         absl::StrCat(flag, " ", address,
                      " is reachable from other machines: give --auth-keys FILE, for which "
-                     "\"upscaled keys new\" makes keys, or --allow-anonymous to serve anybody"));
+                     "\"upscaled keys new\" makes keys, or --allow-anonymous to serve every caller"));
   }
   return absl::OkStatus();
 }

@@ -126,7 +126,7 @@ absl::StatusOr<std::string> ParseName(std::string_view text) {
   }
   const std::vector<absl::string_view> labels = absl::StrSplit(host, '.');
   if (std::ranges::count(labels, "") > 0) {
-    return Must("have a host without a dot at its begin or end, or beside another one");
+    return Must("have a host without a dot at its begin or end, or next to another one");
   }
   in_addr address;
   if (IsNumber(labels.back()) && inet_pton(AF_INET, host.c_str(), &address) != 1) {

@@ -132,7 +132,7 @@ absl::Status ExportModel(const HandlerEnvironment& environment,
   if (!pb::ModelFormat_IsValid(request.format()) ||
       request.format() == pb::MODEL_FORMAT_UNSPECIFIED) {
     return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
-                     absl::StrCat("format is ", request.format(), ", which is none"));
+                     absl::StrCat("format is ", request.format(), ", which is no ModelFormat"));
   }
   ASSIGN_OR_RETURN(const std::shared_ptr<const CatalogEntry> entry,
                    environment.catalog.Find(request.name()));
@@ -155,7 +155,7 @@ absl::Status ExportModel(const HandlerEnvironment& environment,
       pb::ExportModelResponse response;
       response.set_extension(file.extension);
       response.set_chunk(file.bytes.substr(at, kChunkBytes));
-      if (!write(response)) return absl::CancelledError("nobody reads the answer any more");
+      if (!write(response)) return absl::CancelledError("the client reads the answer no more");
     }
   }
   return absl::OkStatus();

@@ -230,7 +230,7 @@ absl::StatusOr<RequestOptions> FromProto(const pb::UpscaleOptions& proto) {
     options.tile_px = proto.tile_px();
   }
   if (proto.auto_noise() && proto.has_noise_level()) {
-    return InvalidOption("auto_noise", "given beside noise_level",
+    return InvalidOption("auto_noise", "given next to noise_level",
                          "absent, or noise_level must be");
   }
   options.auto_noise = !proto.has_noise_level();

@@ -99,7 +99,7 @@ class HttpRequestParser::Impl final : public http::basic_parser<true> {
     } else if (raw_body_bytes_ > kFreeChunkBytes + kFreeBytesPerChunk * chunks_ +
                                      (1 + kFreeBytesPerByte) * body_bytes_) {
       fault_ = Malformed(absl::StrCat("the body's chunks hold ", body_bytes_, " bytes in ",
-                                      raw_body_bytes_, ", too little beside their headers"));
+                                      raw_body_bytes_, ", too little next to their headers"));
     }
     return taken;
   }
@@ -218,7 +218,7 @@ class HttpRequestParser::Impl final : public http::basic_parser<true> {
                         absl::StrCat("the header is longer than ", max_header_bytes_, " bytes"),
                         {{"limit", "header-bytes"}, {"maximum", absl::StrCat(max_header_bytes_)}})};
     }
-    if (error == http::error::bad_version) return Unsupported(505, "HTTP/1.1 and HTTP/1.0 alone");
+    if (error == http::error::bad_version) return Unsupported(505, "HTTP/1.1 and HTTP/1.0 only");
     return Malformed(absl::StrCat("no HTTP request: ", error.message()));
   }
 

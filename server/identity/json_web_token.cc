@@ -108,7 +108,7 @@ absl::StatusOr<JsonWebToken> ParseToken(std::string_view text) {
   ASSIGN_OR_RETURN(const std::string name, TextOf(fields, "alg"));
   const std::optional<TokenAlgorithm> algorithm = ParseTokenAlgorithm(name);
   if (!algorithm) return Wrong("\"alg\" is none of RS256, ES256 and EdDSA");
-  if (fields.contains("crit")) return Wrong("\"crit\" asks for what there is not");
+  if (fields.contains("crit")) return Wrong("\"crit\" asks for an unknown extension");
   RETURN_IF_ERROR(CheckType(fields));
   std::string key_id;
   if (fields.contains("kid")) {

@@ -33,7 +33,7 @@ absl::Status WriteHash(std::istream& in, std::ostream& out) {
   const std::optional<KeyHash> hash = HashApiKey(std::string(absl::StripAsciiWhitespace(line)));
   if (!hash) {
     return absl::InvalidArgumentError(
-        "what was read is no key: those of \"upscaled keys new\" are upk_ and 43 characters");
+        "the input is no key; a key of \"upscaled keys new\" is upk_ and 43 characters");
   }
   out << FormatKeyHash(*hash) << "\n";
   return absl::OkStatus();

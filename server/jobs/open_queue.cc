@@ -48,7 +48,7 @@ absl::StatusOr<std::unique_ptr<JobQueue>> OpenQueue(const std::string& address, 
   // The rest may hold a password.
   const std::string scheme = address.substr(0, address.find("://"));
   return absl::InvalidArgumentError(
-      absl::StrCat("the queue ", scheme, "://... is none of those that are built in: ", known));
+      absl::StrCat("the queue ", scheme, "://... is not built in; these are: ", known));
 }
 
 }  // namespace upscaled::server

@@ -117,7 +117,7 @@ struct ForcedExit::State {
     }
     std::vector<LogField> fields;
     for (const auto& [name, text] : texts) fields.push_back({name, text});
-    to->Log(LogLevel::kError, "the drain hangs; the process ends with what is left", fields);
+    to->Log(LogLevel::kError, "the drain hangs; the process ends with work left", fields);
     to->Flush(kFlushTime);
   }
 };

@@ -325,7 +325,7 @@ absl::Status Server::OpenTls() {
 
 void Server::ReopenAuditLog() {
   const absl::Status reopened = audit_->Reopen();
-  if (reopened.ok()) return logger_.Info("opened the audit log anew");
+  if (reopened.ok()) return logger_.Info("opened the audit log again");
   const std::string error(reopened.message());
   const LogField fields[] = {{"error", error}};
   logger_.Log(LogLevel::kError, "the audit log stays the file that it was", fields);
@@ -433,7 +433,7 @@ void Server::DropUnusedWeights(bool all) {
     if (bytes == 0) continue;
     const LogField fields[] = {{"device", device->name()}, {"bytes", bytes}};
     logger_.Log(LogLevel::kInfo,
-                all ? "memory is short: weights that nobody uses were dropped"
+                all ? "memory is short: dropped unused weights"
                     : "weights beyond --weight-memory were dropped",
                 fields);
   }

@@ -419,7 +419,7 @@ absl::StatusOr<ModelCatalog::Turn> ModelCatalog::TryTurn() {
   absl::MutexLock lock(&state_->mutex);
   if (std::exchange(state_->has_turn, true)) {
     return MakeError(absl::StatusCode::kAborted, ErrorReason::kReloadFailed,
-                     "another reload is under way");
+                     "another reload is running");
   }
   return Turn(*state_);
 }

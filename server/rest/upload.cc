@@ -144,7 +144,7 @@ absl::Status Upload::CheckNoImage() {
     ASSIGN_OR_RETURN(sent, body_->Read({&first, 1}));
   }
   if (sent == 0) return absl::OkStatus();
-  return InvalidForm("url is given beside an image that is sent; only one of them can be");
+  return InvalidForm("url is given next to an image that is sent; only one of them can be");
 }
 
 absl::Status Upload::Fetch(const std::string& text, const Fetcher& fetcher,

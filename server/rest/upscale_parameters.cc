@@ -308,7 +308,7 @@ absl::Status ParameterReader::Read(const FormField& field) {
   if (value.empty()) return absl::OkStatus();
   if (ExcludesSize(parameter->name, parameters_.options)) {
     return Invalid(
-        "scale is given beside width_px, height_px, a short or a long side, or a fit; only one "
+        "scale is given next to width_px, height_px, a short or a long side, or a fit; only one "
         "of them can be",
         parameter->name);
   }

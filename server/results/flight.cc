@@ -117,7 +117,7 @@ Flight::Bill Flight::Leave(const Waiter& waiter) {
   }
   payers_->Remove(waiter.number_);
   if (!last) return bill;
-  cancellation_.Cancel(absl::CancelledError("nobody waits for the result any more"));
+  cancellation_.Cancel(absl::CancelledError("no caller waits for the result any more"));
   absl::MutexLock lock(&mutex_);
   return TakeBill();
 }

@@ -32,7 +32,7 @@ absl::Status CheckOwned(const path& directory) {
     if (empty || error) continue;  // no folder
     return absl::FailedPreconditionError(
         absl::StrCat((directory / folder).string(), " has files, and there is no ", kIndex,
-                     " beside it: it is no store of results, or must be emptied"));
+                     " next to it: it is no store of results, or must be emptied"));
   }
   return absl::OkStatus();
 }

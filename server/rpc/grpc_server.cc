@@ -100,7 +100,7 @@ absl::Status GrpcServer::CheckMemoryBudget() const {
   const int64_t budget = calls_.admission.memory_budget_bytes();
   if (static_cast<int64_t>(needed) <= budget) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "--memory-budget is ", budget, " bytes, and the messages of one call alone may take ", needed,
+      "--memory-budget is ", budget, " bytes, and already the messages of one call may take ", needed,
       " (see --max-tile-pixels, --max-unary-bytes, --output-ring-bytes)"));
 }
 

@@ -136,7 +136,7 @@ WorkerProcess::End WorkerProcess::AwaitEnd() {
     absl::SleepFor(kEndPoll);
     waited += kEndPoll;
   }
-  if (ended < 0) return {.text = "nobody knows how it ended"};
+  if (ended < 0) return {.text = "its end is unknown"};
   pid_ = -1;
   return {.killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, .text = Describe(status)};
 }

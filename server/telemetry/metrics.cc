@@ -102,7 +102,7 @@ struct ServerMetrics::Families {
   Counter& batch_failures = AddCounter(registry, "upscaled_batch_failures_total",
                                        "Batches that the device failed to run.");
   Counter& tiles =
-      AddCounter(registry, "upscaled_tiles_total", "Tiles that ran, those of failed batches too.");
+      AddCounter(registry, "upscaled_tiles_total", "Tiles that ran, also in failed batches.");
   Counter& tile_pixels = AddCounter(registry, "upscaled_tile_pixels_total",
                                     "Source pixels of the computed tiles, over all passes.");
   Counter& spared_pixels =

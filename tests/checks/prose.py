@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks how Markdown and comments read: prose.py [--count | --shrink].
+"""Checks how Markdown, comments, help, log lines and errors read: prose.py [--count | --shrink].
 
 Refuses phrases that hide an actor or a thing, and averages of pages, room READMEs or comments outside their limits.
 prose_allowed.txt lists the files with phrases from before this check, and how many each may have. The numbers only shrink:
@@ -12,6 +12,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ALLOWED = pathlib.Path(__file__).with_name("prose_allowed.txt")
+TELLING = ("client/", "server/")  # programs' folders: their literals are read by people
 FOLDERS = ("client", "cmake", "deploy", "docs", "engine", "proto", "server", "tests")
 CODE = {".cc", ".cmake", ".cu", ".cuh", ".h", ".py", ".sh"}
 PASSED_OVER = {"tests/bench/RESULTS.md",      # measurements in the words of their time
@@ -82,6 +83,7 @@ what is not read. A call of late takes so many tiles.
 | --- | --- |
 """
 BAD_NAMES = {"hidden-subject-what", "likewise", "of-late", "so-many", "old-words"}
+BAD_TOLD = 'return Error("the result is " "read by nobody");  // nobody'
 BAD_COMMENT = "int x;\n// That of the image, which\n// nobody reads.\n"
 BAD_COMMENT_NAMES = {"begins-with-clause", "that-of", "nobody"}
 
@@ -123,6 +125,15 @@ def comment_units(text: str):
             block = []
 
 
+def told_texts(text: str):
+    """Pairs of a line's number and a text of three words or more that code tells: neighbouring literals as one."""
+    code = re.sub(r"^\s*//[^\n]*", "", text, flags=re.M)
+    for match in re.finditer(r'(?:"(?:\\.|[^"\\\n])*"\s*)+', code):
+        told = "".join(re.findall(r'"((?:\\.|[^"\\\n])*)"', match[0]))
+        if len(told.split()) >= 3:
+            yield code.count("\n", 0, match.start()) + 1, told
+
+
 def kind_of(path: pathlib.Path) -> str:
     if path.suffix != ".md":
         return "comments"
@@ -139,6 +150,14 @@ def hits(text: str, kind: str):
     for number, unit in units(text, kind):
         for name, only, pattern in BANNED:
             if (only == "all" or kind == "comments") and (match := pattern.search(without_code(unit))):
+                yield number, name, match[0]
+
+
+def told_hits(text: str):
+    """As `hits`, of a program's help, log lines and errors."""
+    for number, told in told_texts(text):
+        for name, only, pattern in BANNED:
+            if (only == "all" or name == "nobody") and (match := re.search(pattern, told)):
                 yield number, name, match[0]
 
 
@@ -209,9 +228,15 @@ def main() -> int:
         if (found := {name for _, name, _ in hits(text, kind)}) != names:
             print(f"the check itself is wrong: it found {sorted(found)} in its bad text, not {sorted(names)}")
             return 2
+    if [name for _, name, _ in told_hits(BAD_TOLD)] != ["nobody"]:
+        print("the check itself is wrong: it does not find the fault of its bad literal")
+        return 2
     texts = all_texts()
-    found = {name: faults for kind in texts for name, text in texts[kind].items()
-             if (faults := [f'{number}: {rule}: "{phrase}"' for number, rule, phrase in hits(text, kind)])}
+    found = {}
+    for kind, name, text in ((kind, name, text) for kind in texts for name, text in texts[kind].items()):
+        told = told_hits(text) if name.startswith(TELLING) and name.endswith((".cc", ".h")) else ()
+        if faults := [f'{number}: {rule}: "{phrase}"' for number, rule, phrase in (*hits(text, kind), *told)]:
+            found[name] = faults
     if "--count" in sys.argv[1:]:
         print_counts(texts, found)
         return 0

@@ -95,7 +95,7 @@ TEST_F(ShutdownTest, HangupGoesOnWithANewAuditLog) {
   test::Await([&] { return !client::ReadText(log).empty(); });
   std::filesystem::rename(log, renamed);
   process.Signal(SIGHUP);
-  ASSERT_TRUE(process.AwaitLog("opened the audit log anew")) << process.log();
+  ASSERT_TRUE(process.AwaitLog("opened the audit log again")) << process.log();
   pb::ListModelsResponse models;
   grpc::ClientContext context;
   EXPECT_TRUE(stub_->ListModels(&context, {}, &models).ok());
@@ -181,7 +181,7 @@ TEST_F(ShutdownTest, ADrainThatHangsEndsHard) {
   EXPECT_EQ(process.Wait(), ForcedExit::kExitCode) << process.log();
   EXPECT_LT(absl::Now() - start, absl::Seconds(1) + ForcedExit::kGrace);
   EXPECT_THAT(process.log(),
-              HasSubstr("the drain hangs; the process ends with what is left calls="));
+              HasSubstr("the drain hangs; the process ends with work left calls="));
   EXPECT_THAT(process.log(), Not(HasSubstr("tiles=0")));
 }
 

@@ -228,7 +228,7 @@ TEST_F(WorkerProcessTest, SaysWhatCannotBeSubmittedOrWorkedOn) {
   }
   const ProcessResult by_url = Process({WORKER_BINARY, "--queue", "ftp://me:hidden@host"}).Wait();
   EXPECT_EQ(by_url.exit_code, kExitBadArguments);
-  EXPECT_THAT(by_url.err, HasSubstr("none of those that are built in: a folder"));
+  EXPECT_THAT(by_url.err, HasSubstr("is not built in; these are: a folder"));
   EXPECT_THAT(by_url.err, Not(HasSubstr("hidden")));
 }
 

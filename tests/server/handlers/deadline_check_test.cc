@@ -125,7 +125,7 @@ TEST(CheckDeadlineTest, SaysWhatItWouldTakeAndWhenAsMuchTimeWouldDo) {
   EXPECT_EQ(refusal.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(ReasonOf(refusal), ErrorReason::kDeadlineInfeasible);
   EXPECT_EQ(std::string(refusal.message()),
-            "the image would take 5s, 3s of that for what is queued ahead of it, and the call's "
+            "the image would take 5s, 3s of that for work ahead of it, and the call's "
             "deadline is in 4.5s; as much time would do in 500ms");
   EXPECT_EQ(RetryDelayOf(refusal), absl::Milliseconds(500));
   EXPECT_EQ(MetadataOf(refusal).at("estimate"), "5s");

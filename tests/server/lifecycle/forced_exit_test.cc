@@ -31,7 +31,7 @@ TEST_F(ForcedExitDeathTest, SaysWhatIsLeftThoughCountsHang) {
         Hang();
       },
       ::testing::ExitedWithCode(ForcedExit::kExitCode),
-      "error the drain hangs; the process ends with what is left calls=3 tiles=unknown threads=");
+      "error the drain hangs; the process ends with work left calls=3 tiles=unknown threads=");
 }
 
 TEST_F(ForcedExitDeathTest, TheTimeGoesOnAfterItsEnd) {

@@ -487,7 +487,7 @@ TEST_F(ReloadTest, OneAtATime) {
   const absl::Status status = Reload().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
   EXPECT_EQ(ReasonOf(status), ErrorReason::kReloadFailed);
-  EXPECT_EQ(status.message(), "another reload is under way");
+  EXPECT_EQ(status.message(), "another reload is running");
   bool over = false;
   std::thread second([&] {
     const ModelCatalog::Turn turn = catalog_->AwaitTurn();

@@ -98,8 +98,8 @@ TEST(ParameterReaderTest, RefusesByName) {
   EXPECT_THAT(Refusal("sacle=2"), HasSubstr("no option \"sacle\"; there are model, noise_level"));
   EXPECT_THAT(Refusal("scale=2&scale=2"), HasSubstr("scale is given more than once"));
   EXPECT_THAT(Refusal("noise=1&noise_level=2"), HasSubstr("noise_level is given more than once"));
-  EXPECT_THAT(Refusal("scale=2&width=3"), HasSubstr("scale is given beside width_px"));
-  EXPECT_THAT(Refusal("height=3&scale=2"), HasSubstr("scale is given beside width_px"));
+  EXPECT_THAT(Refusal("scale=2&width=3"), HasSubstr("scale is given next to width_px"));
+  EXPECT_THAT(Refusal("height=3&scale=2"), HasSubstr("scale is given next to width_px"));
   EXPECT_THAT(Refusal("scale=two"), HasSubstr("scale is \"two\"; it must be a number"));
   for (const char* const frame : {"frame=0", "frame=-1", "frame=last", "frame=1.5"}) {
     EXPECT_THAT(Refusal(frame), HasSubstr("must be all, first, or the number of a frame")) << frame;
