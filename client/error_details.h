@@ -1,4 +1,4 @@
-// Errors of calls as absl::Status, with what the server said about them kept as payloads.
+// Errors of calls as absl::Status, with the details of the server as payloads.
 #pragma once
 
 #include <map>

@@ -130,7 +130,7 @@ absl::Status PipeSource::Rewind() {
 }
 
 absl::StatusOr<std::unique_ptr<ImageSource>> OpenSource(const std::string& path) {
-  // Without O_NONBLOCK this would wait for somebody to write to a named pipe; reads may, as they
+  // Without O_NONBLOCK this would wait for a writer of a named pipe; reads may, as they
   // can be stopped.
   UniqueFd fd(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat info {};

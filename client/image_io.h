@@ -38,7 +38,7 @@ class ImageSink {
  public:
   virtual ~ImageSink() = default;
   virtual absl::Status Write(absl::string_view bytes) = 0;
-  // Forgets all that was written; FAILED_PRECONDITION when somebody may have seen it.
+  // Forgets all that was written; FAILED_PRECONDITION if a reader may have seen it.
   virtual absl::Status Restart() = 0;
 };
 
@@ -111,12 +111,12 @@ class PipeSource final : public ImageSource {
   bool replayable_ = true;
 };
 
-// A FileSource, or a PipeSource for what is no regular file: never blocks, even when nobody has
-// opened the other end of a named pipe. NOT_FOUND, PERMISSION_DENIED and the like; INVALID_ARGUMENT
-// for a folder.
+// Opens a FileSource, or a PipeSource if it is no regular file. Never blocks, even if no process
+// has opened the other end of a named pipe. NOT_FOUND, PERMISSION_DENIED and similar errors;
+// INVALID_ARGUMENT for a folder.
 absl::StatusOr<std::unique_ptr<ImageSource>> OpenSource(const std::string& path);
 
-// A pipe or device: what is written is gone.
+// A pipe or device, which takes nothing back.
 class PipeSink final : public ImageSink {
  public:
   // `fd` is borrowed.

@@ -1,4 +1,4 @@
-// Trying a call again where that is safe and sensible.
+// Tries calls again if that is safe and sensible.
 #pragma once
 
 #include <stop_token>
@@ -55,7 +55,7 @@ absl::Status RunWithRetries(
     const RetryPolicy& policy, RetryClock& clock, absl::Time deadline, std::stop_token stop,
     absl::FunctionRef<Attempt(int)> attempt,
     absl::FunctionRef<void(const absl::Status& error, absl::Duration wait)> on_wait);
-// An `on_wait` that tells nobody.
+// An `on_wait` that does nothing.
 inline void IgnoreWait(const absl::Status&, absl::Duration) {}
 
 }  // namespace upscaled::client

@@ -32,12 +32,12 @@ class ImageObserver {
 struct ImageRequest {
   v1::UpscaleOptions options;
   // An image that the server fetches itself, instead of one of the source, which then has no bytes.
-  // Over HTTP alone; empty: none.
+  // Over HTTP only; empty: none.
   std::string source_url;
-  // The SHA-256 of the image, 32 bytes, for a server that may have its result; empty: unknown. Over
-  // gRPC alone, as the next one.
+  // The SHA-256 of the image, 32 bytes, for a server that may have its result; empty: unknown.
+  // Over gRPC only, as the next one.
   std::string source_sha256;
-  // Asks for ImageResult::header.etag() alone: nothing is computed and the sink gets nothing.
+  // Asks only for ImageResult::header.etag(): nothing is computed and the sink gets nothing.
   bool name_only = false;
   // A UUID for logs; empty: one is made.
   std::string request_id;
@@ -56,8 +56,8 @@ class Service {
  public:
   virtual ~Service() = default;
 
-  // Streams an image of any size from `source` through the server to `sink`. Tried again only
-  // while both can start anew. DATA_LOSS when the result lacks bytes or its summary. After an error
+  // Streams an image of any size from `source` through the server to `sink`. Tried again only while
+  // both can start over. DATA_LOSS when the result lacks bytes or its summary. After an error
   // the sink holds an incomplete image.
   virtual absl::StatusOr<ImageResult> UpscaleImage(const ImageRequest& request, ImageSource& source,
                                                    ImageSink& sink, ImageObserver& observer,

@@ -56,7 +56,7 @@ class Tracer {
 class OperationSpan {
  public:
   // `tracer` may be null: there is no span, and the operation belongs to what `traceparent` says.
-  // Otherwise the span does, or begins a trace where that is not valid. Its caller may decide
+  // Otherwise the span does, or begins a trace if that is not valid. Its caller may decide
   // against it, by the flag of W3C's Trace Context.
   OperationSpan(Tracer* tracer, const char* name, const char* transport,
                 const std::string& traceparent);

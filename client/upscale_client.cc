@@ -61,7 +61,7 @@ class TileAnswers {
   }
 
   const std::set<uint64_t>& unanswered() const { return unanswered_; }
-  // The last refusal of this try; OK: there was none.
+  // The last refusal of this try; OK without one.
   const absl::Status& refusal() const { return refusal_; }
 
   void BeginTry() {

@@ -28,11 +28,11 @@ struct ClientOptions {
   RetryPolicy retry;
   // For one operation, its retries and waits included.
   absl::Duration timeout = absl::InfiniteDuration();
-  // Sent with every call, where not empty; anybody on the way reads it unless there is TLS.
+  // Sent with every call, unless empty; without TLS everyone on the path can read it.
   std::string api_key;
-  // Likewise: the trace that the calls belong to, as W3C's traceparent.
+  // Sent with every call, unless empty: its trace, as W3C's traceparent.
   std::string traceparent;
-  // Takes a span of each operation; null: there are none.
+  // Takes a span of each operation; null: no spans.
   std::shared_ptr<Tracer> tracer;
 };
 
@@ -78,7 +78,7 @@ class UpscaleClient final : public Service {
 
   absl::StatusOr<v1::ListModelsResponse> ListModels(std::stop_token stop = {}) override;
   // At a server's --admin address. Asks once. FAILED_PRECONDITION: a model is broken, and the
-  // server goes on with what it has.
+  // server keeps its models.
   absl::StatusOr<v1::ReloadModelsResponse> ReloadModels(std::stop_token stop = {});
   // Adds a model, at a server's --admin address. Sends the bytes of `sources`, the model's file and
   // its .bin if it has one, once; their totals must be known.

@@ -26,8 +26,8 @@ constexpr char kAdminServer[] = "127.0.0.1:8002";
 constexpr char kServerVariable[] = "UPSCALE_SERVER";
 constexpr size_t kMaxTraceparentBytes = 256;
 
-// The trace that whoever runs the command has it belong to, as the environment says by convention;
-// "" for none, and for what no header can hold. Servers look at the rest.
+// Returns the trace that the environment gives by convention; "" without one, and for a text that
+// no header can hold. Servers look at the rest.
 std::string TraceOfCommand() {
   const char* const variable = std::getenv("TRACEPARENT");
   const std::string text = variable == nullptr ? "" : variable;

@@ -27,7 +27,7 @@ absl::StatusOr<bool> FollowJobs(server::JobQueue& queue, std::vector<std::string
                                 RetryClock& clock, std::stop_token stop) {
   std::map<std::string, server::JobInfo> seen;
   bool all_done = true;
-  // Whether there is more to hear of the job.
+  // Whether more news of the job may come.
   const auto look = [&](const std::string& id) -> absl::StatusOr<bool> {
     const absl::StatusOr<server::JobInfo> job = Find(queue, id);
     if (absl::IsUnavailable(job.status())) return true;

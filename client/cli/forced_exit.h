@@ -1,4 +1,4 @@
-// An end in time, whatever hangs.
+// Ends the process in time, even if something hangs.
 #pragma once
 
 #include <optional>

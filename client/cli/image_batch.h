@@ -14,7 +14,7 @@ namespace upscaled::client {
 
 struct BatchOptions {
   v1::UpscaleOptions upscale;  // But for the format, which each job has its own of.
-  // Whether to leave outputs alone that are there already.
+  // Whether to keep outputs that are there already.
   bool resume = false;
   int parallel = 1;
   absl::Duration timeout = absl::InfiniteDuration();  // of each image

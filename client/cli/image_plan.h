@@ -36,7 +36,7 @@ struct ImagePlan {
 // image of a folder with another extension gets the one of its content.
 //
 // INVALID_ARGUMENT when input and output do not fit together or are the same, or nothing tells the
-// format; NOT_FOUND and the like when the input cannot be read or is a folder without images.
+// format; NOT_FOUND and similar errors when the input cannot be read or is a folder without images.
 absl::StatusOr<ImagePlan> PlanImages(const std::string& input, const std::string& output,
                                      v1::ImageFormat format);
 

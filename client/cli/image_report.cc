@@ -170,7 +170,7 @@ void ImageReport::Add(const ImageOutcome& outcome) {
     }
     if (style_ == ReportStyle::kJson) PrintJson(OutcomeJson(outcome));
   }
-  // A folder's failures are listed at its end, where nobody misses them.
+  // A folder's failures are listed at its end, where you cannot miss them.
   const bool now = !is_folder_ || style_ == ReportStyle::kVerbose || style_ == ReportStyle::kJson;
   if (failed) {
     if (now) bar_.Print(absl::StrCat("upscale: ", failure));

@@ -226,7 +226,7 @@ void AddModelsCommand(CLI::App& app, int& exit_code) {
       "Make the server read its model directories again, and say what changed; --server is "
       "its --admin address here, 127.0.0.1:8002 by default");
   AddModelFileCommands(*command, exit_code);
-  // After those of its subcommands, which have done what there was to do.
+  // After the callbacks of its subcommands, which have done the work.
   command->callback([flags, command, &exit_code] {
     if (command->get_subcommands().empty()) exit_code = RunModels(*flags);
   });

@@ -109,7 +109,7 @@ absl::Status CancelJobs(const JobsFlags& flags, server::JobQueue& queue) {
   for (const std::string& id : ids) {
     const absl::Status status = server::CancelJob(queue, id);
     count += status.ok() ? 1 : 0;
-    // One that has ended meanwhile is none of those that --all means.
+    // --all does not mean jobs that have ended meanwhile.
     if (!(flags.cancel_all && absl::IsFailedPrecondition(status))) first.Update(status);
   }
   absl::PrintF("%d job%s cancelled\n", count, count == 1 ? "" : "s");

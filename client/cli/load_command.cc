@@ -58,7 +58,7 @@ struct LoadFlags {
   bool json = false;
 };
 
-// The payload of every call: an encoded image, or raw pixels when there is none.
+// The payload of every call: an encoded image, or raw pixels without one.
 struct Load {
   std::string image;
   v1::Tile tile;

@@ -26,7 +26,7 @@ class LoadStats {
 
   int64_t successes() const { return static_cast<int64_t>(latencies_ms_.size()); }
   int64_t errors() const;
-  // Some error, for its message; OK when there was none.
+  // Some error, for its message; OK without errors.
   const absl::Status& sample_error() const { return sample_error_; }
 
   // Rates over `elapsed`, latencies of the successes, errors by code.

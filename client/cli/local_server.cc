@@ -114,7 +114,7 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   return pointers;
 }
 
-// The child's part between fork and exec: system calls alone, as other threads may hold locks.
+// The child's part between fork and exec: only system calls, because other threads may hold locks.
 [[noreturn]] void Exec(char** arguments, char** variables, int log, pid_t parent) {
   setpgid(0, 0);  // Ctrl-C is for the command, which ends its server when its calls have ended
   prctl(PR_SET_PDEATHSIG, SIGTERM);

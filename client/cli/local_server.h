@@ -18,8 +18,8 @@ namespace upscaled::client {
 // The program `upscaled` in the folder of this one, else in PATH. NOT_FOUND.
 absl::StatusOr<std::string> FindServerProgram();
 
-// `upscaled` on a Unix socket in a folder that this user alone can enter. What it logs is shown
-// when it ends by itself, and not otherwise.
+// `upscaled` on a Unix socket in a folder that only this user can enter. Its log is shown if it
+// ends by itself.
 class LocalServer {
  public:
   // Starts a server and returns when it is ready. Call this on the main thread: the system ends
@@ -36,7 +36,7 @@ class LocalServer {
 
   // "unix:PATH".
   std::string endpoint() const { return "unix:" + socket_path(); }
-  // While it runs, OK; FAILED_PRECONDITION with what it said when it has ended.
+  // OK while it runs; FAILED_PRECONDITION with its log once it has ended.
   absl::Status Check();
 
  private:

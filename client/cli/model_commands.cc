@@ -61,8 +61,8 @@ absl::StatusOr<std::unique_ptr<ImageSource>> OpenModel(const std::string& from,
   if (!IsHttpUrl(from)) {
     ASSIGN_OR_RETURN(source, OpenSource(from));
   } else if (sha256.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("a model from a URL needs its ", sha256_flag,
-                                                   ", which its publisher tells"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a model from a URL needs its ", sha256_flag, ", which its publisher tells"));
   } else {
     ASSIGN_OR_RETURN(UniqueFd file,
                      Download(from, kMaxModelBytes, {}, /*allowed=*/nullptr, std::move(stop)));
@@ -131,7 +131,7 @@ class PieceWriter {
     }
     return files_.back().sink.Write(piece.chunk());
   }
-  // The last one first: others look for weights beside the first.
+  // The last one first: others look for weights next to the first.
   absl::Status Commit() {
     for (; !files_.empty(); files_.pop_back()) {
       RETURN_IF_ERROR(files_.back().sink.Commit());
@@ -219,7 +219,8 @@ void AddModelFileCommands(CLI::App& models, int& exit_code) {
       ->type_name("PATH");
   command->add_option("--scale", flags->scale, "Which of its networks; default: the least above 1")
       ->type_name("N");
-  command->add_option("-n,--noise", flags->noise_level, "Noise level of the network; default: -1")->type_name("N");
+  command->add_option("-n,--noise", flags->noise_level, "Noise level of the network; default: -1")
+      ->type_name("N");
   AddAdminConnection(*command, flags->connection);
   command->callback([flags, &exit_code] { exit_code = RunExport(*flags); });
 }

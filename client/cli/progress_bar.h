@@ -13,7 +13,7 @@
 
 namespace upscaled::client {
 
-// One image on its way.
+// One image in progress.
 struct ImageProgress {
   std::string name;
   int64_t sent_bytes = 0;
@@ -25,7 +25,7 @@ struct ImageProgress {
 struct BatchProgress {
   int files_done = 0;
   int files = 1;
-  // Done parts of the images under way, in images.
+  // Done parts of the images in progress, in images.
   double partial_files = 0;
   absl::Duration elapsed;
 };
@@ -52,7 +52,7 @@ class ProgressBar {
   void Tiles(int id, int64_t done, int64_t tiles);
   void Finish(int id);
 
-  // Writes a line of text above the bar, or plainly when there is none.
+  // Writes a line of text above the bar, or plainly without a bar.
   void Print(absl::string_view line);
 
  private:

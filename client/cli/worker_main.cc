@@ -29,8 +29,8 @@
 namespace upscaled::client {
 namespace {
 
-// Beyond the drain's end: to hand back what is left, and to hear of it from queue and server.
-// Ends before systemd (60 s), Kubernetes (60 s) and compose (45 s) kill it.
+// Beyond the drain's end: to hand back the remaining jobs, and to get the answers of queue and
+// server. Ends before systemd (60 s), Kubernetes (60 s) and compose (45 s) kill it.
 constexpr absl::Duration kGrace = absl::Seconds(10);
 
 constexpr char kWorkerFooter[] = R"(

@@ -1,4 +1,4 @@
-// Reading the body of a request beside sending it.
+// Reads the body of a request while it is sent.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 namespace upscaled::client {
 
 // Reads a source on a thread of its own, two pieces ahead, so that one that blocks, such as a pipe,
-// holds up nobody. Taken from on one thread.
+// holds up no transfer. Taken from on one thread.
 class BodyReader {
  public:
   static constexpr size_t kPieceBytes = size_t{128} << 10;
@@ -33,7 +33,7 @@ class BodyReader {
 
  private:
   void Run(std::stop_token stop) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Waits until the last piece is taken; false: nobody takes this one.
+  // Waits until the last piece is taken; false: this one is not wanted.
   bool Offer(std::string& piece) ABSL_LOCKS_EXCLUDED(mutex_);
   void End(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -42,7 +42,7 @@ class HttpClient final : public Service {
                                            std::stop_token stop = {}) override;
   absl::StatusOr<v1::ListModelsResponse> ListModels(std::stop_token stop = {}) override;
   absl::StatusOr<v1::GetServerInfoResponse> ServerInfo(std::stop_token stop = {}) override;
-  // INVALID_ARGUMENT for a `service`: over HTTP there is the whole server's health alone.
+  // INVALID_ARGUMENT for a `service`: HTTP tells only the whole server's health.
   absl::StatusOr<grpc::health::v1::HealthCheckResponse::ServingStatus> CheckHealth(
       const std::string& service, std::stop_token stop = {}) override;
 

@@ -14,7 +14,7 @@
 
 namespace upscaled::client {
 
-// The query of POST /v1/upscale for these options; what has its default is left out.
+// The query of POST /v1/upscale for these options, without defaults.
 HttpParameters ToParameters(const v1::UpscaleOptions& options);
 
 // The image goes up and its result comes down on one connection; on a second one come the events

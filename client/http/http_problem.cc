@@ -64,7 +64,7 @@ std::optional<absl::Duration> RetryDelay(double seconds) {
   return absl::Seconds(std::min(seconds, kLongestRetrySeconds));
 }
 
-// Seconds alone: dates are for other things.
+// Seconds only: dates are for other things.
 std::optional<absl::Duration> ParseRetryAfter(absl::string_view field) {
   double seconds = 0;
   return absl::SimpleAtod(field, &seconds) ? RetryDelay(seconds) : std::nullopt;

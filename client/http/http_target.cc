@@ -14,7 +14,7 @@ constexpr long kConnectTimeoutMs = 20'000;
 
 using CurlUrl = std::unique_ptr<CURLU, CurlDeleter>;
 
-// "" when there is none.
+// "" without one.
 std::string Part(CURLU* url, CURLUPart part, unsigned flags = 0) {
   char* text = nullptr;
   if (curl_url_get(url, part, &text, flags) != CURLUE_OK) return "";

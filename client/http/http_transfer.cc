@@ -166,7 +166,7 @@ size_t HttpTransfer::OnBody(absl::string_view part) {
 
 absl::Status HttpTransfer::status() const {
   if (!local_error_.ok()) return local_error_;
-  // Who refuses an upload may do so before it has all of it.
+  // A server may refuse an upload before it has all of it.
   if (http_status_ >= 300) return FromHttpAnswer(http_status_, refusal_, retry_after_);
   if (result_ == CURLE_OK) return absl::OkStatus();
   const char* const text =

@@ -57,7 +57,7 @@ class HttpTransfer {
 
  private:
   friend class HttpTransfers;
-  // libcurl's callbacks: what they throw ends the transfer, and never unwinds through it.
+  // libcurl's callbacks: an exception ends the transfer, and never unwinds through it.
   static size_t Send(char* to, size_t size, size_t count, void* self) noexcept;
   static int Seek(void* self, curl_off_t offset, int origin) noexcept;
   static size_t ReceiveField(char* line, size_t size, size_t count, void* self) noexcept;
@@ -73,7 +73,7 @@ class HttpTransfer {
 
   void SetUpBody();
   void AddField(const std::string& field);
-  // Reads the body anew, if there is one, and calls `wake_` whenever there is more of it.
+  // Reads the body again, if there is one, and calls `wake_` whenever there is more of it.
   void StartReading();
   // Goes on sending, if there was nothing to send.
   void Resume();

@@ -13,13 +13,13 @@
 namespace upscaled::client {
 namespace {
 
-// A call's own time is little beside that of so many pixels, and a tile that is lost little beside
-// the image.
+// A call's own time is little compared to its pixels', and a lost tile is little compared to the
+// image.
 constexpr int kTilePx = 512;
 constexpr int kMinTilePx = 32;
 // The bytes of a pixel between two passes.
 constexpr int64_t kMaxPixelBytes = 3 * sizeof(float);
-// The bytes of a message beside its pixels.
+// The bytes of a message in addition to its pixels.
 constexpr int64_t kMessageOverheadBytes = 4096;
 
 int64_t SideOf(int64_t pixels) {

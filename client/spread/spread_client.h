@@ -1,5 +1,5 @@
 // One image over all servers: decoded, cut, stitched and encoded here, as a server's pipeline does
-// it, with the tiles computed by whichever server the channel gives them to. The bytes are those of
+// it, while the servers that the channel chooses compute the tiles. The bytes are those of
 // one server of the same release.
 #pragma once
 
@@ -18,7 +18,7 @@ class SpreadClient final : public Service {
   SpreadClient(std::unique_ptr<UpscaleClient> client, const SpreadOptions& options)
       : client_(std::move(client)), options_(options) {}
 
-  // A call that fails is tried again by itself, so that `observer` hears of no retry and the source
+  // A call that fails is tried again by itself, so that `observer` is told no retry and the source
   // is read once. INVALID_ARGUMENT where a server computes other bytes than the first that was
   // asked.
   absl::StatusOr<ImageResult> UpscaleImage(const ImageRequest& request, ImageSource& source,

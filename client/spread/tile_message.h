@@ -8,7 +8,7 @@
 
 namespace upscaled::client {
 
-// With its place in the image; the colours alone.
+// With its place in the image; the colours only.
 ::upscale::v1::Tile ToTile(const TileTask& task);
 
 // The colours of `dst`, whose alpha stays. INTERNAL, of the server, unless sizes and samples are

@@ -18,7 +18,7 @@ std::string ErrorReport(const absl::Status& error);
 // The text of errors/ID.json: {"job": ID, "deliveries": N, "error": ErrorReport, "task": ...}.
 std::string DeadLetter(const server::LeasedJob& job, const absl::Status& error);
 
-// A human-readable line. `settled`: what the queue said to the end of it.
+// A human-readable line. `settled` is the queue's answer to the end of the job.
 std::string LogLine(const server::LeasedJob& job, const TaskOutcome& outcome,
                     const absl::Status& settled, absl::Duration elapsed);
 

@@ -14,8 +14,8 @@ namespace upscaled::client {
 
 class ResultFolder final : public ResultStore {
  public:
-  // Makes `folder` and its errors/, for this user alone, where there are none. Removes what killed
-  // workers have left: files that were not finished, and have not grown for a day.
+  // Makes `folder` and its errors/ if they are missing, for this user only. Removes unfinished
+  // files of killed workers that have not grown for a day.
   static absl::StatusOr<ResultFolder> Open(const std::filesystem::path& folder);
 
   absl::StatusOr<bool> Has(const std::string& name, std::stop_token stop) const override;

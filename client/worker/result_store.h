@@ -1,5 +1,4 @@
-// Results by what they follow from: the name of each is its content address, as the server tells
-// it.
+// Results by their content addresses, as the server names them.
 #pragma once
 
 #include <memory>
@@ -14,7 +13,7 @@
 
 namespace upscaled::client {
 
-// A result that is on its way; without Commit there is none.
+// A result that is being written; without Commit it is dropped.
 class ResultDraft : public ImageSink {
  public:
   // Has what was written be the result `name`; the same bytes, at the first one. Call once, after
@@ -30,7 +29,7 @@ class ResultStore {
   virtual ~ResultStore() = default;
 
   virtual absl::StatusOr<bool> Has(const std::string& name, std::stop_token stop) const = 0;
-  // At its first byte. NOT_FOUND: somebody has removed it.
+  // At its first byte. NOT_FOUND: it was removed.
   virtual absl::StatusOr<UniqueFd> Open(const std::string& name, std::stop_token stop) const = 0;
   virtual absl::StatusOr<std::unique_ptr<ResultDraft>> Create() const = 0;
   // errors/`job`.json: why the job has no result and never will.

@@ -10,7 +10,7 @@
 
 namespace upscaled::client {
 
-// Who asks, and where.
+// The keys of the caller, and the place that it asks.
 struct S3Access {
   std::string endpoint;  // http(s)://HOST[:PORT]; "": Amazon's of the region
   std::string region = "us-east-1";

@@ -10,7 +10,7 @@
 namespace upscaled::client {
 
 // The SHA-256 of all bytes, 32 of them; `source` is at its first byte before and after. CANCELLED
-// when `stop` was requested; else the source's errors.
+// when `stop` was requested. Other errors are the source's.
 absl::StatusOr<std::string> SourceDigest(ImageSource& source, std::stop_token stop);
 
 }  // namespace upscaled::client

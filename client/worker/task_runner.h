@@ -19,7 +19,7 @@
 
 namespace upscaled::client {
 
-// Whose fault it is that a task has no result.
+// The cause of a missing result.
 enum class Blame {
   kNobody,   // it has
   kTask,     // its own: no other try will do better

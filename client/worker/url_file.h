@@ -21,9 +21,9 @@ namespace upscaled::client {
 // bucket.
 // All give CANCELLED when `stop` was requested; UNAVAILABLE when another try may do (no
 // connection, one that stalled, an answer of 408, 429 or 5xx); NOT_FOUND, PERMISSION_DENIED or
-// INVALID_ARGUMENT for what the answer refuses for good, a redirection that is not followed among
-// it; of S3, UNAUTHENTICATED where it refuses the keys themselves, and HttpUrlOf's errors. Messages
-// have URLs without their secrets, and S3's name of the error.
+// INVALID_ARGUMENT if the answer refuses for good, for example by a redirection that is not
+// followed; of S3, UNAUTHENTICATED where it refuses the keys themselves, and HttpUrlOf's errors.
+// Messages have URLs without their secrets, and S3's name of the error.
 
 // The body that GET gives, redirects followed, in a file without a name, at its start.
 // INVALID_ARGUMENT for more than `max_bytes`; INTERNAL when this machine cannot keep it.

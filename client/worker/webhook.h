@@ -1,4 +1,4 @@
-// Telling somebody that a job has ended, as the Standard Webhooks specification has it.
+// Tells a URL that a job has ended, as the Standard Webhooks specification has it.
 #pragma once
 
 #include <stop_token>

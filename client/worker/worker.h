@@ -26,16 +26,16 @@ struct WorkerOptions {
   // A job whose worker says nothing for so long is another's.
   absl::Duration lease = absl::Minutes(1);
   // A job that fails, but may fare better, is tried again after this time, which doubles, and of
-  // which half is random. After so many deliveries it counts as failed.
+  // which half is random. After this many deliveries it counts as failed.
   int max_deliveries = 5;
   absl::Duration first_wait = absl::Seconds(1), longest_wait = absl::Minutes(5);
-  // For jobs under way when the worker is told to stop; they are handed back then.
+  // For running jobs when the worker is told to stop; they are handed back then.
   absl::Duration drain = absl::Seconds(30);
   // Between looks at a queue that had nothing, and at a server that was not ready.
   absl::Duration poll = absl::Milliseconds(500);
   // How long the queue keeps jobs that have ended. One worker of all forgets older ones.
   absl::Duration keep_ended = absl::Hours(30 * 24);
-  // Whether to end when no job waits or runs, be it another worker's.
+  // Whether to end when no job waits or runs, here or with another worker.
   bool until_empty = false;
   S3Access s3;                 // for sources and outputs that are there
   AllowedPlaces allowed;       // that jobs may name
@@ -52,12 +52,13 @@ struct WorkerOptions {
 // for good leaves errors/ID.json next to the results.
 class Worker {
  public:
-  // All are borrowed. `log` gets a line a job, on any thread.
+  // All are borrowed. `log` gets one line per job, on any thread.
   Worker(server::JobQueue& queue, Service& service, const ResultStore& results,
          WorkerOptions options, RetryClock& clock, std::function<void(const std::string&)> log);
 
-  // OK after `stop`, or when the queue was empty; else what no job is to blame for and another try
-  // will not mend: a key that the server refuses, results that cannot be written, a damaged queue.
+  // OK after `stop`, or when the queue was empty. An error is the fault of no job, and another try
+  // will not mend it: a key that the server refuses, results that cannot be written, a damaged
+  // queue.
   absl::Status Run(std::stop_token stop);
 
  private:

@@ -32,7 +32,7 @@ inline constexpr JobState kJobStates[] = {JobState::kWaiting, JobState::kRunning
 bool HasEnded(JobState state);
 // "waiting", "running", "done", "failed", "cancelled".
 absl::string_view JobStateName(JobState state);
-// nullopt for what is no state's name.
+// nullopt for another text.
 std::optional<JobState> ParseJobState(absl::string_view name);
 
 // INVALID_ARGUMENT for anything but 1 to 64 letters, digits, - and _: files are named after jobs.
@@ -57,7 +57,7 @@ struct NewJob {
   JobLabels labels = {};
 };
 
-// A job that this worker alone has, for as long as the lease lasts.
+// A job that only this worker has, for as long as the lease lasts.
 struct LeasedJob {
   std::string id;
   std::string task;
@@ -125,7 +125,7 @@ class JobQueue {
                               const JobProgress& progress) = 0;
 
   virtual absl::Status Complete(const LeasedJob& job, const std::string& report) = 0;
-  // For good: nobody tries it again.
+  // For good: no worker tries it again.
   virtual absl::Status Fail(const LeasedJob& job, const std::string& report) = 0;
   // To be tried again after `wait`.
   virtual absl::Status Retry(const LeasedJob& job, const std::string& report,
@@ -133,8 +133,8 @@ class JobQueue {
   // To another worker at once, and this delivery does not count.
   virtual absl::Status HandBack(const LeasedJob& job) = 0;
 
-  // A job that waits is not begun; whoever runs it hears of it at the next Extend. NOT_FOUND for no
-  // such job, FAILED_PRECONDITION for one that has ended otherwise.
+  // A job that waits is not begun; the worker that runs it gets CANCELLED from its next Extend.
+  // NOT_FOUND for no such job, FAILED_PRECONDITION for one that has ended otherwise.
   virtual absl::Status Cancel(const std::string& id) = 0;
 
   // In order of submission.

@@ -72,7 +72,7 @@ struct NatsQueue::Record {
     return object.dump(-1, ' ', false, json::error_handler_t::replace);
   }
 
-  // DATA_LOSS for what is no record.
+  // DATA_LOSS for another text.
   static absl::StatusOr<Record> Parse(const std::string& id, const NatsRecord& text) {
     try {
       const json object = ParseShallow(text.text);
@@ -110,7 +110,8 @@ absl::StatusOr<std::unique_ptr<JobQueue>> NatsQueue::Open(const std::string& url
 absl::Status NatsQueue::Enqueue(std::span<const NewJob> jobs) {
   for (const NewJob& job : jobs) RETURN_IF_ERROR(CheckJobId(job.id));
   for (const NewJob& job : jobs) {
-    // The message first: Begin can do without a record, but nobody would look for a lost message.
+    // The message first: Begin can do without a record, but no worker would look for a lost
+    // message.
     ASSIGN_OR_RETURN(const std::optional<uint64_t> number, streams_->AddWork(job.id, job.task));
     if (!number.has_value()) continue;
     const Record record{
