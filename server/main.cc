@@ -6,8 +6,8 @@
 // has killed it.
 //
 // Signals: SIGTERM and SIGINT drain, a second one kills; SIGHUP reloads models, certificates and
-// keys, and opens the audit log anew; SIGQUIT kills with a core dump, as ever; SIGUSR1 and SIGUSR2,
-// which other servers know for their logs, are ignored, and so is SIGPIPE.
+// keys, and opens the audit log again; SIGQUIT kills with a core dump, as ever; SIGUSR1 and
+// SIGUSR2, which other servers know for their logs, are ignored, and so is SIGPIPE.
 
 #include <pthread.h>
 #include <signal.h>
@@ -230,7 +230,7 @@ int Run(const ServerConfig& config) {
     Stop(*server, config, hangs ? kExitDeviceHangs : ForcedExit::kExitCode, forced_exit, logger);
   }
   logger.Info("stopped");
-  // No call is left, so nobody misses what a start or a reload that still goes on would get done.
+  // No call is left, so no client misses the end of a start or a reload.
   if (!startup.ended() || (reload.has_value() && reload->busy())) {
     logger.Flush(kLastWords);
     std::_Exit(hangs ? kExitDeviceHangs : 0);

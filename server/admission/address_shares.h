@@ -7,7 +7,7 @@
 
 namespace upscaled::server {
 
-// Not thread safe. An empty address is nobody's: the server's own, without a share.
+// Not thread safe. An empty address is the server's own, without a share.
 class AddressShares {
  public:
   explicit AddressShares(int64_t max_per_address) : max_per_address_(max_per_address) {}

@@ -61,9 +61,9 @@ class AdmittedWork {
   // The work of all payers that is computed until `cost` of the payer's is; no more work comes.
   double ComputedUntil(const Payer& payer, double cost) const;
   // The work of the payer that is computed until the first of its requests has ended, which get
-  // equal parts of what it gets; zero: there is none with work.
+  // equal parts of what it gets; zero: no payer has work.
   int64_t CostUntilAnEnd(const Payer& payer) const;
-  // That of all payers until then, or until the first of all requests has ended.
+  // The work of all payers until then, or until the first of all requests has ended.
   double ComputedUntilAnEnd(const Payer& payer) const;
   double ComputedUntilAnEnd() const;
   // The same until the request is, with all its parts. Other payers who have work get their shares;

@@ -1,4 +1,4 @@
-// The limits of one request, whatever the load.
+// The limits of one request, regardless of the load.
 #pragma once
 
 #include <cstdint>
@@ -32,12 +32,13 @@ struct Limits {
   int max_concurrent_requests = 100;
   int max_requests_per_address = 0;  // 0: three quarters of those, rounded up
   // Work admitted and not yet computed, in kQueuePixelCost. One request counts as a quarter of it
-  // at most: the heaviest one is possible and shuts nobody out.
+  // at most: the heaviest one is possible and shuts no caller out.
   int64_t max_queue_pixels = 400'000'000;
   int64_t max_metadata_bytes = int64_t{4} << 20;  // before a source's pixels, and inflated
   int max_jpeg_scans = 100;
   int max_frames = 10'000;  // of an animation; all of them count for the limits on pixels
-  // That the networks of one request may take on idle devices, as forecast from its header.
+  // The time that the networks of one request may take on idle devices, as forecast from its
+  // header.
   absl::Duration max_request_time = absl::Hours(4);
 
   int64_t max_queue_cost() const { return max_queue_pixels * kQueuePixelCost; }

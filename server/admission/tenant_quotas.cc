@@ -31,7 +31,7 @@ ErrorMetadata Metadata(const TenantLimits& limits, absl::string_view limit,
 }
 
 // `sentence` goes on after the tenant's name. A delay of no whole milliseconds is rounded up, so
-// that whoever waits as long is let in.
+// that a caller that waits as long is let in.
 absl::Status Refusal(const TenantLimits& limits, absl::string_view limit, int64_t maximum,
                      absl::string_view sentence, absl::Duration delay) {
   return MakeOverloaded(absl::StrCat("the tenant \"", limits.tenant, "\" ", sentence, " (", limit,
@@ -137,7 +137,7 @@ absl::Status TenantQuotas::CheckBytes(const TenantLimits& limits, absl::Time now
 
 TokenBucket* TenantQuotas::BucketOf(std::optional<TokenBucket>& bucket, int64_t per_second,
                                     absl::Time now) {
-  // A call that came before the limit did leaves the others' bucket alone.
+  // A call that came before the limit does not touch the others' bucket.
   if (per_second == TenantLimits::kNone) return nullptr;
   const auto rate = static_cast<double>(per_second);
   const Rate now_allowed{.per_second = rate, .burst = rate * absl::ToDoubleSeconds(kBurst)};

@@ -29,15 +29,14 @@ class TenantQuotas {
   // Short: what is saved up comes at once, beside tenants who stay within theirs.
   static constexpr absl::Duration kBurst = absl::Seconds(1);
 
-  // Whether a call more may begin. `delay` is until one of those under way may end; zero: not
-  // known, as none has work queued, and the last one that ended is what the others are taken to be
-  // like.
+  // Whether a call more may begin. `delay` is until a running one may end, if the others are like
+  // the last one that ended; zero: not known, because no call has work queued.
   absl::Status CheckCall(const TenantLimits& limits, absl::Time now, absl::Duration delay);
   void BeginCall(const TenantLimits& limits, absl::Time now);
   // The end of a call that began at `begun`.
   void EndCall(const TenantLimits& limits, absl::Time begun, absl::Time now);
 
-  // Whether a request of `cost` may be queued. One that is alone always may, as far as the queue is
+  // Whether a request of `cost` may be queued. A single one always may, as far as the queue is
   // concerned.
   struct Queue {
     int64_t cost = 0;  // of the tenant's that is queued

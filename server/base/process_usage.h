@@ -14,7 +14,7 @@ struct ProcessUsage {
   int64_t max_fds = 0;  // RLIMIT_NOFILE
   int64_t threads = 0;
   int64_t max_threads = 0;  // of the control groups, or RLIMIT_NPROC
-  // Threads in the control group with a limit of them: those of decoders, too, and of anybody else
+  // Threads in the control group with a limit of them, also of decoders and of other processes
   // there.
   int64_t group_tasks = 0;
   int64_t max_group_tasks = 0;

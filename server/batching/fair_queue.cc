@@ -10,7 +10,7 @@ namespace {
 
 // Cancelled tiles that one Take drops, so that it ends soon. The cancellation drops them, too.
 constexpr int64_t kMaxDroppedTiles = 1024;
-// Clients without open requests that are remembered, so that they pay for what they have had.
+// Clients without open requests that are remembered, so that they pay for their past work.
 constexpr size_t kMaxAbsentClients = 1024;
 // The least cost that a payer's place is judged by, in multiply-adds: a flow between two bands of
 // its image has nothing queued. About 256 x 256 source pixels of general-2x.

@@ -132,8 +132,8 @@ class FairQueue {
   void PutBack(const SubmittedTile& tile);
   // Looks at work of this or an earlier priority.
   bool HasWorkFor(const Device& device, Priority last = Priority::kBackground) const;
-  // The tiles of up to `max_cost` that are due for the device (a larger one comes alone), and no
-  // more than one stream's share when there are `streams`; of no later priority than `last`.
+  // The tiles of up to `max_cost` that are due for the device (a larger one comes by itself), and
+  // no more than one stream's share when there are `streams`; of no later priority than `last`.
   // Background tiles come one by one, so that what is submitted meanwhile waits for one alone. They
   // count as running until Ended.
   Batch Take(const Device& device, int streams, int64_t max_cost,
@@ -142,9 +142,9 @@ class FairQueue {
   // Takes out what is queued, and adds it to `removed`.
   void Remove(Submission& submission, std::vector<SubmittedTile>& removed);
   void Remove(Flow& flow, std::vector<SubmittedTile>& removed);
-  // Takes the flow, with what it has queued, to another queue, where it begins as a new one.
+  // Takes the flow and its queued tiles to another queue, where it begins as a new one.
   void Move(Flow& flow, FairQueue& to);
-  // Gives the flow, with what it has queued, to `payer`, with whom it begins as a new one.
+  // Gives the flow and its queued tiles to `payer`, where it begins as a new one.
   void ChangePayer(Flow& flow, Payer payer);
   // Returns the payer with whom the flow's tiles would be done first: by priority, and then by the
   // virtual time at which that client would have had the service of them. Prefers the flow's own.

@@ -1,4 +1,4 @@
-// The tile scheduler's reports, for whoever keeps the metrics.
+// The tile scheduler's reports, for the metrics.
 #pragma once
 
 #include <cstdint>

@@ -140,10 +140,10 @@ class TileScheduler {
   // The latest priority whose tiles it may run.
   Priority AwaitWork(int slot, const std::shared_ptr<Device>& device)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The maximum cost of what one of the class's streams runs at a time.
+  // The maximum cost of the tiles that one of the class's streams runs at a time.
   int64_t MaxBatchCost(const DeviceClass& device_class, int streams) const;
   int StreamCountLocked(int device_class) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
-  // Binds the flow, with what it has queued, to a class of which a device works, preferring the one
+  // Binds the flow and its queued tiles to a class of which a device works, preferring the one
   // that it is bound to. UNAVAILABLE (kDeviceFailure) when no class that it may have is left.
   absl::Status Bind(Flow& flow) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropCancelled(Submission& submission) ABSL_LOCKS_EXCLUDED(mutex_);

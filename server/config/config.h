@@ -45,7 +45,7 @@ struct ServerConfig {
   int max_connections = 4096;                      // of each port
   int max_connections_per_address = 1024;
 
-  // Existing directories, in order; ends with the bundled models' where that was found.
+  // Existing directories, in order; ends with the bundled models' if that was found.
   std::vector<std::filesystem::path> model_repositories;
   bool bundled_models_last = false;           // whether it does
   std::string default_model;                  // empty: as ModelCatalog::Options says

@@ -29,7 +29,7 @@ constexpr std::string_view kConfigFlag = "config";
 constexpr std::string_view kEnvironmentPrefix = "UPSCALED_";
 
 // Variables with our prefix that are not ours: of the tests, and those that Kubernetes sets in
-// every pod beside a service called "upscaled".
+// every pod next to a service called "upscaled".
 bool IsForeign(const std::string& variable) {
   return absl::StartsWith(variable, "UPSCALED_TEST_") ||
          absl::StartsWith(variable, "UPSCALED_SERVICE_") || variable == "UPSCALED_PORT" ||
@@ -226,7 +226,7 @@ absl::Status CheckReadable(const std::filesystem::path& file, absl::string_view 
   return absl::NotFoundError(absl::StrCat(purpose, ": cannot read \"", file.string(), "\""));
 }
 
-// Nobody serves the whole network by mistake.
+// No operator serves the whole network by mistake.
 absl::Status CheckIdentity(const ServerConfig& config) {
   RETURN_IF_ERROR(CheckReadable(config.auth_keys, "--auth-keys"));
   RETURN_IF_ERROR(CheckReadable(config.url_keys, "--url-keys"));
@@ -238,10 +238,10 @@ absl::Status CheckIdentity(const ServerConfig& config) {
   for (const auto& [flag, address] :
        {std::pair("--listen", config.listen), {"--http", config.http}, {"--admin", config.admin}}) {
     if (address.empty() || IsLocal(*ParseEndpoint(address))) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(flag, " ", address,
-                     " is reachable from other machines: give --auth-keys FILE, for which "
-                     "\"upscaled keys new\" makes keys, or --allow-anonymous to serve every caller"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        flag, " ", address,
+        " is reachable from other machines: give --auth-keys FILE, for which "
+        "\"upscaled keys new\" makes keys, or --allow-anonymous to serve every caller"));
   }
   return absl::OkStatus();
 }

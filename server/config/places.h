@@ -15,7 +15,7 @@ int64_t UsableMemoryBytes();
 bool IsDirectory(const std::filesystem::path& path);
 
 // The models that came with the program: of an installed tree (../share/upscaled/models from the
-// program), else of the source tree that it was built from.
+// program), or of the source tree that it was built from.
 std::optional<std::filesystem::path> BundledModelsDirectory();
 
 }  // namespace upscaled::server

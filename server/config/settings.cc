@@ -121,7 +121,7 @@ class SettingList {
         ->check([check](const std::string& text) { return Answer(text, check(text)); });
   }
 
-  // A flag alone turns it on.
+  // A flag without a value turns it on.
   void Switch(const char* name, const char* help, bool& field) {
     const auto store = [&field](const CLI::results_t& texts) {
       field = texts.front().empty() || texts.front() == "on";

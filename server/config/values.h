@@ -12,7 +12,7 @@ namespace upscaled::server {
 
 // All errors are INVALID_ARGUMENT and say what the value should be, but not whose value it is.
 
-// Decimal alone (CLI::Range takes 010 for 8).
+// Decimal only (CLI::Range takes 010 for 8).
 absl::StatusOr<int64_t> ParseInteger(std::string_view text, int64_t min, int64_t max);
 // From 0 to 1.
 absl::StatusOr<double> ParseRatio(std::string_view text);

@@ -54,7 +54,7 @@ std::string JobOf(const natsMsg* message) {
   return subject.substr(subject.rfind('.') + 1);
 }
 
-// The meaning of a message that is none of the stream's: nullopt when nothing is due.
+// The meaning of a message from outside the stream: nullopt when nothing is due.
 absl::StatusOr<std::optional<NatsWork>> WhyNoWork(natsMsg* message) {
   const char* status = nullptr;
   natsMsgHeader_Get(message, "Status", &status);

@@ -26,7 +26,7 @@ struct NatsWork {
   std::string reply_to;  // where NatsStreams::Answer goes
 };
 
-// The text that a job's record has, and which of its versions it is: 0 for none.
+// The text that a job's record has, and which of its versions it is; 0: no record.
 struct NatsRecord {
   std::string text;
   uint64_t revision = 0;
@@ -35,10 +35,9 @@ struct NatsRecord {
 
 // The parts of a queue PREFIX: the stream PREFIX-due of work to be done, which keeps a message
 // until one of the consumer "workers" has acknowledged it; the key-value bucket PREFIX of jobs'
-// records; the stream PREFIX-dead of dead letters. Those that are there are used as somebody has
-// set them up.
+// records; the stream PREFIX-dead of dead letters. Existing ones are used as they are.
 //
-// Thread safe. A lost connection is made anew. Errors are UNAVAILABLE, and INVALID_ARGUMENT for
+// Thread safe. A lost connection is made again. Errors are UNAVAILABLE, and INVALID_ARGUMENT for
 // texts that are longer than the broker takes.
 class NatsStreams {
  public:
@@ -47,7 +46,8 @@ class NatsStreams {
 
   // The number of the message; nullopt: there is one of this job.
   absl::StatusOr<std::optional<uint64_t>> AddWork(const std::string& job, const std::string& task);
-  // For all that is taken from now on, by any client: when nothing is heard of it, it is due again.
+  // For all that is taken from now on, by any client: without a heartbeat in this time, it is due
+  // again.
   absl::Status SetTerm(absl::Duration term);
   // The work that is due for longest; nullopt: none came due within 100 ms. Waits up to 10 s for
   // the broker.

@@ -30,7 +30,7 @@ namespace upscaled::server {
 class RedisQueue final : public JobQueue {
  public:
   // redis://[USER:PASSWORD@]HOST[:PORT][/PREFIX]; 6379 and "upscale" unless it says so.
-  // INVALID_ARGUMENT for another URL; UNAVAILABLE where nobody answers.
+  // INVALID_ARGUMENT for another URL; UNAVAILABLE if no broker answers.
   static absl::StatusOr<std::unique_ptr<JobQueue>> Open(const std::string& url);
 
   absl::Status Enqueue(std::span<const NewJob> jobs) override;

@@ -18,8 +18,8 @@ namespace upscaled::server {
 struct Task {
   std::string source;  // an absolute path, or a URL that begins with http://, https:// or s3://
   upscale::v1::UpscaleOptions options;
-  // Where the result is to be, beside the folder of results: an absolute path, or a URL to PUT it
-  // to; "": nowhere.
+  // The place of the result, in addition to the folder of results: an absolute path, or a URL to
+  // PUT it to; "": nowhere.
   std::string output;
   std::string webhook;    // a URL that is told of the end (webhook.h); "": none
   std::string reference;  // the submitter's own name for the job; its webhook repeats it

@@ -22,7 +22,7 @@ namespace upscaled::server {
 // Null: kernels as shipped.
 absl::StatusOr<std::shared_ptr<Tuner>> OpenTuner(const ServerConfig& config, Logger& logger);
 
-// Null with --tune=off: only kernels that a device of ours has run serve. Verdicts lie beside
+// Null with --tune=off: only kernels that a device of ours has run serve. Verdicts lie next to
 // --tune-file.
 std::shared_ptr<KernelProofs> OpenKernelProofs(const ServerConfig& config, Logger& logger);
 // Kernels that may serve on a device in addition to the shipped ones. Kernels without a verdict

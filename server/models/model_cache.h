@@ -76,7 +76,7 @@ class ModelCache {
     absl::StatusOr<std::shared_ptr<const Executable>> outcome = absl::UnknownError("loading");
 
     bool unlisted() const { return lists_files && files_state.expired(); }
-    // By the cache alone: nobody else can take it up but through Get.
+    // By the cache only: others take it up through Get.
     bool unused() const { return outcome->use_count() == 1; }
   };
   using EntryMap = std::map<Key, std::shared_ptr<Entry>>;

@@ -90,8 +90,8 @@ class ConnectionTable {
 
   explicit ConnectionTable(const ConnectionLimits& limits, const Clock& clock = Clock::Real());
 
-  // A place for a connection from `host` (see PeerAddress), or why there is none; refusals are
-  // counted by OnRefused alone.
+  // A place for a connection from `host` (see PeerAddress), or the refusal; only OnRefused counts
+  // refusals.
   std::variant<Place, Refusal> Admit(const std::string& host) ABSL_LOCKS_EXCLUDED(mutex_);
   void OnRefused(Refusal refusal) ABSL_LOCKS_EXCLUDED(mutex_);
   // The server ends a connection that has a place.

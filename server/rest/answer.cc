@@ -76,7 +76,7 @@ std::string FieldText(absl::string_view text) {
   return safe;
 }
 
-// A list of strings of RFC 8941, "" for none.
+// A list of strings of RFC 8941; "" for an empty one.
 template <typename Sentences>
 std::string StringList(const Sentences& sentences) {
   return absl::StrJoin(sentences, ", ", [](std::string* out, const std::string& sentence) {

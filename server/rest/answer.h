@@ -16,7 +16,7 @@
 namespace upscaled::server {
 
 // Status 200, or 304 where the client has the result, and all that is known before the first byte;
-// `source_name` is the uploaded file's, "" where it has none, `planning` the time from the call's
+// `source_name` is the uploaded file's, "" without a name, `planning` the time from the call's
 // start to the image's admission. `public_for`: how long shared caches may keep it; nullopt: they
 // may not.
 HttpResponse ImageResponse(const upscale::v1::UpscaleImageHeader& header,

@@ -14,8 +14,8 @@
 
 namespace upscaled::server {
 
-// Begins the answer with the first kPieceBytes, so that whatever fails before them can still be
-// told as an error. A body that is not longer is sent at once, with its length. Not thread safe.
+// Begins the answer with the first kPieceBytes, so that an earlier failure can still be told as an
+// error. A body that is not longer is sent at once, with its length. Not thread safe.
 class AnswerSink final : public ByteSink {
  public:
   static constexpr size_t kPieceBytes = size_t{64} << 10;

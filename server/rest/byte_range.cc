@@ -11,7 +11,7 @@
 namespace upscaled::server {
 namespace {
 
-// Digits alone.
+// Digits only.
 std::optional<int64_t> ParseOffset(absl::string_view text) {
   int64_t value = 0;
   const bool digits = !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);

@@ -24,12 +24,12 @@ class FileCall : public RestCall {
  public:
  protected:
   static constexpr size_t kPieceBytes = size_t{64} << 10;
-  // For Start: what it holds.
+  // For Start: its contents.
   static constexpr int64_t kMemoryBytes = AnswerSink::kPieceBytes + kPieceBytes;
 
   using RestCall::RestCall;
 
-  // As Send, or why there is none.
+  // As Send, or the error.
   virtual absl::Status Answer() = 0;
   // Leaves the answer's end to be sent. DATA_LOSS for a file that is cut short meanwhile.
   absl::Status Send(const FileAnswer& answer, const ResultFile& file);

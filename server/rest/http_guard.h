@@ -1,4 +1,4 @@
-// Who calls over HTTP: the check that stands before the routes of a port.
+// Identifies callers over HTTP, before the routes of a port.
 #pragma once
 
 #include "server/calls/call_environment.h"

@@ -1,4 +1,4 @@
-// GET /v1/models, /v1/models/{name} and /v1/info: what the service is, answered from memory.
+// GET /v1/models, /v1/models/{name} and /v1/info, answered from memory.
 #pragma once
 
 #include <vector>

@@ -39,7 +39,7 @@ std::string TakeValue(absl::string_view& rest) {
   }
   size_t i = 1;
   for (; i < rest.size() && rest[i] != '"'; ++i) {
-    // Browsers escape quotes as %22 and leave backslashes alone; curl writes \" and "\\".
+    // Browsers escape quotes as %22 and keep backslashes; curl writes \" and "\\".
     if (rest[i] == '\\' && i + 1 < rest.size() && (rest[i + 1] == '"' || rest[i + 1] == '\\')) ++i;
     value.push_back(rest[i]);
   }

@@ -27,15 +27,15 @@ inline bool IsImage(const MultipartPart& part) {
   return part.name == "image" || part.name == "file";
 }
 
-// Whether `content_type` is multipart/form-data, whatever its parameters.
+// Whether `content_type` is multipart/form-data, with any parameters.
 bool IsMultipart(std::string_view content_type);
 
 // The boundary that a Content-Type of multipart/form-data names. INVALID_ARGUMENT (kInvalidOption)
-// when there is none or it breaks RFC 2046 (1 to 70 characters of those allowed).
+// if it is missing or breaks RFC 2046 (1 to 70 characters of those allowed).
 absl::StatusOr<std::string> MultipartBoundary(std::string_view content_type);
 
-// One reader. Errors are those of `body`, and INVALID_ARGUMENT (kInvalidOption) for what is no
-// multipart/form-data or passes a limit: headers of a part of more than 8 KiB, a body that ends
+// One reader. Errors are those of `body`, and INVALID_ARGUMENT (kInvalidOption) for a body that is
+// no multipart/form-data or passes a limit: headers of a part of more than 8 KiB, a body that ends
 // before its last boundary.
 class MultipartReader {
  public:

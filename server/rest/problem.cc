@@ -31,7 +31,7 @@ int HttpStatusOf(const absl::Status& status) {
     case ErrorReason::kInvalidImage:
       return 422;
     case ErrorReason::kUnsupported:
-      // 404: what this server has been started without.
+      // 404: a part that this server was started without.
       return status.code() == absl::StatusCode::kFailedPrecondition ? 404 : 415;
     case ErrorReason::kLimitExceeded:
       return 413;
@@ -81,7 +81,7 @@ std::string ProblemJson(int code, const absl::Status& status, std::string_view r
   if (const std::optional<absl::Duration> delay = RetryDelayOf(status)) {
     problem["retry_after_seconds"] = absl::ToDoubleSeconds(*delay);
   }
-  // Messages repeat what clients sent, which need not be text.
+  // Messages repeat bytes of clients, which need not be text.
   return problem.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 

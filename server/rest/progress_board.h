@@ -86,7 +86,7 @@ class RequestProgress {
   absl::Time told_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
 };
 
-// A request by its id, which is its tenant's alone.
+// A request by its id, which only its tenant knows.
 struct TenantRequest {
   std::string tenant;  // empty: the server asks for no keys
   std::string id;

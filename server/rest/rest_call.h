@@ -26,8 +26,8 @@ class RestCall : public std::enable_shared_from_this<RestCall> {
   RestCall(const RestCall&) = delete;
   RestCall& operator=(const RestCall&) = delete;
 
-  // Goes on on a worker, or answers why not; on the server's thread. `memory_bytes` are what it
-  // holds beside what the transport does.
+  // Goes on on a worker, or answers why not; on the server's thread. `memory_bytes` is its memory
+  // in addition to the transport's.
   void Start(int64_t memory_bytes);
   // The same for a call that works on its body, and takes a slot when that is worth it: an upload
   // that is slower than the server waits without a slot and without a thread. A call that would get
@@ -62,7 +62,7 @@ class RestCall : public std::enable_shared_from_this<RestCall> {
   const Payer& payer() const { return payer_; }
   absl::Time start() const { return start_; }
   absl::Duration Elapsed() const { return host_.calls.clock.Now() - start_; }
-  // That the client has set; the call ends with DEADLINE_EXCEEDED once it has passed.
+  // The client's; the call ends with DEADLINE_EXCEEDED once it has passed.
   void SetTimeout(absl::Duration timeout);
   // When it ends at the latest.
   absl::Time deadline() const { return deadline_; }

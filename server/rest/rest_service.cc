@@ -93,7 +93,7 @@ RestService::RestService(const HandlerEnvironment& handlers, CallEnvironment& ca
       job_streams_(calls.timer, calls.clock, JobFeed::kPeriod,
                    ListenersPerAddress(calls.admission.limits())) {}
 
-// Whoever may submit a job may ask for it.
+// A caller that may submit a job may ask for it.
 std::vector<HttpRoute> RestService::JobRoutes() {
   return {
       {.method = "GET",

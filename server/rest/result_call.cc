@@ -25,7 +25,7 @@ absl::Status ResultCall::Answer() {
   if (store == nullptr) return NoResult();
   const std::optional<ResultStore::Found> found = store->Find(request().parameter, payer().tenant);
   if (!found.has_value()) return NoResult();
-  // Whoever asks may have it where nobody has a key.
+  // Every caller may have it if the server asks for no keys.
   const bool for_all = request().caller == nullptr;
   return Send({.name = found->result.name,
                .media_type = found->result.media_type,

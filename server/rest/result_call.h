@@ -9,7 +9,7 @@
 
 namespace upscaled::server {
 
-// A name stands for its bytes for ever, and so caches may keep them.
+// A name always stands for the same bytes, so caches may keep them.
 class ResultCall final : public FileCall {
  public:
   // Answers `exchange`; on the server's thread.

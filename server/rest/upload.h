@@ -1,4 +1,4 @@
-// The request of POST /v1/upscale: what it asks for, and the bytes of its image.
+// The request of POST /v1/upscale: its options, and the bytes of its image.
 #pragma once
 
 #include <cstddef>
@@ -56,17 +56,17 @@ class Upload {
   // an image that is too large.
   absl::Status Fetch(const std::string& url, const Fetcher& fetcher, Cancellation& cancellation);
 
-  // To be told how many bytes of the image have been read, by whoever reads it.
+  // Takes the number of image bytes that have been read, from their reader.
   void OnReceived(std::function<void(int64_t bytes)> callback) {
     on_received_ = std::move(callback);
   }
 
-  // After Open. INVALID_ARGUMENT (kLimitExceeded) beyond --max-source-bytes; else as Open, or as
-  // Transfer::Read.
+  // After Open. INVALID_ARGUMENT (kLimitExceeded) beyond --max-source-bytes. Other errors as Open,
+  // or as Transfer::Read.
   ByteSource& image() { return *image_; }
   // Bytes that it gives at most; 0: unknown.
   int64_t image_bytes() const { return image_bytes_; }
-  // The image's file name, as the form or the URL has it; "" where it has none.
+  // The image's file name, as the form or the URL has it; "" without a name.
   const std::string& file_name() const { return file_name_; }
 
   // The SHA-256 of an image that is the body itself, where the client tells it (RFC 9530,

@@ -31,7 +31,7 @@ namespace {
 
 namespace pb = upscale::v1;
 
-// The bytes of a call beside what the transport holds: a piece of the answer, and the form's
+// The bytes of a call in addition to the transport's: a piece of the answer, and the form's
 // buffer.
 constexpr int64_t kCallBytes = AnswerSink::kPieceBytes + MultipartReader::kBufferBytes;
 constexpr size_t kCopyBytes = size_t{64} << 10;
@@ -137,7 +137,7 @@ absl::Status UpscaleCall::Answer() {
 }
 
 bool UpscaleCall::WantsJob() const {
-  // These are about the answer to this request alone.
+  // These are about the answer to this request only.
   const bool now = IsVerdict() || parameters_.original_on_error || !parameters_.download.empty() ||
                    request().signed_until.has_value();
   return host().jobs != nullptr && !now && PrefersAsync(request().fields);

@@ -17,8 +17,8 @@
 
 namespace upscaled::server {
 
-// The transport reads its body while it works. HEAD asks for a verdict as dry_run does. Who prefers
-// respond-async gets a job where the server keeps jobs.
+// The transport reads its body while it works. HEAD asks for a verdict as dry_run does. A client
+// that prefers respond-async gets a job if the server keeps jobs.
 class UpscaleCall final : public RestCall {
  public:
   // Answers `exchange`; on the server's thread.

@@ -41,7 +41,7 @@ class ParameterReader {
   std::set<std::string_view> read_;
 };
 
-// The names of all options, each with its short one after it where it has one.
+// The names of all options, each followed by its short one, if it has one.
 std::vector<std::string_view> ParameterNames();
 
 }  // namespace upscaled::server
