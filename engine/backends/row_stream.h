@@ -1,5 +1,5 @@
-// An image as rows of its full width that flow through all layers of a network, in slices: what a
-// layer needs of rows above is kept from slice to slice, so that nothing is computed twice.
+// An image as rows of its full width that flow through all layers of a network, in slices. Each
+// layer keeps the rows above that it needs from slice to slice, so that nothing is computed twice.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ struct RowParts {
 // each given to as many runs as it takes. Used by one thread at a time, any of them.
 class RowStream {
  public:
-  // `maker`: the executable, which alone may run it; compared, never used.
+  // `maker`: the executable, the only one that may run it; compared, never used.
   explicit RowStream(const void* maker) : maker_(maker) {}
   RowStream(const RowStream&) = delete;
   RowStream& operator=(const RowStream&) = delete;

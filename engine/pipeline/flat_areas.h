@@ -32,7 +32,7 @@ class FlatAreas {
   // No more parts than these are made of a tile.
   static constexpr size_t kMaxParts = 16;
 
-  // Whether the pass can have any; what they take if so.
+  // Whether the pass can have any; their memory if so.
   static bool Apply(const PassSpec& pass);
   // Whether a pass of tiles could have any as one of rows; adds to the scratch memory of each
   // Stream.
