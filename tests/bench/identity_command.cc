@@ -231,7 +231,7 @@ class Report {
   void Head(const char* against) const {
     if (!as_json_) std::printf("\n%-20s %12s %12s   %s\n", "", "median", "mean", against);
   }
-  // `base`: what its time is to be like; null: there is none.
+  // `base`: the time to compare with; null: no comparison.
   void Add(const Sum& sum, const Sum* base = nullptr) {
     Add(sum, base, base == nullptr ? 0 : WelchT(sum, *base));
   }

@@ -14,7 +14,7 @@ struct ImageQuality {
 };
 
 // Both images are RGB kU8 of the same size. PSNR and SSIM leave out `crop_px` on every side (the
-// mean shift does not); what is left must be at least 11 x 11 pixels.
+// mean shift does not); at least 11 x 11 pixels must remain.
 ImageQuality MeasureQuality(ImageView image, ImageView original, int crop_px);
 
 }  // namespace upscaled::bench

@@ -36,8 +36,8 @@ constexpr std::string_view OnednnPrecision(OnednnVariant variant) {
   return variant == OnednnVariant::kInt8 ? "int8" : "exact";
 }
 
-// Whether this build has oneDNN; without it everything below is UNIMPLEMENTED. What it makes has
-// run once; INTERNAL tells what oneDNN threw.
+// Whether this build has oneDNN; without it everything below is UNIMPLEMENTED. Each primitive has
+// run once; INTERNAL has the text of oneDNN's exception.
 bool HasOnednn();
 
 // One layer from its input to an output of this size, both in the layouts that oneDNN prefers,

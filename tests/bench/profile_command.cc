@@ -47,7 +47,7 @@ std::vector<LayerProfile> ProfileLayers(Stream& stream, const Executable& execut
 // Per second, in thousands of millions; 0 for a layer that took no time.
 double Giga(double amount, double seconds) { return seconds > 0 ? amount / seconds * 1e-9 : 0; }
 
-// The fields of PrintReport and those of a profile alone; no peak and ratio where none is known.
+// The fields of PrintReport and of a profile; no peak and ratio if they are not known.
 void PrintJson(const std::vector<LayerProfile>& layers, const std::string& precision,
                double peak_gflops) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();

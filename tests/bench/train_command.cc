@@ -1,5 +1,5 @@
 // upscale-bench train: the parts of a convolution's training apart, by engine/train's kernels and
-// by what they replace, and whole steps; on one thread and more.
+// by their predecessors, and whole steps; on one thread and more.
 #include <algorithm>
 #include <functional>
 #include <memory>

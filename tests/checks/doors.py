@@ -88,8 +88,8 @@ MAY_INCLUDE = {
 }
 PROJECT = re.compile(r'^\s*#\s*include\s+["<]((?:engine|server|client|proto/json|upscale|google/rpc|grpc/health|tests)/[^">]+)[">]')
 WIRE = r'#\s*include\s+[<"](grpc|grpcpp|google/protobuf)\b'
-# folder -> what its files must not contain. Only rpc knows gRPC, and beside it only handlers the messages of the contract;
-# the engine reads no environment, and Protobuf alone where a model format is made of it.
+# folder -> what its files must not contain. Only rpc knows gRPC. The engine reads no environment,
+# and Protobuf only for a model format that is made of it.
 FORBIDDEN = {"engine": re.compile(WIRE + r"|\bgetenv\b")}
 ALLOWED = {"engine/model/onnx": re.compile(r"google/protobuf/"), "server/jobs": re.compile(r"google/protobuf/"), "server/rest": re.compile(r"google/protobuf/")}
 FORBIDDEN |= {f"server/{d}": re.compile(WIRE) for d in ("admission", "base", "batching", "calls", "config", "devices", "fetch", "handlers", "http", "identity", "jobs",

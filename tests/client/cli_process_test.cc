@@ -635,7 +635,7 @@ TEST_F(CliTest, ModelsAndInfo) {
   EXPECT_EQ(info_json["limits"]["max_source_pixels"], 123456789);
 }
 
-// Whose files are a line each; it breaks within the second or does not.
+// A server for files of one line each; it breaks within the second or does not.
 class ExportServer final : public v1::AdminService::Service {
  public:
   ExportServer() {

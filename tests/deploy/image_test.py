@@ -44,7 +44,7 @@ def limits():
     return flags
 
 
-# As an operator who trusts nobody runs it.
+# As a cautious operator runs it.
 LOCKED = ["--network=none", "--read-only", "--cap-drop=all", "--security-opt=no-new-privileges", "--tmpfs=/tmp", *limits()]
 
 

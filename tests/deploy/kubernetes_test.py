@@ -26,7 +26,7 @@ FOLDER = ROOT / "deploy" / "kubernetes"
 SCHEMAS = pathlib.Path(__file__).resolve().parent / "kubernetes"
 SKIPPED = 77
 HUNG_END_S = 4  # after --drain-timeout
-# Memory beside budgets (docs/operating.md): bodies that nobody has read, a block and a queue for each answer, code and stacks.
+# Memory in addition to budgets (docs/operating.md): bodies before they are read, a block and a queue for each answer, code and stacks.
 UNREAD_BODIES_BYTES = 64 << 20
 ANSWER_BYTES = (64 + 256) << 10
 CODE_BYTES = 256 << 20
@@ -136,7 +136,7 @@ class KubernetesTest(unittest.TestCase):
             url = "http://{}:{}".format(*server.endpoints[liveness["httpGet"]["port"]]) + liveness["httpGet"]["path"]
             with urllib.request.urlopen(url, timeout=10) as answer:
                 self.assertEqual(answer.status, 200)
-            # A minute of --tune full before the first answer; who is slow gets no calls long before it is killed.
+            # A minute of --tune full before the first answer; a slow replica gets no calls long before it is killed.
             self.assertGreater(startup["periodSeconds"] * startup["failureThreshold"], 2 * 60)
             self.assertGreater(liveness["periodSeconds"] * liveness["failureThreshold"], 3 * readiness["periodSeconds"])
 

@@ -1,5 +1,5 @@
 // The server-sent events of a request whose progress is any: pairs of bytes say what happens next.
-// What is written must read as the HTML standard says, with JSON in it, and end with the request.
+// The output must read as the HTML standard says, with JSON in it, and end with the request.
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -1,5 +1,5 @@
-// The limits of a call, whatever its method: messages that are none, too many or too large, clients
-// that take their time, and one address beside others.
+// The limits of calls of any method: missing messages, too many or too large ones, slow clients,
+// and one address among others.
 #include <memory>
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
 // The real command with the real server, over gRPC and HTTP, on Unix sockets and with --local: the
-// same bytes and the same errors whichever way.
+// same bytes and the same errors on every way.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-// Several devices behind one server, and what clients see of their failures.
+// Several devices behind one server, and their failures as clients see them.
 #include <functional>
 #include <random>
 #include <string>
@@ -167,7 +167,7 @@ TEST_F(AnotherKindTest, AnImageWithoutANameGoesOn) {
 
 TEST_F(DevicesTest, TilesAreOfTheComputationThatWasNamed) {
   TestServer server(ConfigWith({"cpu", "reference"}));
-  // The answers to a call for `computation`, and for a tile where there is one.
+  // The answers to a call for `computation`, and for a tile if there is a tile.
   const auto answers = [&](const std::string& computation, const pb::Tile* tile = nullptr) {
     grpc::ClientContext context;
     const auto stream = server.stub().UpscaleTiles(&context);

@@ -174,7 +174,7 @@ TEST(HttpTest, CutsAnAnswerThatFailsAfterItsFirstByte) {
   const HttpAnswer answer = Request(server.server().http_port(), "POST",
                                     "/v1/upscale?scale=1&png_compression=0&tile_px=64", image);
   EXPECT_EQ(answer.status, 200);
-  // How much of it depends on how soon this side reads: a reset drops what is still on its way.
+  // How much of it depends on how soon this side reads: a reset drops bytes in flight.
   EXPECT_FALSE(answer.body.empty());
   EXPECT_FALSE(answer.whole);
   server.AwaitIdle();

@@ -1,5 +1,5 @@
-// Who may call what: every method of both interfaces with every kind of key, token and certificate,
-// right and wrong. Each cell of the table is a test over a real channel.
+// The rights of callers: every method of both interfaces with every kind of key, token and
+// certificate, right and wrong. Each cell of the table is a test over a real channel.
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -406,7 +406,7 @@ const Method kMethods[] = {
        writer->Write(message);
        writer->WritesDone();
        const grpc::Status status = writer->Finish();
-       // Who is let in is told that the name is none.
+       // An admitted caller gets an error about the name.
        return status.error_code() == StatusCode::INVALID_ARGUMENT ? grpc::Status() : status;
      }},
     {"ExportModel", Asked::kAdmin,

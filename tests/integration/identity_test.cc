@@ -61,7 +61,7 @@ class IdentityTest : public ::testing::Test {
   }
   std::filesystem::path file() const { return folder_ / "keys.json"; }
 
-  // All ports ask for keys: that of the operators can be reached from elsewhere.
+  // All ports ask for keys: the operators' port can be reached from elsewhere.
   ServerConfig Config() const {
     ServerConfig config = TestConfig();
     config.auth_keys = file();

@@ -271,7 +271,7 @@ TEST_F(InvalidTest, SourcesBeyondTheLimits) {
   EXPECT_THAT(status.error_message(), HasSubstr("4000"));
 }
 
-// The budget is known to be too small for the image, whatever else is going on.
+// The budget is known to be too small for the image, even on an idle server.
 TEST_F(InvalidTest, ImagesThatNeverFitTheMemory) {
   ServerConfig config = TestConfig();
   config.memory_budget_bytes = 48 << 20;
@@ -283,7 +283,7 @@ TEST_F(InvalidTest, ImagesThatNeverFitTheMemory) {
   EXPECT_EQ(ErrorInfoOf(status)->metadata().at("limit"), "memory-budget");
 }
 
-// No deadline is needed for that: nobody waits for hours, whatever the network is.
+// No deadline is needed for that: no caller waits for hours, with any network.
 TEST_F(InvalidTest, ImagesWhoseNetworksWouldComputeForTooLong) {
   ServerConfig config = TestConfig();
   config.limits.max_request_time = absl::Milliseconds(1);

@@ -1,5 +1,5 @@
-// The memory of the process: bounded, whatever the height of an image that streams through, and
-// whatever messages clients send.
+// The memory of the process: bounded for any height of an image that streams through, and for any
+// messages of clients.
 #include <malloc.h>
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// The gRPC port of the real server under clients that break the rules, with others beside them.
+// The gRPC port of the real server under clients that break the rules, next to others.
 #include <gmock/gmock.h>
 
 #include <atomic>

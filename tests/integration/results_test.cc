@@ -490,7 +490,7 @@ TEST_F(ResultsTest, WhoHasTheResultGetsNoBytes) {
   EXPECT_EQ(server.gate().tiles_passed(), tiles);
 }
 
-// Who knows a digest need not be who has the image.
+// A caller that knows a digest need not have the image.
 TEST_F(ResultsTest, WithoutKeysADigestFindsNothing) {
   TestServer server(WithStore());
   const std::string image = Png(60, 40);

@@ -119,8 +119,7 @@ TEST_F(TilesTest, EachIsUpscaledAsAnImageOfItsOwn) {
   EXPECT_THAT(server.log(), HasSubstr("UpscaleTiles"));
 }
 
-// Enlarges by bilinear interpolation after weighing each plane by what the means of the whole
-// image say.
+// Enlarges by bilinear interpolation after weighing each plane by the means of the whole image.
 void WriteExciteModel(const std::filesystem::path& folder) {
   WriteText(folder / "model.json",
             R"({"name": "excite", "family": "excite", "scale": 2,
@@ -402,7 +401,7 @@ TEST_F(TilesTest, ATileBeyondTheQueueIsToldWhenToComeBack) {
   EXPECT_TRUE(Finish(*stream).responses.at(0).has_tile());
 }
 
-// Tiles beyond that stay with the client; tiles reserve what they take beside their pixels.
+// Tiles beyond that stay with the client; tiles reserve their memory in addition to their pixels.
 TEST_F(TilesTest, OneCallHasABoundedNumberOfTilesInFlight) {
   constexpr int kTiles = 3000, kMaxInFlight = 1024;
   TestServer server;

@@ -30,7 +30,7 @@ void* Find(const char* symbol) {
   return found;
 }
 
-// For conditions, which are evaluated by whichever thread unlocks, at a moment that belongs to the
+// For conditions, which the unlocking thread evaluates, at a moment that belongs to the
 // lock but lies behind our release of it.
 struct IgnoreReads {
   IgnoreReads() { AnnotateIgnoreReadsBegin(__FILE__, __LINE__); }

@@ -27,8 +27,8 @@ enum class ImageOp {
   kSsim,          // the same planes: the sum over all windows, a double; see engine/image/quality.h
 };
 
-// Statistics of the finite values of a row or column: 0, infinity and -infinity where there are
-// none.
+// Statistics of the finite values of a row or column: 0, infinity and -infinity without finite
+// values.
 struct LineStats {
   float sum, min, max;
   float non_finite;  // how many values are infinite or NaN
@@ -49,8 +49,8 @@ struct ImageStep {
   std::string_view name;  // its addition to the step before: "naive", "shared memory", ...
 };
 
-// Used by one thread at a time. A result depends on the source and the step alone: sums run in one
-// order whatever the number of threads.
+// Used by one thread at a time. A result depends only on the source and the step: sums run in one
+// order with any number of threads.
 class ImageKernels {
  public:
   virtual ~ImageKernels() = default;

@@ -11,7 +11,7 @@ namespace upscaled::test {
 
 // Work of any size for the operation, edges of the kernels' tiles and runs among them.
 ImageWork RandomWork(ImageOp op, std::mt19937& random);
-// A source for it, with NaNs where they have a meaning.
+// A source for it, with NaNs if they have a meaning.
 std::vector<uint8_t> RandomSource(const ImageWork& work, std::mt19937& random);
 // The result of a step, which fails the test if it does.
 std::vector<uint8_t> RunStep(ImageKernels& kernels, size_t step, const ImageWork& work,

@@ -61,7 +61,7 @@ class Event {
   std::unique_ptr<CUevent_st, Destroy> event_;
 };
 
-// A step of an operation, by its number among them: that of the family's enum.
+// A step of an operation, by its number in the family's enum.
 struct Step {
   ImageStep step;
   int number = 0;
@@ -95,7 +95,7 @@ constexpr Step kSteps[] = {
     {{ImageOp::kSsim, "shared memory, separable"}, static_cast<int>(SsimStep::kShared)},
 };
 
-// Memory beside source and result: constants of the operation, room for first passes.
+// Memory in addition to source and result: constants of the operation, room for first passes.
 struct Scratch {
   Memory constants;
   Memory partials;

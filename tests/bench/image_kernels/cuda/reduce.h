@@ -1,5 +1,5 @@
 // Statistics of the rows and columns of a matrix of floats: LineStats as float4. Their sums have
-// one order, given by the size alone.
+// one order, which only depends on the size.
 #pragma once
 
 #include <cuda_runtime_api.h>

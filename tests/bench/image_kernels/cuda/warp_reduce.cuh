@@ -36,7 +36,7 @@ __device__ __forceinline__ T BlockTotal(T value, int thread, Combine combine) {
   return value;
 }
 
-// The same through shared memory alone.
+// The same through shared memory only.
 template <int kThreads, typename T, typename Combine>
 __device__ __forceinline__ T BlockTotalShared(T value, int thread, Combine combine) {
   __shared__ T values[kThreads];
