@@ -30,7 +30,8 @@ constexpr struct {
     {"STALLED", "the network or this machine is too slow"},
     {"DEVICE_FAILURE", "see the server's log"},
     {"INTERNAL", "see the server's log"},
-    {"RELOAD_FAILED", "mend the model and reload again; the server goes on with the models that it has"},
+    {"RELOAD_FAILED",
+     "mend the model and reload again; the server goes on with the models that it has"},
 };
 
 constexpr char kWithoutTls[] = "is it a server, and without TLS? see --server and --tls";

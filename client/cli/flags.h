@@ -56,8 +56,8 @@ struct ConnectionFlags {
   void WarnOfOpenKey(const std::string& key) const;
   // Over gRPC, without --local. Errors are local ones of the arguments.
   absl::StatusOr<std::unique_ptr<UpscaleClient>> MakeClient() const;
-  // A client of upscaled's --admin address, 127.0.0.1:8002 unless the user names a server. Errors as
-  // MakeClient.
+  // A client of upscaled's --admin address, 127.0.0.1:8002 unless the user names a server. Errors
+  // as MakeClient.
   absl::StatusOr<std::unique_ptr<UpscaleClient>> MakeAdminClient() const;
   // Whether any flag of TLS but --tls is given.
   bool names_tls_files() const;

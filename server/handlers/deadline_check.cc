@@ -63,10 +63,10 @@ absl::Status CheckDeadline(const Forecast& forecast, absl::Duration left, absl::
 
   left = std::max(left, absl::ZeroDuration());
   const bool later = forecast.alone <= left;
-  const std::string message = absl::StrCat(
-      "the ", what, " would take ", Text(estimate), ", ", Text(forecast.ahead),
-      " of that for work ahead of it, and the call's deadline is in ", Text(left),
-      later ? absl::StrCat("; as much time would do in ", Text(estimate - left)) : "");
+  const std::string message =
+      absl::StrCat("the ", what, " would take ", Text(estimate), ", ", Text(forecast.ahead),
+                   " of that for work ahead of it, and the call's deadline is in ", Text(left),
+                   later ? absl::StrCat("; as much time would do in ", Text(estimate - left)) : "");
   const absl::Status refusal =
       MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kDeadlineInfeasible, message,
                 {{"estimate", Text(estimate)}, {"deadline", Text(left)}});

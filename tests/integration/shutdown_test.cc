@@ -180,8 +180,7 @@ TEST_F(ShutdownTest, ADrainThatHangsEndsHard) {
   process.Signal(SIGTERM);
   EXPECT_EQ(process.Wait(), ForcedExit::kExitCode) << process.log();
   EXPECT_LT(absl::Now() - start, absl::Seconds(1) + ForcedExit::kGrace);
-  EXPECT_THAT(process.log(),
-              HasSubstr("the drain hangs; the process ends with work left calls="));
+  EXPECT_THAT(process.log(), HasSubstr("the drain hangs; the process ends with work left calls="));
   EXPECT_THAT(process.log(), Not(HasSubstr("tiles=0")));
 }
 
