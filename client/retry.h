@@ -2,7 +2,6 @@
 #pragma once
 
 #include <stop_token>
-#include <string>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
