@@ -100,8 +100,8 @@ absl::Status GrpcServer::CheckMemoryBudget() const {
   const int64_t budget = calls_.admission.memory_budget_bytes();
   if (static_cast<int64_t>(needed) <= budget) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "--memory-budget is ", budget, " bytes, and already the messages of one call may take ", needed,
-      " (see --max-tile-pixels, --max-unary-bytes, --output-ring-bytes)"));
+      "--memory-budget is ", budget, " bytes, and already the messages of one call may take ",
+      needed, " (see --max-tile-pixels, --max-unary-bytes, --output-ring-bytes)"));
 }
 
 absl::Status GrpcServer::Start(std::shared_ptr<BodyRoom> room) {
