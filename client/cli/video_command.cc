@@ -124,7 +124,7 @@ void VideoFlags::AddTo(CLI::App& command) {
       "Samples of YUV4MPEG2: limited or full; default: as the stream says, else limited")
       ->check(CLI::IsMember({"limited", "full"}));
   add("--chroma", chroma, "WAY",
-      "network: as RGB with luma; resample: luma alone goes through the network, and chroma is "
+      "network: as RGB with luma; resample: only luma goes through the network, and chroma is "
       "enlarged by a cubic")
       ->check(CLI::IsMember({"network", "resample"}))
       ->capture_default_str();
