@@ -165,7 +165,7 @@ TaskOutcome TaskRunner::RunFilm(const server::Task& task, ImageObserver& observe
   const absl::StatusOr<fs::path> output = allowed_.Resolve(task.output);
   if (!output.ok()) return Failed(output.status(), Blame::kTask);
   // A link at the folder's place could lead out of what is allowed.
-  const fs::path folder = FilmFolder(output->native(), part);
+  const fs::path folder = server::FilmFolder(output->native(), part);
   if (const absl::StatusOr<fs::path> real = allowed_.Resolve(folder.native());
       !real.ok() || *real != folder) {
     return Failed(real.ok() ? absl::PermissionDeniedError(

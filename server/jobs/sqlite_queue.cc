@@ -269,7 +269,7 @@ absl::Status SqliteQueue::FindTime() {
   });
 }
 
-absl::StatusOr<bool> SqliteQueue::ReadStart(const RetryClock::Boot& boot) {
+absl::StatusOr<bool> SqliteQueue::ReadStart(const SystemClock::Boot& boot) {
   SqliteFile::Statement read(database_, kReadBoot);
   ASSIGN_OR_RETURN(const bool any, read.Bind(boot.id).Step());
   if (any) started_ = absl::FromUnixMicros(read.Integer(0));

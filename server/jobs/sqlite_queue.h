@@ -43,7 +43,7 @@ class SqliteQueue final : public JobQueue {
   // Sets `started_`.
   absl::Status FindTime() ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether this start's time is known already; takes it over.
-  absl::StatusOr<bool> ReadStart(const RetryClock::Boot& boot)
+  absl::StatusOr<bool> ReadStart(const SystemClock::Boot& boot)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The queue's own time, which all processes of the machine share.
   absl::Time Time() const;
