@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,9 +20,11 @@
 namespace upscaled::server {
 namespace {
 
-constexpr int kQueues = 2;
+// One queue keeps up with few cores; more would only be more threads.
+constexpr unsigned kCoresPerQueue = 8;
+constexpr unsigned kMaxQueues = 2;
 constexpr int kThreadsPerQueue = 2;
-constexpr int kPendingCalls = 64;  // per queue: a burst finds somebody waiting
+constexpr int kPendingCalls = 128;  // over all queues: a burst finds somebody waiting
 
 // Calls whose messages are still to come. Each may have 64 KiB of them in the transport.
 constexpr int kMaxPendingCalls = 2000;
@@ -40,6 +43,11 @@ constexpr absl::Duration kMinClientPingInterval = absl::Seconds(10);
 
 // How long a call that has ended may take to tell its client.
 constexpr std::chrono::milliseconds kFarewell{500};
+
+int QueueCount() {
+  return static_cast<int>(
+      std::clamp(std::thread::hardware_concurrency() / kCoresPerQueue, 1u, kMaxQueues));
+}
 
 int Milliseconds(absl::Duration duration) {
   return static_cast<int>(
@@ -104,9 +112,9 @@ absl::Status GrpcServer::CheckMemoryBudget() const {
       needed, " (see --max-tile-pixels, --max-unary-bytes, --output-ring-bytes)"));
 }
 
-absl::Status GrpcServer::Start(std::shared_ptr<BodyRoom> room) {
+absl::Status GrpcServer::Start(std::shared_ptr<BodyBudget> budget) {
   RETURN_IF_ERROR(CheckMemoryBudget());
-  host_.room = std::move(room);
+  host_.bodies = std::move(budget);
   // And never shut down: the last one to do that would wait for a poller that gRPC starts for a
   // client that does not read, and that always runs for 10 s, in the midst of a drain.
   grpc_init();
@@ -118,11 +126,12 @@ absl::Status GrpcServer::Start(std::shared_ptr<BodyRoom> room) {
   quota.Resize(static_cast<size_t>(options_.transport_bytes));
   builder.SetResourceQuota(quota);
   builder.RegisterAsyncGenericService(&service_);
-  queues_ = std::make_unique<CompletionQueues>(builder, kQueues);
+  const int queues = QueueCount();
+  queues_ = std::make_unique<CompletionQueues>(builder, queues);
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) return absl::UnavailableError("gRPC cannot start a server");
   for (const auto& queue : queues_->queues()) {
-    for (int i = 0; i < kPendingCalls; ++i) Call::Listen(host_, *queue);
+    for (int i = 0; i < kPendingCalls / queues; ++i) Call::Listen(host_, *queue);
   }
   queues_->StartThreads(kThreadsPerQueue);
   intake_.Open(*server_);
