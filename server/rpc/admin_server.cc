@@ -34,6 +34,8 @@ constexpr int kMaxStreamsPerConnection = 4;
 constexpr int kMaxMessageBytes = 64 << 10;
 constexpr std::chrono::milliseconds kAdminFarewell{500};
 
+}  // namespace
+
 // Lets operators in, and records their calls.
 class OperatorCalls {
  public:
@@ -138,8 +140,6 @@ class ReflectionService final : public Contract {
   const Reflection& reflection_;
   const OperatorCalls& operators_;
 };
-
-}  // namespace
 
 struct AdminServer::Services {
   OperatorCalls operators;

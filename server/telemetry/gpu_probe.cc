@@ -13,16 +13,8 @@
 namespace upscaled::server {
 namespace {
 
-// Declarations of NVIDIA's headers cuda.h and nvml.h, which are not needed to build this.
-struct NvmlMemory {
-  unsigned long long total, free, used;
-};
-struct NvmlUtilization {
-  unsigned int gpu, memory;  // percent
-};
-using NvmlDevice = void*;
-
-constexpr int kSuccess = 0;  // of both
+// The value in NVIDIA's headers cuda.h and nvml.h. The build does not need them.
+constexpr int kSuccess = 0;
 constexpr int kBusIdBytes = 32;
 
 template <typename Function>
@@ -74,13 +66,22 @@ class BusIds {
 }  // namespace
 
 struct GpuProbe::Nvml {
+  // Declarations of nvml.h.
+  struct Memory {
+    unsigned long long total, free, used;
+  };
+  struct Utilization {
+    unsigned int gpu, memory;  // percent
+  };
+  using Device = void*;
+
   int (*start)() = nullptr;
   int (*stop)() = nullptr;
-  int (*find)(const char*, NvmlDevice*) = nullptr;
-  int (*memory_of)(NvmlDevice, NvmlMemory*) = nullptr;
-  int (*utilization_of)(NvmlDevice, NvmlUtilization*) = nullptr;
+  int (*find)(const char*, Device*) = nullptr;
+  int (*memory_of)(Device, Memory*) = nullptr;
+  int (*utilization_of)(Device, Utilization*) = nullptr;
   bool started = false;
-  std::map<std::string, NvmlDevice, std::less<>> devices;  // by the server's names
+  std::map<std::string, Device, std::less<>> devices;  // by the server's names
 
   explicit Nvml(const std::string& library) {
     void* const nvml = Load(library);
@@ -108,7 +109,7 @@ GpuProbe::GpuProbe(const std::vector<std::string>& devices, const std::string& c
   if (!nvml->started) return;
   const BusIds bus_ids(cuda_library);
   for (const auto& [device, ordinal] : ordinals) {
-    NvmlDevice handle = nullptr;
+    Nvml::Device handle = nullptr;
     if (nvml->find(bus_ids.Of(ordinal).c_str(), &handle) == kSuccess) {
       nvml->devices[device] = handle;
     }
@@ -123,12 +124,12 @@ GpuReading GpuProbe::Read(std::string_view device) const {
   if (nvml_ == nullptr) return reading;
   const auto found = nvml_->devices.find(device);
   if (found == nvml_->devices.end()) return reading;
-  NvmlMemory memory{};
+  Nvml::Memory memory{};
   if (nvml_->memory_of(found->second, &memory) == kSuccess) {
     reading.memory_used_bytes = static_cast<int64_t>(memory.used);
     reading.memory_bytes = static_cast<int64_t>(memory.total);
   }
-  NvmlUtilization utilization{};
+  Nvml::Utilization utilization{};
   if (nvml_->utilization_of(found->second, &utilization) == kSuccess) {
     reading.utilization = utilization.gpu / 100.0;
   }

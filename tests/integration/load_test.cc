@@ -330,7 +330,9 @@ TEST_F(SlowReaderTest, IsGivenUpInTheEnd) {
     test::Await([&] { return absl::StrContains(server.log(), "STALLED"); });
     EXPECT_THAT(server.log(), HasSubstr("took none of its result for 2s"));
     server.AwaitIdle();
-    if (!spools) EXPECT_LT(server.gate().tiles_passed(), kTiles);
+    if (!spools) {
+      EXPECT_LT(server.gate().tiles_passed(), kTiles);
+    }
     const Outcome outcome = call.Finish();
     EXPECT_EQ(outcome.status.error_code(), StatusCode::ABORTED) << outcome.status.error_message();
     EXPECT_FALSE(outcome.summary.has_value());
