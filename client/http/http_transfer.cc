@@ -186,7 +186,7 @@ absl::Status HttpTransfers::Await(HttpTransfer& transfer, absl::Time deadline,
   while (true) {
     int running = 0;
     curl_multi_perform(multi_.get(), &running);
-    NoteEnds();
+    RecordEnds();
     if (transfer.ended()) return absl::OkStatus();
     if (stop.stop_requested()) return absl::CancelledError("cancelled");
     const absl::Duration left = deadline - absl::Now();
@@ -203,7 +203,7 @@ absl::Status HttpTransfers::Await(HttpTransfer& transfer, absl::Time deadline,
   }
 }
 
-void HttpTransfers::NoteEnds() {
+void HttpTransfers::RecordEnds() {
   int left = 0;
   while (const CURLMsg* message = curl_multi_info_read(multi_.get(), &left)) {
     if (message->msg != CURLMSG_DONE) continue;

@@ -109,7 +109,7 @@ class HttpTransfers {
   }
 
  private:
-  void NoteEnds();
+  void RecordEnds();
 
   std::unique_ptr<CURLM, CurlMultiDeleter> multi_;
 };

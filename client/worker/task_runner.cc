@@ -90,7 +90,7 @@ std::string FileNameOf(const std::string& etag, v1::ImageFormat format, const st
   return (etag.empty() ? "job-" + job : etag) + ExtensionOf(format);
 }
 
-void NoteSize(const v1::UpscaleImageHeader& header, TaskOutcome& outcome) {
+void RecordSize(const v1::UpscaleImageHeader& header, TaskOutcome& outcome) {
   outcome.width_px = header.result_width_px();
   outcome.height_px = header.result_height_px();
 }
@@ -202,7 +202,7 @@ TaskOutcome TaskRunner::RunOn(ImageSource& source, const std::string& job, const
 
   TaskOutcome outcome;
   outcome.result = FileNameOf(named->header.etag(), named->header.format(), job);
-  NoteSize(named->header, outcome);
+  RecordSize(named->header, outcome);
   absl::StatusOr<bool> is_there = results_.Has(outcome.result, stop);
   if (!is_there.ok()) return Failed(is_there.status(), BlameAtResults(is_there.status()));
   UniqueFd result;
@@ -242,7 +242,7 @@ TaskOutcome TaskRunner::Compute(ImageSource& source, const ImageRequest& request
   // Another name than before, when models, devices or the source itself have changed meanwhile.
   TaskOutcome outcome{.computed = true, .result_bytes = computed->summary.result_bytes()};
   outcome.result = FileNameOf(computed->summary.etag(), computed->header.format(), job);
-  NoteSize(computed->header, outcome);
+  RecordSize(computed->header, outcome);
   absl::StatusOr<UniqueFd> committed = (*draft)->Commit(outcome.result, std::move(stop));
   if (!committed.ok()) return Failed(committed.status(), BlameAtResults(committed.status()));
   result = *std::move(committed);

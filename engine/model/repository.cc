@@ -49,7 +49,7 @@ absl::StatusOr<std::string> FilesState(const ModelVariant& variant) {
   return absl::StrJoin(states, " ");
 }
 
-absl::Status NoteFilesState(const ModelCard& card, ModelVariant& variant) {
+absl::Status RecordFilesState(const ModelCard& card, ModelVariant& variant) {
   absl::StatusOr<std::string> state = FilesState(variant);
   if (!state.ok()) {
     return absl::Status(state.status().code(),
@@ -241,7 +241,7 @@ void ModelRepository::AddCard(const path& entry, ModelCard card) {
   if (Knows(card.name)) return RefuseTaken(entry, card.name);
   std::vector<RefusedModel> refused;
   std::erase_if(card.variants, [&](ModelVariant& variant) {
-    absl::Status noted = NoteFilesState(card, variant);
+    absl::Status noted = RecordFilesState(card, variant);
     if (!noted.ok()) refused.push_back({VariantName(card, variant), noted});
     return !noted.ok();
   });

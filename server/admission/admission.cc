@@ -474,7 +474,7 @@ void AdmissionController::Requeue(AdmittedWork::Request& work, int64_t now,
   const auto& limits = resources.payer.limits;
   throughput_.Record(time, work_.cost() > 0, done);
   if (limits != nullptr) {
-    quotas_.NoteComputed(*limits, work_.CostOf(resources.payer) > 0, done, time);
+    quotas_.RecordComputed(*limits, work_.CostOf(resources.payer) > 0, done, time);
   }
   work_.Set(work, now);
   counted_cost_ += Counted(now) - Counted(before);

@@ -101,8 +101,8 @@ void TenantQuotas::Spend(const TenantLimits& limits, int64_t cost, absl::Time no
   pixels->Spend(Pixels(cost), now);
 }
 
-void TenantQuotas::NoteComputed(const TenantLimits& limits, bool busy, int64_t cost,
-                                absl::Time now) {
+void TenantQuotas::RecordComputed(const TenantLimits& limits, bool busy, int64_t cost,
+                                  absl::Time now) {
   ThroughputMeter& computed = tenants_[limits.tenant].computed;
   if (!busy) computed.KeepAtMost(kRemembered);
   computed.Record(now, busy, cost);

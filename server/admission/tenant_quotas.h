@@ -50,7 +50,7 @@ class TenantQuotas {
 
   // Tells what happened since the last call: `busy` whether the tenant had work queued in that
   // time, `cost` how much of it was computed at its end.
-  void NoteComputed(const TenantLimits& limits, bool busy, int64_t cost, absl::Time now);
+  void RecordComputed(const TenantLimits& limits, bool busy, int64_t cost, absl::Time now);
   // Until so much of the tenant's will have been computed if it goes on as it has gone lately,
   // whatever others had computed beside it; zero: not known.
   absl::Duration TimeFor(const TenantLimits& limits, int64_t cost) const;

@@ -372,9 +372,9 @@ class ImageComputation {
   }
 
   // Notes the speed of a single model: nothing tells how much of the time each of a chain took.
-  void NoteSpeed(const RequestUsage& usage) const {
+  void RecordSpeed(const RequestUsage& usage) const {
     if (request_.models.links().size() > 1) return;
-    environment_.catalog.NoteRun(request_.models.name(), usage.infer, usage.cost);
+    environment_.catalog.RecordRun(request_.models.name(), usage.infer, usage.cost);
   }
 
   // Charges the memory to the one whose place the work has.
@@ -408,7 +408,7 @@ class ImageComputation {
     record.tiles = usage.tiles;
     record.queue = usage.queue;
     record.infer = usage.infer;
-    NoteSpeed(usage);
+    RecordSpeed(usage);
     record.cost = usage.cost;
     record.stages.queue = usage.queuing;
     record.stages.infer = usage.running;

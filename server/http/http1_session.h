@@ -134,7 +134,7 @@ class Http1Session final : public HttpSession {
   void Abort(absl::Status reason);
 
   // Lets a new connection take the place of one that no handler works for.
-  void NoteWaiting();
+  void UpdateWaiting();
 
   // Paces.
   void UpdatePace();

@@ -44,7 +44,7 @@ class HttpExchange {
   virtual void OnBody(std::function<void()> ready) = 0;
   // Whether the body's first byte, or its end, has come.
   virtual bool BodyBegun() const = 0;
-  // Keeps bytes that have been read, within the same room. May outlive the exchange.
+  // Keeps bytes that have been read, within the same budget. May outlive the exchange.
   virtual std::unique_ptr<BodySpool> MakeSpool() = 0;
 
   // The whole answer at once; at most once and instead of Begin. Does not wait.
@@ -60,7 +60,7 @@ class HttpExchange {
   // OUT_OF_RANGE: more than the length that was told.
   virtual absl::Status Write(std::span<const uint8_t> bytes) = 0;
   // Waits until the system has taken all that was written, and the connection holds none of it;
-  // with a disk for slow clients (BodyRoom), does not wait. Errors as Write's.
+  // with a disk for slow clients (BodyBudget), does not wait. Errors as Write's.
   virtual absl::Status Settle() = 0;
   // Ends the answer, or cuts one that is shorter than its length. Does not wait; trailers whose
   // names were not announced are left out.

@@ -75,14 +75,14 @@ std::unique_ptr<HttpResponseWriter> MakeHttpResponseWriter(
   return std::make_unique<Writer>(std::move(state));
 }
 
-HttpExchangeState::HttpExchangeState(HttpRequest request, std::shared_ptr<BodyRoom> room,
+HttpExchangeState::HttpExchangeState(HttpRequest request, std::shared_ptr<BodyBudget> budget,
                                      size_t max_queue_bytes, std::function<void()> wake)
     : request_(std::move(request)),
       max_queue_bytes_(max_queue_bytes),
       wake_(wake),
-      room_(std::move(room)),
-      body_(std::make_shared<BodyQueue>(room_, std::move(wake))),
-      spool_(room_) {}
+      budget_(std::move(budget)),
+      body_(std::make_shared<BodyQueue>(budget_, std::move(wake))),
+      spool_(budget_) {}
 
 void HttpExchangeState::Wake() {
   {
@@ -123,7 +123,7 @@ HttpExchangeState::Piece HttpExchangeState::TakePiece() {
 void HttpExchangeState::MaybeFetch() {
   if (!queue_.empty() || SpoolIsIdle() || fetching_) return;
   fetching_ = true;
-  room_->RunOnDisk([self = shared_from_this()] { self->Fetch(); });
+  budget_->RunOnDisk([self = shared_from_this()] { self->Fetch(); });
 }
 
 void HttpExchangeState::Fetch() {
@@ -214,7 +214,7 @@ absl::Status HttpExchangeState::Write(std::span<const uint8_t> bytes) {
     if (left_) *left_ -= bytes.size();
   }
   absl::Duration patience =
-      room_->options().spool_bytes > 0 ? kSpoolDelay : absl::InfiniteDuration();
+      budget_->options().spool_bytes > 0 ? kSpoolDelay : absl::InfiniteDuration();
   while (true) {
     ASSIGN_OR_RETURN(const bool queued, Queue(bytes, patience));
     if (!queued) {
@@ -244,7 +244,7 @@ absl::StatusOr<bool> HttpExchangeState::Queue(std::span<const uint8_t> bytes,
 
 absl::Status HttpExchangeState::Settle() {
   absl::MutexLock lock(&mutex_);
-  if (room_->options().spool_bytes > 0) return error_;
+  if (budget_->options().spool_bytes > 0) return error_;
   const auto taken = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return !error_.ok() || (queue_.empty() && !sending_);
   };

@@ -43,7 +43,7 @@ class HttpExchangeState : public std::enable_shared_from_this<HttpExchangeState>
   };
 
   // `wake` brings a thread of the connection to look at what has changed; any thread calls it.
-  HttpExchangeState(HttpRequest request, std::shared_ptr<BodyRoom> room, size_t max_queue_bytes,
+  HttpExchangeState(HttpRequest request, std::shared_ptr<BodyBudget> budget, size_t max_queue_bytes,
                     std::function<void()> wake);
 
   // The connection's side.
@@ -66,7 +66,7 @@ class HttpExchangeState : public std::enable_shared_from_this<HttpExchangeState>
   const HttpRequest& request() const { return request_; }
   absl::StatusOr<size_t> Read(std::span<uint8_t> dst) ABSL_LOCKS_EXCLUDED(mutex_);
   void OnBody(std::function<void()> ready) ABSL_LOCKS_EXCLUDED(mutex_);
-  std::unique_ptr<BodySpool> MakeSpool() const { return std::make_unique<BodySpool>(room_); }
+  std::unique_ptr<BodySpool> MakeSpool() const { return std::make_unique<BodySpool>(budget_); }
   absl::Status Start(Answer answer) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Write(std::span<const uint8_t> bytes) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Settle() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -88,13 +88,13 @@ class HttpExchangeState : public std::enable_shared_from_this<HttpExchangeState>
   // Puts `bytes` into the queue. false: no space was there in time.
   absl::StatusOr<bool> Queue(std::span<const uint8_t> bytes, absl::Duration patience)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // On the room's thread.
+  // On the budget's thread.
   void Fetch() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const HttpRequest request_;
   const size_t max_queue_bytes_;
   const std::function<void()> wake_;
-  const std::shared_ptr<BodyRoom> room_;
+  const std::shared_ptr<BodyBudget> budget_;
   const std::shared_ptr<BodyQueue> body_;
 
   mutable absl::Mutex mutex_;

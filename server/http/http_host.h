@@ -15,7 +15,7 @@
 #include "server/net/connection_table.h"
 #include "server/net/io_thread_link.h"
 #include "server/net/trusted_proxies.h"
-#include "server/spool/body_room.h"
+#include "server/spool/body_budget.h"
 
 namespace upscaled::server {
 
@@ -41,7 +41,7 @@ struct HttpHost {
   const TrustedProxies* proxies = nullptr;  // null: none is trusted
   HandshakeCrew* handshakes = nullptr;      // null: the thread itself
   std::shared_ptr<IoThreadLink> link;
-  std::shared_ptr<BodyRoom> room;
+  std::shared_ptr<BodyBudget> bodies;
   std::atomic<bool> draining = false;  // no connection is kept
   // Only on the thread.
   HttpSessionList sessions;

@@ -26,8 +26,8 @@ HttpServer::HttpServer(HttpServerOptions options, ConnectionTable& table)
   host_.proxies = options.proxies;
   if (tls_ != nullptr) host_.handshakes = options.handshakes;
   host_.link = std::make_shared<IoThreadLink>(thread_);
-  if (options.room == nullptr) spool_.emplace(options.bodies);
-  host_.room = spool_.has_value() ? spool_->room() : std::move(options.room);
+  if (options.budget == nullptr) spool_.emplace(options.bodies);
+  host_.bodies = spool_.has_value() ? spool_->budget() : std::move(options.budget);
 }
 
 absl::Status HttpServer::Listen(const std::string& address) {

@@ -22,7 +22,7 @@
 #include "server/net/listener.h"
 #include "server/net/tls_context.h"
 #include "server/net/trusted_proxies.h"
-#include "server/spool/body_room.h"
+#include "server/spool/body_budget.h"
 #include "server/spool/spool.h"
 
 namespace upscaled::server {
@@ -35,8 +35,8 @@ struct HttpServerOptions {
   HttpFaultAnswer fault_answer = FaultText;
   const TrustedProxies* proxies = nullptr;  // null: none is trusted; outlives the server
   HttpLimits limits;
-  BodyRoomOptions bodies;
-  std::shared_ptr<BodyRoom> room;  // of several ports, instead of `bodies`
+  BodyBudgetOptions bodies;
+  std::shared_ptr<BodyBudget> budget;  // of several ports, instead of `bodies`
   // Not null: HTTPS, with the certificates that it has when a connection begins. Outlives the
   // server.
   const TlsContext* tls = nullptr;
@@ -58,7 +58,7 @@ class HttpServer {
   // The port that it listens on, also when it was asked for port 0.
   int port() const { return listener_->port(); }
   // Bytes of disk that bodies take.
-  int64_t spool_bytes_in_use() const { return host_.room->spool_bytes_in_use(); }
+  int64_t spool_bytes_in_use() const { return host_.bodies->spool_bytes_in_use(); }
 
   // No connection is kept for another request from now on; new ones are still accepted.
   void StartDraining() { host_.draining = true; }
@@ -74,7 +74,7 @@ class HttpServer {
   const TlsContext* const tls_;
   const std::function<void(AcceptedConnection)> on_http2_;
   HttpHost host_;
-  std::optional<Spool> spool_;  // none: the room is not its own
+  std::optional<Spool> spool_;  // none: the budget is not its own
   IoThread thread_;             // its end is the end of all sessions, which use what is above
   std::unique_ptr<Listener> listener_;
   bool closed_ = false;

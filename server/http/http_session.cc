@@ -169,7 +169,7 @@ void Http1Session::Handle() {
   waits_ = false;
   host_.sessions.SetWaiting(place_, waits_);
   exchange_ = std::make_shared<HttpExchangeState>(
-      std::move(request), host_.room, host_.limits.output_queue_bytes,
+      std::move(request), host_.bodies, host_.limits.output_queue_bytes,
       [link = host_.link, weak = weak_from_this()] {
         link->Post([weak] {
           if (const std::shared_ptr<HttpSession> self = weak.lock()) self->Advance();

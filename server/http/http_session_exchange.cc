@@ -199,14 +199,14 @@ void Http1Session::OnAnswered() {
 
 // --- Paces ---
 
-void Http1Session::NoteWaiting() {
+void Http1Session::UpdateWaiting() {
   const bool waits = exchange_->Unattended();
   if (std::exchange(waits_, waits) != waits) host_.sessions.SetWaiting(place_, waits);
 }
 
 void Http1Session::UpdatePace() {
   if (!minimum_rate_ || exchange_ == nullptr) return;
-  NoteWaiting();
+  UpdateWaiting();
   const absl::Time now = Now();
   const bool sends = !parser_->body_done() && !paused_ && !awaits_continue_ && !body_failed_;
   minimum_rate_->SetWaits(/*for_input=*/sends,

@@ -42,7 +42,7 @@
 #include "server/rpc/admin_server.h"
 #include "server/rpc/grpc_server.h"
 #include "server/sandbox/decode_sandbox.h"
-#include "server/spool/body_room.h"
+#include "server/spool/body_budget.h"
 #include "server/spool/spool.h"
 #include "server/telemetry/audit_log.h"
 #include "server/telemetry/logger.h"
@@ -123,7 +123,7 @@ class Server {
   absl::Status OpenGrpcPort();
   absl::Status OpenHttpPort();
   // Where bodies of HTTP wait; without disk where the system's own folder takes no files.
-  absl::StatusOr<BodyRoomOptions> FindBodyRoom();
+  absl::StatusOr<BodyBudgetOptions> FindBodyBudget();
   absl::Status OpenAdminPort();
   HealthSource HealthTexts();
   void ReopenAuditLog();

@@ -83,7 +83,7 @@ std::string Server::RenderMetrics() {
        .spans = traces_ == nullptr ? SpanReading() : ReadSpans(*traces_),
        .audit_lines_lost = audit_ == nullptr ? 0 : audit_->lost(),
        .decode_crashes = sandbox_ == nullptr ? 0 : sandbox_->crashes(),
-       .spool_bytes = spool_.has_value() ? spool_->room()->spool_bytes_in_use() : 0});
+       .spool_bytes = spool_.has_value() ? spool_->budget()->spool_bytes_in_use() : 0});
 }
 
 }  // namespace upscaled::server

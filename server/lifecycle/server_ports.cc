@@ -44,7 +44,7 @@ std::function<void(UniqueFd, const PeerAddress&)> HandTo(ConnectionIntake& grpc,
 }  // namespace
 
 absl::Status Server::OpenPorts() {
-  ASSIGN_OR_RETURN(const BodyRoomOptions bodies, FindBodyRoom());
+  ASSIGN_OR_RETURN(const BodyBudgetOptions bodies, FindBodyBudget());
   spool_.emplace(bodies);
   RETURN_IF_ERROR(OpenGrpcPort());
   if (!config_.http.empty()) RETURN_IF_ERROR(OpenHttpPort());
@@ -58,24 +58,24 @@ absl::Status Server::OpenPorts() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<BodyRoomOptions> Server::FindBodyRoom() {
-  BodyRoomOptions room{
+absl::StatusOr<BodyBudgetOptions> Server::FindBodyBudget() {
+  BodyBudgetOptions options{
       .spool_dir = config_.spool_dir.empty() ? SpoolFolder() : config_.spool_dir.string(),
       .spool_bytes = static_cast<size_t>(config_.spool_bytes)};
-  if (room.spool_bytes == 0) return room;
-  const absl::Status usable = OpenUnnamedFile(room.spool_dir).status();
-  if (usable.ok()) return room;
+  if (options.spool_bytes == 0) return options;
+  const absl::Status usable = OpenUnnamedFile(options.spool_dir).status();
+  if (usable.ok()) return options;
   const std::string reason =
-      absl::StrCat("cannot make a file in ", room.spool_dir, " (spool-dir): ", usable.message());
+      absl::StrCat("cannot make a file in ", options.spool_dir, " (spool-dir): ", usable.message());
   if (!config_.spool_dir.empty()) return absl::Status(usable.code(), reason);
   const LogField fields[] = {{"reason", reason}};
   logger_.Log(LogLevel::kWarning, "bodies of slow clients are kept in memory only", fields);
-  room.spool_bytes = 0;
-  return room;
+  options.spool_bytes = 0;
+  return options;
 }
 
 absl::Status Server::OpenGrpcPort() {
-  RETURN_IF_ERROR(grpc_->Start(spool_->room()));
+  RETURN_IF_ERROR(grpc_->Start(spool_->budget()));
   Http2PortOptions options{
       .address = config_.listen,
       .tls = tls_.get(),
@@ -108,7 +108,7 @@ absl::Status Server::OpenHttpPort() {
                             .proxies = &proxies_,
                             .limits = {.stall_timeout = config_.stall_timeout,
                                        .min_progress_bytes = MinProgressBytes(config_)},
-                            .room = spool_->room(),
+                            .budget = spool_->budget(),
                             .tls = tls_.get(),
                             .handshakes = handshakes_.get()};
   for (HttpRoute& route : HealthRoutes(HealthTexts())) options.routes.push_back(std::move(route));

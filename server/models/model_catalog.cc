@@ -312,7 +312,7 @@ std::shared_ptr<const ModelCatalog::Listing> ModelCatalog::listing() const {
 
 std::string ModelCatalog::default_model() const { return listing()->default_model; }
 
-void ModelCatalog::NoteRun(const std::string& model, absl::Duration busy, int64_t cost) {
+void ModelCatalog::RecordRun(const std::string& model, absl::Duration busy, int64_t cost) {
   absl::MutexLock lock(&state_->mutex);
   state_->speeds[model].Add(busy, cost);
 }

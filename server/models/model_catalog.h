@@ -95,7 +95,7 @@ class ModelCatalog {
   absl::StatusOr<ModelChain> FindChain(std::string_view names) const;
 
   // Tells that `cost` multiply-adds of the model's networks took `busy` of one stream.
-  void NoteRun(const std::string& model, absl::Duration busy, int64_t cost);
+  void RecordRun(const std::string& model, absl::Duration busy, int64_t cost);
   // Recent time to compute a megapixel of output at the native scale on one stream. nullopt until
   // the model has run.
   std::optional<absl::Duration> TimePerMegapixel(const CatalogEntry& entry) const;

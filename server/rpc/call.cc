@@ -216,7 +216,7 @@ void Call::ReadNext() {
 // --- A body that is received before the handler begins ---
 
 bool Call::AwaitsBody() const {
-  return method_->spools && host_.room != nullptr && host_.room->options().spool_bytes > 0 &&
+  return method_->spools && host_.bodies != nullptr && host_.bodies->options().spool_bytes > 0 &&
          !host_.environment.admission.HasPlenty();
 }
 
@@ -224,7 +224,7 @@ void Call::AwaitBody() {
   if (const absl::Status refusal = host_.environment.admission.CheckCall(payer_); !refusal.ok()) {
     return EndPending(refusal);
   }
-  backlog_ = std::make_unique<MessageSpool>(host_.room);
+  backlog_ = std::make_unique<MessageSpool>(host_.bodies);
   body_begun_ = Now();
   {
     absl::MutexLock lock(&mutex_);
@@ -273,7 +273,7 @@ void Call::OnBody(MessagePtr message) {
     if (LeavePending()) RunStream();
     return;
   }
-  host_.room->RunOnDisk(
+  host_.bodies->RunOnDisk(
       [self = shared_from_this(), kept = std::shared_ptr<const google::protobuf::Message>(
                                       std::move(message))] { self->KeepBody(*kept); });
 }
@@ -315,8 +315,8 @@ void Call::RunStream() {
     absl::MutexLock lock(&mutex_);
     QueueInput(std::move(request_));
     reads = reading_ = !input_ended_;
-    if (method_->spools && host_.room != nullptr && host_.room->options().spool_bytes > 0) {
-      spool_ = std::make_shared<MessageSpool>(host_.room);
+    if (method_->spools && host_.bodies != nullptr && host_.bodies->options().spool_bytes > 0) {
+      spool_ = std::make_shared<MessageSpool>(host_.bodies);
     }
   }
   const absl::Status refusal = RunOnWorker(static_cast<int64_t>(method_->memory_bytes()), [this] {

@@ -51,7 +51,7 @@
 #include "server/rpc/message_spool.h"
 #include "server/rpc/method.h"
 #include "server/rpc/pending_calls.h"
-#include "server/spool/body_room.h"
+#include "server/spool/body_budget.h"
 
 namespace upscaled::server {
 
@@ -61,7 +61,7 @@ struct CallHost {
   const MethodTable& methods;
   grpc::AsyncGenericService& service;
   PendingCalls& pending;
-  std::shared_ptr<BodyRoom> room = nullptr;  // for messages on the disk; null: none
+  std::shared_ptr<BodyBudget> bodies = nullptr;  // for messages on the disk; null: none
 };
 
 class Call final : public std::enable_shared_from_this<Call> {
@@ -133,7 +133,7 @@ class Call final : public std::enable_shared_from_this<Call> {
   bool AwaitsBody() const;
   void AwaitBody() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnBody(MessagePtr message) ABSL_LOCKS_EXCLUDED(mutex_);
-  // On the room's thread.
+  // On the budget's thread.
   void KeepBody(const google::protobuf::Message& message) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether there is work for a handler: enough has come fast enough, or too much.
   bool BodyIsReady() const;
@@ -195,7 +195,7 @@ class Call final : public std::enable_shared_from_this<Call> {
   // is full.
   absl::StatusOr<bool> Lags(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SpoolMessage(const google::protobuf::Message& message) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Queues the next message of the spool. On the room's thread.
+  // Queues the next message of the spool. On the budget's thread.
   void Fetch() ABSL_LOCKS_EXCLUDED(mutex_);
   bool AllTaken() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return !writing_ && !fetching_ && output_.empty() && (spool_ == nullptr || spool_->empty());

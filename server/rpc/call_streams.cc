@@ -309,7 +309,7 @@ void Call::MaybeStartWrite() {
     if (writing_ || fetching_) return;
     if (output_.empty() && spool_ != nullptr && !spool_->empty()) {
       fetching_ = true;
-      host_.room->RunOnDisk([self = shared_from_this()] { self->Fetch(); });
+      host_.bodies->RunOnDisk([self = shared_from_this()] { self->Fetch(); });
       return;
     }
     if (output_.empty() && !finish_status_.has_value()) return;

@@ -15,7 +15,7 @@
 #include "server/rpc/health_service.h"
 #include "server/rpc/method.h"
 #include "server/rpc/pending_calls.h"
-#include "server/spool/body_room.h"
+#include "server/spool/body_budget.h"
 
 namespace upscaled::server {
 
@@ -36,9 +36,9 @@ class GrpcServer {
   // Shuts down as Shutdown does.
   ~GrpcServer();
 
-  // `room` is for bodies of slow clients. INVALID_ARGUMENT when the memory budget is too small for
-  // one call.
-  absl::Status Start(std::shared_ptr<BodyRoom> room);
+  // `budget` is for bodies of slow clients. INVALID_ARGUMENT when the memory budget is too small
+  // for one call.
+  absl::Status Start(std::shared_ptr<BodyBudget> budget);
   // For its connections, from Start to Shutdown.
   ConnectionIntake& intake() { return intake_; }
 

@@ -13,14 +13,14 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "server/spool/answer_spool.h"
-#include "server/spool/body_room.h"
+#include "server/spool/body_budget.h"
 
 namespace upscaled::server {
 
 // First in, first out. Thread safe: one thread adds, one takes, and both meet the disk.
 class MessageSpool {
  public:
-  explicit MessageSpool(std::shared_ptr<BodyRoom> room) : spool_(std::move(room)) {}
+  explicit MessageSpool(std::shared_ptr<BodyBudget> budget) : spool_(std::move(budget)) {}
 
   // Whether all messages have been taken.
   bool empty() const ABSL_LOCKS_EXCLUDED(mutex_);

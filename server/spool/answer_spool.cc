@@ -21,7 +21,7 @@ bool AnswerSpool::empty() const {
 }
 
 absl::StatusOr<size_t> AnswerSpool::Append(std::span<const uint8_t> bytes) {
-  if (room_->options().spool_bytes == 0) return 0;
+  if (budget_->options().spool_bytes == 0) return 0;
   size_t taken = 0;
   while (taken < bytes.size()) {
     bool full = false;

@@ -10,7 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "server/spool/body_room.h"
+#include "server/spool/body_budget.h"
 #include "server/spool/spool_file.h"
 
 namespace upscaled::server {
@@ -20,12 +20,12 @@ namespace upscaled::server {
 // the disk.
 class AnswerSpool {
  public:
-  explicit AnswerSpool(std::shared_ptr<BodyRoom> room)
-      : room_(std::move(room)), file_(std::make_shared<SpoolFile>(room_)) {}
+  explicit AnswerSpool(std::shared_ptr<BodyBudget> budget)
+      : budget_(std::move(budget)), file_(std::make_shared<SpoolFile>(budget_)) {}
 
   bool empty() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Returns how many of `bytes`, the first ones, it has taken: fewer than all if the room's disk is
-  // full. RESOURCE_EXHAUSTED (kOverloaded) if the disk does not take them.
+  // Returns how many of `bytes`, the first ones, it has taken: fewer than all if the budget's disk
+  // is full. RESOURCE_EXHAUSTED (kOverloaded) if the disk does not take them.
   absl::StatusOr<size_t> Append(std::span<const uint8_t> bytes) ABSL_LOCKS_EXCLUDED(mutex_);
   // Takes the next bytes, at most a block (kBodyBlockBytes); "" if it is empty. INTERNAL if the
   // disk does not give them back.
@@ -35,7 +35,7 @@ class AnswerSpool {
   // Moves the whole block in `tail_` to the file. false: there is no room.
   absl::StatusOr<bool> WriteTail() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  const std::shared_ptr<BodyRoom> room_;
+  const std::shared_ptr<BodyBudget> budget_;
   const std::shared_ptr<SpoolFile> file_;
   mutable absl::Mutex mutex_;
   size_t written_ ABSL_GUARDED_BY(mutex_) = 0;  // blocks in the file, in order

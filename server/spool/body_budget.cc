@@ -1,17 +1,17 @@
-#include "server/spool/body_room.h"
+#include "server/spool/body_budget.h"
 
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 
 namespace upscaled::server {
 
-bool BodyRoom::TakeDiskBlock() {
+bool BodyBudget::TakeDiskBlock() {
   if (!disk_.Take(kBodyBlockBytes)) return false;
   disk_in_use_ += kBodyBlockBytes;
   return true;
 }
 
-void BodyRoom::ReturnDiskBlocks(size_t blocks) {
+void BodyBudget::ReturnDiskBlocks(size_t blocks) {
   disk_.Return(blocks * kBodyBlockBytes);
   disk_in_use_ -= static_cast<int64_t>(blocks * kBodyBlockBytes);
 }

@@ -1,5 +1,5 @@
-// Room for bodies of requests and answers whose clients are slower or faster than the server:
-// memory and disk, for all bodies of one server.
+// Memory and disk for bodies of requests and answers whose clients are slower or faster than the
+// server: for all bodies of one server.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace upscaled::server {
 
-struct BodyRoomOptions {
+struct BodyBudgetOptions {
   size_t memory_bytes_per_body = size_t{1} << 20;
   // In all; each body has one block (kBodyBlockBytes) of its own in addition, so that it goes on.
   size_t memory_bytes = size_t{64} << 20;
@@ -33,28 +33,28 @@ absl::Status SpoolError(absl::string_view why);
 // Thread safe. `thread` writes and removes the spool files. The page cache absorbs most writes,
 // but once it is full a slow disk blocks the writer. That must never be the connection thread.
 // One thread suffices for one disk. Bodies that fit in memory are not affected.
-class BodyRoom {
+class BodyBudget {
  public:
-  BodyRoom(const BodyRoomOptions& options, std::shared_ptr<IoThreadLink> thread)
+  BodyBudget(const BodyBudgetOptions& options, std::shared_ptr<IoThreadLink> thread)
       : options_(options),
         thread_(std::move(thread)),
         memory_(options.memory_bytes),
         disk_(options.spool_bytes) {}
-  BodyRoom(const BodyRoom&) = delete;
-  BodyRoom& operator=(const BodyRoom&) = delete;
+  BodyBudget(const BodyBudget&) = delete;
+  BodyBudget& operator=(const BodyBudget&) = delete;
 
-  const BodyRoomOptions& options() const { return options_; }
+  const BodyBudgetOptions& options() const { return options_; }
   bool TakeMemoryBlock() { return memory_.Take(kBodyBlockBytes); }
   void ReturnMemoryBlock() { memory_.Return(kBodyBlockBytes); }
   bool TakeDiskBlock();
   void ReturnDiskBlocks(size_t blocks);
   int64_t spool_bytes_in_use() const { return disk_in_use_; }
 
-  // Runs `work` on the room's thread, one after the other; drops it at the server's end.
+  // Runs `work` on the budget's thread, one after the other; drops it at the server's end.
   void RunOnDisk(std::function<void()> work) { thread_->Post(std::move(work)); }
 
  private:
-  const BodyRoomOptions options_;
+  const BodyBudgetOptions options_;
   const std::shared_ptr<IoThreadLink> thread_;
   ByteBudget memory_, disk_;
   std::atomic<int64_t> disk_in_use_ = 0;

@@ -15,10 +15,10 @@ constexpr size_t kMaxOnTheirWay = 4;
 
 }  // namespace
 
-BodyQueue::BodyQueue(std::shared_ptr<BodyRoom> room, std::function<void()> on_room)
-    : room_(std::move(room)),
+BodyQueue::BodyQueue(std::shared_ptr<BodyBudget> budget, std::function<void()> on_room)
+    : budget_(std::move(budget)),
       on_room_(std::move(on_room)),
-      file_(std::make_shared<SpoolFile>(room_)) {}
+      file_(std::make_shared<SpoolFile>(budget_)) {}
 
 BodyQueue::~BodyQueue() { DropAll(); }
 
@@ -69,12 +69,12 @@ bool BodyQueue::MakeSpace() {
 
 bool BodyQueue::AddBlock() {
   const bool spare = !has_spare_;
-  const size_t max_bytes = room_->options().memory_bytes_per_body;
+  const size_t max_bytes = budget_->options().memory_bytes_per_body;
   if (!spare && memory_blocks_ * kBodyBlockBytes >= max_bytes) return false;
   auto block = std::make_shared<Block>();
   block->bytes.reserve(kBodyBlockBytes);
   block->spare = spare;
-  if (!spare && !room_->TakeMemoryBlock()) {
+  if (!spare && !budget_->TakeMemoryBlock()) {
     waits_for_others_ = true;
     return false;
   }
@@ -85,7 +85,7 @@ bool BodyQueue::AddBlock() {
 }
 
 void BodyQueue::Spill() {
-  if (room_->options().spool_bytes == 0) {
+  if (budget_->options().spool_bytes == 0) {
     full_ = true;
     return;
   }
@@ -100,7 +100,7 @@ void BodyQueue::Spill() {
     (*block)->place = Place::kOnItsWay;
     (*block)->slot = *slot;
     ++on_their_way_;
-    room_->RunOnDisk([self = shared_from_this(), block = *block] { self->WriteBlock(*block); });
+    budget_->RunOnDisk([self = shared_from_this(), block = *block] { self->WriteBlock(*block); });
   }
 }
 
@@ -206,7 +206,7 @@ void BodyQueue::ReleaseMemory(Block& block) {
   if (block.spare) {
     has_spare_ = false;
   } else {
-    room_->ReturnMemoryBlock();
+    budget_->ReturnMemoryBlock();
   }
 }
 

@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "server/spool/body_room.h"
+#include "server/spool/body_budget.h"
 #include "server/spool/spool_file.h"
 
 namespace upscaled::server {
@@ -30,7 +30,7 @@ inline constexpr int64_t kStreamBytesPerSecond = int64_t{1} << 20;
 class BodyQueue : public std::enable_shared_from_this<BodyQueue> {
  public:
   // `on_room` is called, from any thread, when Append, which was refused, may take more.
-  BodyQueue(std::shared_ptr<BodyRoom> room, std::function<void()> on_room);
+  BodyQueue(std::shared_ptr<BodyBudget> budget, std::function<void()> on_room);
   ~BodyQueue();
 
   // Returns how many of `bytes`, the first ones, it has taken; does not wait. Takes all if no
@@ -63,7 +63,7 @@ class BodyQueue : public std::enable_shared_from_this<BodyQueue> {
     Place place = Place::kMemory;
     size_t slot = 0;       // unless in memory
     size_t size = 0;       // bytes that it holds
-    bool spare = false;    // beside the room's budget
+    bool spare = false;    // beside the budget
     bool dropped = false;  // on its way to the file, and not needed any more
   };
 
@@ -80,11 +80,11 @@ class BodyQueue : public std::enable_shared_from_this<BodyQueue> {
   void Drop(Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReleaseMemory(Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // On the room's thread.
+  // On the budget's thread.
   void WriteBlock(Block& block) ABSL_LOCKS_EXCLUDED(mutex_);
   void TellOfRoom() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  const std::shared_ptr<BodyRoom> room_;
+  const std::shared_ptr<BodyBudget> budget_;
   const std::function<void()> on_room_;
   const std::shared_ptr<SpoolFile> file_;
 

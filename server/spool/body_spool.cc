@@ -26,8 +26,8 @@ absl::Status DiskFull(size_t bytes) {
 
 }  // namespace
 
-BodySpool::BodySpool(std::shared_ptr<BodyRoom> room)
-    : room_(std::move(room)), file_(std::make_shared<SpoolFile>(room_)) {}
+BodySpool::BodySpool(std::shared_ptr<BodyBudget> budget)
+    : budget_(std::move(budget)), file_(std::make_shared<SpoolFile>(budget_)) {}
 
 absl::Status BodySpool::Append(std::span<const uint8_t> bytes) {
   last_.reserve(kBodyBlockBytes);
@@ -41,7 +41,7 @@ absl::Status BodySpool::Append(std::span<const uint8_t> bytes) {
 }
 
 absl::Status BodySpool::WriteBlock() {
-  const size_t disk_bytes = room_->options().spool_bytes;
+  const size_t disk_bytes = budget_->options().spool_bytes;
   if (disk_bytes == 0) return NoDisk();
   const std::optional<size_t> slot = file_->TakeSlot();
   if (!slot.has_value()) return DiskFull(disk_bytes);

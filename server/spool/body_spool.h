@@ -9,19 +9,19 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/spool/body_room.h"
+#include "server/spool/body_budget.h"
 #include "server/spool/spool_file.h"
 
 namespace upscaled::server {
 
-// Bytes in a file of the room, behind one block of memory. Does not wait for other bodies: those
+// Bytes in a file of the budget, behind one block of memory. Does not wait for other bodies: those
 // may wait for this one. Not thread safe; all calls run on the handler's thread, disk included.
 class BodySpool {
  public:
-  explicit BodySpool(std::shared_ptr<BodyRoom> room);
+  explicit BodySpool(std::shared_ptr<BodyBudget> budget);
 
-  // RESOURCE_EXHAUSTED (kOverloaded) if the room or its disk is full. FAILED_PRECONDITION
-  // (kLimitExceeded) if the room has no disk.
+  // RESOURCE_EXHAUSTED (kOverloaded) if the budget or its disk is full. FAILED_PRECONDITION
+  // (kLimitExceeded) if the budget has no disk.
   absl::Status Append(std::span<const uint8_t> bytes);
   // Reads the appended bytes from the first one on, at least one; 0: their end. `dst` is not empty.
   // INTERNAL if the disk does not give them back.
@@ -30,7 +30,7 @@ class BodySpool {
  private:
   absl::Status WriteBlock();
 
-  const std::shared_ptr<BodyRoom> room_;
+  const std::shared_ptr<BodyBudget> budget_;
   const std::shared_ptr<SpoolFile> file_;
   std::vector<size_t> slots_;  // of whole blocks, in order
   std::vector<uint8_t> last_;  // the bytes behind those

@@ -1,4 +1,4 @@
-// A room for bodies, and the thread that writes its files.
+// A budget for bodies, and the thread that writes its files.
 #pragma once
 
 #include <memory>
@@ -6,29 +6,29 @@
 
 #include "server/net/io_thread.h"
 #include "server/net/io_thread_link.h"
-#include "server/spool/body_room.h"
+#include "server/spool/body_budget.h"
 
 namespace upscaled::server {
 
-// The room may outlive it. Thread safe except Close and destruction.
+// The budget may outlive it. Thread safe except Close and destruction.
 class Spool {
  public:
-  explicit Spool(const BodyRoomOptions& options) : link_(std::make_shared<IoThreadLink>()) {
+  explicit Spool(const BodyBudgetOptions& options) : link_(std::make_shared<IoThreadLink>()) {
     if (options.spool_bytes > 0) link_ = std::make_shared<IoThreadLink>(disk_.emplace());
-    room_ = std::make_shared<BodyRoom>(options, link_);
+    budget_ = std::make_shared<BodyBudget>(options, link_);
   }
   ~Spool() { Close(); }
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
 
-  const std::shared_ptr<BodyRoom>& room() const { return room_; }
+  const std::shared_ptr<BodyBudget>& budget() const { return budget_; }
   // Nothing is written from now on: work for the disk is dropped.
   void Close() { link_->Cut(); }
 
  private:
-  std::optional<IoThread> disk_;  // none: the room has no disk
+  std::optional<IoThread> disk_;  // none: the budget has no disk
   std::shared_ptr<IoThreadLink> link_;
-  std::shared_ptr<BodyRoom> room_;
+  std::shared_ptr<BodyBudget> budget_;
 };
 
 }  // namespace upscaled::server

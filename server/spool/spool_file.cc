@@ -18,15 +18,15 @@ off_t OffsetOf(size_t slot) { return static_cast<off_t>(slot * kBodyBlockBytes);
 SpoolFile::~SpoolFile() {
   if (slots_ == 0 && !fd_.valid()) return;
   auto file = std::make_shared<UniqueFd>(std::move(fd_));  // std::function copies
-  room_->RunOnDisk([room = room_, file, slots = slots_] {
+  budget_->RunOnDisk([budget = budget_, file, slots = slots_] {
     *file = UniqueFd();
-    room->ReturnDiskBlocks(slots);
+    budget->ReturnDiskBlocks(slots);
   });
 }
 
 std::optional<size_t> SpoolFile::TakeSlot() {
   if (free_.empty()) {
-    if (!room_->TakeDiskBlock()) return std::nullopt;
+    if (!budget_->TakeDiskBlock()) return std::nullopt;
     return slots_++;
   }
   const size_t slot = free_.back();
@@ -39,16 +39,16 @@ void SpoolFile::ReturnSlot(size_t slot) {
   if (free_.size() < slots_) return;
   free_.clear();
   // Before whatever is written from now on, as the thread does one after the other.
-  room_->RunOnDisk([self = shared_from_this(), slots = std::exchange(slots_, 0)] {
+  budget_->RunOnDisk([self = shared_from_this(), slots = std::exchange(slots_, 0)] {
     // A file that cannot be cut keeps its blocks until it is closed.
     [[maybe_unused]] const int cut = self->fd_.valid() ? ftruncate(self->fd_.get(), 0) : 0;
-    self->room_->ReturnDiskBlocks(slots);
+    self->budget_->ReturnDiskBlocks(slots);
   });
 }
 
 absl::Status SpoolFile::Write(size_t slot, std::span<const uint8_t> bytes) {
   if (!fd_.valid()) {
-    absl::StatusOr<UniqueFd> file = OpenUnnamedFile(room_->options().spool_dir);
+    absl::StatusOr<UniqueFd> file = OpenUnnamedFile(budget_->options().spool_dir);
     if (!file.ok()) return SpoolError(file.status().message());
     fd_ = *std::move(file);
   }

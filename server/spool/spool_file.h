@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/unique_fd.h"
-#include "server/spool/body_room.h"
+#include "server/spool/body_budget.h"
 
 namespace upscaled::server {
 
@@ -21,22 +21,22 @@ namespace upscaled::server {
 // on a thread of its own.
 class SpoolFile : public std::enable_shared_from_this<SpoolFile> {
  public:
-  explicit SpoolFile(std::shared_ptr<BodyRoom> room) : room_(std::move(room)) {}
-  // Closes the file on the room's thread: freeing its space may take long.
+  explicit SpoolFile(std::shared_ptr<BodyBudget> budget) : budget_(std::move(budget)) {}
+  // Closes the file on the budget's thread: freeing its space may take long.
   ~SpoolFile();
 
-  // None when the room has no disk left.
+  // None when the budget has no disk left.
   std::optional<size_t> TakeSlot();
   void ReturnSlot(size_t slot);
 
-  // On the room's thread, or the caller's own. SpoolError says why the disk does not
+  // On the budget's thread, or the caller's own. SpoolError says why the disk does not
   // take it.
   absl::Status Write(size_t slot, std::span<const uint8_t> bytes);
   // Reads what was written, at least a byte; INTERNAL where the disk does not give it back.
   absl::StatusOr<size_t> Read(size_t slot, size_t offset, std::span<uint8_t> dst) const;
 
  private:
-  const std::shared_ptr<BodyRoom> room_;
+  const std::shared_ptr<BodyBudget> budget_;
   UniqueFd fd_;  // set by the first Write
   size_t slots_ = 0;
   std::vector<size_t> free_;

@@ -125,7 +125,7 @@ void AddPeers(const Layer& layer, InterleavedBenchmark& benchmark) {
 }
 
 // "1.85x oneDNN winograd", the fastest of the peer in fp32, for the rows before its own.
-void NoteSpeedups(InterleavedBenchmark& benchmark, const std::vector<Measurement>& results) {
+void RecordSpeedups(InterleavedBenchmark& benchmark, const std::vector<Measurement>& results) {
   if (benchmark.rivals.empty()) return;
   const size_t best =
       *std::max_element(benchmark.rivals.begin(), benchmark.rivals.end(),
@@ -147,7 +147,7 @@ void RunKernelsCommand(const KernelsOptions& options) {
     if (options.peers && shape.groups == 1) AddPeers(layer, benchmark);
     const std::vector<Measurement> results =
         Measure(benchmark.subjects, {.isa = isa, .budget_s = options.common.budget_s});
-    NoteSpeedups(benchmark, results);
+    RecordSpeedups(benchmark, results);
     for (size_t i = 0; i < results.size(); ++i) {
       benchmark.rows[i].shape = Describe(shape);
       benchmark.rows[i].measurement = results[i];

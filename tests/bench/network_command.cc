@@ -193,7 +193,7 @@ void AddPeers(const Network& network, const NetworkOptions& options, const Image
 }
 
 // How the engine's rows relate to fewer threads, and to the peer's fastest row of fp32 and int8.
-void NoteSpeedups(InterleavedBenchmark& benchmark, const std::vector<Measurement>& results) {
+void RecordSpeedups(InterleavedBenchmark& benchmark, const std::vector<Measurement>& results) {
   const size_t engines = benchmark.engines.size();
   std::map<std::string, size_t> rivals;  // by precision
   for (size_t i = engines; i < results.size(); ++i) {
@@ -228,7 +228,7 @@ std::vector<ReportRow> MeasureSize(const NetworkOptions& options, const Network&
       Measure(benchmark.subjects,
               {.isa = ChosenIsa(options.common.backend), .budget_s = options.common.budget_s});
   for (size_t i = 0; i < results.size(); ++i) benchmark.rows[i].measurement = results[i];
-  NoteSpeedups(benchmark, results);
+  RecordSpeedups(benchmark, results);
   std::ranges::move(benchmark.failed, std::back_inserter(benchmark.rows));
   return std::move(benchmark.rows);
 }

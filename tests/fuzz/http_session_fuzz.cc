@@ -70,7 +70,7 @@ class Port {
               FaultText,
               table_} {
     host_.link = std::make_shared<IoThreadLink>(thread_);
-    host_.room = std::make_shared<BodyRoom>(BodyRoomOptions(), host_.link);
+    host_.bodies = std::make_shared<BodyBudget>(BodyBudgetOptions(), host_.link);
   }
 
   void Serve(UniqueFd socket) {

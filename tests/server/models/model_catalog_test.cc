@@ -198,9 +198,9 @@ TEST(ModelCatalogTest, KnowsWhatAModelCostsAndHowFastItHasBeen) {
   // Eight layers of 3x3, the last of 12 channels that are shuffled: 4 pixels share their work.
   EXPECT_GT(entry->weight_bytes, 4 * 4 * 32'724);
   EXPECT_EQ(catalog->TimePerMegapixel(*entry), std::nullopt);
-  catalog->NoteRun("fast-2x", absl::Seconds(1), 1'000'000);
+  catalog->RecordRun("fast-2x", absl::Seconds(1), 1'000'000);
   EXPECT_EQ(catalog->TimePerMegapixel(*entry), std::nullopt);
-  catalog->NoteRun("general-2x", absl::Seconds(1), 65'448'000'000);
+  catalog->RecordRun("general-2x", absl::Seconds(1), 65'448'000'000);
   EXPECT_EQ(catalog->TimePerMegapixel(*entry), absl::Milliseconds(500));
 }
 

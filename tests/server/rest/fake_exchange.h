@@ -147,8 +147,8 @@ class FakeExchange final : public HttpExchange {
 
   std::unique_ptr<BodySpool> MakeSpool() override {
     if (!disk_.has_value()) disk_.emplace();
-    return std::make_unique<BodySpool>(std::make_shared<BodyRoom>(
-        BodyRoomOptions{.spool_dir = testing::TempDir(), .spool_bytes = size_t{64} << 20},
+    return std::make_unique<BodySpool>(std::make_shared<BodyBudget>(
+        BodyBudgetOptions{.spool_dir = testing::TempDir(), .spool_bytes = size_t{64} << 20},
         std::make_shared<IoThreadLink>(*disk_)));
   }
 

@@ -51,7 +51,7 @@ class RpcServer {
   upscale::v1::UpscaleService::Stub& stub() { return *stub_; }
   AdmissionController& admission() { return admission_; }
   AdmissionState admission_state() const { return admission_.state(); }
-  int64_t spool_bytes_in_use() const { return spool_.room()->spool_bytes_in_use(); }
+  int64_t spool_bytes_in_use() const { return spool_.budget()->spool_bytes_in_use(); }
   void LetTimePass(absl::Duration time) {
     timer_clock_.Advance(time);
     timer_.Look();
@@ -90,7 +90,7 @@ class RpcServer {
   grpc::AsyncGenericService service_;
   PendingCalls pending_{100, 100};
   Spool spool_;
-  CallHost host_{calls_, methods_, service_, pending_, spool_.room()};
+  CallHost host_{calls_, methods_, service_, pending_, spool_.budget()};
   std::unique_ptr<CompletionQueues> queues_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<upscale::v1::UpscaleService::Stub> stub_;

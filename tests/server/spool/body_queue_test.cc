@@ -32,16 +32,16 @@ std::vector<uint8_t> Noise(size_t bytes, uint32_t seed = 1) {
 class BodyQueueTest : public ::testing::Test {
  protected:
   void Open(size_t memory_blocks_per_body, size_t memory_blocks, size_t disk_blocks) {
-    room_ = std::make_shared<BodyRoom>(
-        BodyRoomOptions{.memory_bytes_per_body = memory_blocks_per_body * kBodyBlockBytes,
-                        .memory_bytes = memory_blocks * kBodyBlockBytes,
-                        .spool_dir = folder_.path(),
-                        .spool_bytes = disk_blocks * kBodyBlockBytes},
+    budget_ = std::make_shared<BodyBudget>(
+        BodyBudgetOptions{.memory_bytes_per_body = memory_blocks_per_body * kBodyBlockBytes,
+                          .memory_bytes = memory_blocks * kBodyBlockBytes,
+                          .spool_dir = folder_.path(),
+                          .spool_bytes = disk_blocks * kBodyBlockBytes},
         link_);
     queue_ = NewQueue();
   }
   std::shared_ptr<BodyQueue> NewQueue() {
-    return std::make_shared<BodyQueue>(room_, [this] { ++told_of_room_; });
+    return std::make_shared<BodyQueue>(budget_, [this] { ++told_of_room_; });
   }
   ~BodyQueueTest() override { AwaitDisk(); }
   // Until the thread has done what it was told.
@@ -78,7 +78,7 @@ class BodyQueueTest : public ::testing::Test {
   std::atomic<int> told_of_room_ = 0;
   IoThread disk_;
   const std::shared_ptr<IoThreadLink> link_ = std::make_shared<IoThreadLink>(disk_);
-  std::shared_ptr<BodyRoom> room_;
+  std::shared_ptr<BodyBudget> budget_;
   std::shared_ptr<BodyQueue> queue_;
 };
 
@@ -121,11 +121,11 @@ TEST_F(BodyQueueTest, MemoryThenDiskThenMemoryKeepTheOrder) {
   const std::vector<uint8_t> noise = Noise(20 * kBodyBlockBytes + 777);
   EXPECT_EQ(Fill(noise), noise.size());
   AwaitDisk();
-  EXPECT_GE(room_->spool_bytes_in_use(), static_cast<int64_t>(16 * kBodyBlockBytes));
+  EXPECT_GE(budget_->spool_bytes_in_use(), static_cast<int64_t>(16 * kBodyBlockBytes));
   queue_->End();
   EXPECT_EQ(ReadAll(*queue_), noise);
   AwaitDisk();
-  EXPECT_EQ(room_->spool_bytes_in_use(), 0);
+  EXPECT_EQ(budget_->spool_bytes_in_use(), 0);
 }
 
 TEST_F(BodyQueueTest, AReaderInTimeNeverMeetsTheDisk) {
@@ -138,7 +138,7 @@ TEST_F(BodyQueueTest, AReaderInTimeNeverMeetsTheDisk) {
     while (read < noise.size()) read += *queue_->Read(std::span(piece).subspan(read));
     ASSERT_EQ(piece, noise);
   }
-  EXPECT_EQ(room_->spool_bytes_in_use(), 0);
+  EXPECT_EQ(budget_->spool_bytes_in_use(), 0);
 }
 
 TEST_F(BodyQueueTest, WithoutDiskItIsFullAndSaysWhenItIsNot) {
@@ -165,7 +165,7 @@ TEST_F(BodyQueueTest, BudgetsAreForAllBodiesTogether) {
   EXPECT_TRUE(other->waits_for_others());
   queue_->Discard();
   AwaitDisk();
-  EXPECT_EQ(room_->spool_bytes_in_use(), 0);
+  EXPECT_EQ(budget_->spool_bytes_in_use(), 0);
   EXPECT_EQ(Fill(*other, std::span(noise).subspan(kBodyBlockBytes), disk_), 5 * kBodyBlockBytes);
 }
 
@@ -177,7 +177,7 @@ TEST_F(BodyQueueTest, SlotsOfTheFileAreUsedAgain) {
   std::vector<uint8_t> piece(kBodyBlockBytes);
   while (read.size() < noise.size()) {
     appended += Fill(std::span(noise).subspan(appended));
-    ASSERT_LE(room_->spool_bytes_in_use(), static_cast<int64_t>(4 * kBodyBlockBytes));
+    ASSERT_LE(budget_->spool_bytes_in_use(), static_cast<int64_t>(4 * kBodyBlockBytes));
     const absl::StatusOr<size_t> n = queue_->Read(piece);
     ASSERT_TRUE(n.ok()) << n.status();
     read.insert(read.end(), piece.begin(), piece.begin() + static_cast<ptrdiff_t>(*n));
@@ -202,10 +202,10 @@ TEST_F(BodyQueueTest, AppendingAndReadingAtOnce) {
 
 TEST_F(BodyQueueTest, AFullDiskFailsThisBodyAlone) {
   Open(1, 10, 100);
-  room_ = std::make_shared<BodyRoom>(BodyRoomOptions{.memory_bytes_per_body = kBodyBlockBytes,
-                                                     .spool_dir = "/nowhere/at/all",
-                                                     .spool_bytes = 100 * kBodyBlockBytes},
-                                     link_);
+  budget_ = std::make_shared<BodyBudget>(BodyBudgetOptions{.memory_bytes_per_body = kBodyBlockBytes,
+                                                           .spool_dir = "/nowhere/at/all",
+                                                           .spool_bytes = 100 * kBodyBlockBytes},
+                                         link_);
   queue_ = NewQueue();
   const std::vector<uint8_t> noise = Noise(10 * kBodyBlockBytes);
   EXPECT_EQ(Fill(noise), noise.size());  // and drops them
@@ -243,13 +243,13 @@ TEST_F(BodyQueueTest, DestroyedWhileBlocksAreOnTheirWay) {
   const std::vector<uint8_t> noise = Noise(kBodyBlockBytes);
   EXPECT_EQ(queue_->Append(noise), noise.size());
   EXPECT_EQ(queue_->Append(noise), 0u);
-  EXPECT_EQ(room_->spool_bytes_in_use(), static_cast<int64_t>(kBodyBlockBytes));
+  EXPECT_EQ(budget_->spool_bytes_in_use(), static_cast<int64_t>(kBodyBlockBytes));
   queue_->Discard();
   queue_ = nullptr;
   go.Notify();
   AwaitDisk();
   AwaitDisk();
-  EXPECT_EQ(room_->spool_bytes_in_use(), 0);
+  EXPECT_EQ(budget_->spool_bytes_in_use(), 0);
 }
 
 }  // namespace

@@ -19,9 +19,10 @@ using ::testing::HasSubstr;
 
 class BodySpoolTest : public ::testing::Test {
  protected:
-  std::shared_ptr<BodyRoom> Room(size_t disk_blocks) {
-    return std::make_shared<BodyRoom>(
-        BodyRoomOptions{.spool_dir = folder_.path(), .spool_bytes = disk_blocks * kBodyBlockBytes},
+  std::shared_ptr<BodyBudget> Budget(size_t disk_blocks) {
+    return std::make_shared<BodyBudget>(
+        BodyBudgetOptions{.spool_dir = folder_.path(),
+                          .spool_bytes = disk_blocks * kBodyBlockBytes},
         link_);
   }
   static std::vector<uint8_t> Bytes(size_t count) {
@@ -41,7 +42,7 @@ TEST_F(BodySpoolTest, GivesWhatWasAppended) {
                              kBodyBlockBytes + 1, 3 * kBodyBlockBytes, 3 * kBodyBlockBytes + 77}) {
     for (const size_t piece : {size_t{999}, kBodyBlockBytes, size_t{100'000}}) {
       const std::vector<uint8_t> bytes = Bytes(count);
-      BodySpool spool(Room(10));
+      BodySpool spool(Budget(10));
       for (size_t at = 0; at < count; at += piece) {
         ASSERT_TRUE(spool.Append(std::span(bytes).subspan(at, std::min(piece, count - at))).ok());
       }
@@ -59,18 +60,18 @@ TEST_F(BodySpoolTest, GivesWhatWasAppended) {
 }
 
 TEST_F(BodySpoolTest, RefusesWhatTheDiskHasNoRoomFor) {
-  const auto room = Room(2);
+  const auto budget = Budget(2);
   {
-    BodySpool spool(room);
+    BodySpool spool(budget);
     ASSERT_TRUE(spool.Append(Bytes(3 * kBodyBlockBytes)).ok()) << "one block stays in memory";
-    EXPECT_EQ(room->spool_bytes_in_use(), 2 * kBodyBlockBytes);
+    EXPECT_EQ(budget->spool_bytes_in_use(), 2 * kBodyBlockBytes);
     const absl::Status full = spool.Append(Bytes(1));
     EXPECT_EQ(ReasonOf(full), ErrorReason::kOverloaded) << full;
     EXPECT_THAT(full.message(), HasSubstr("131072 bytes"));
   }
   disk_.RunAndWait([] {});
-  EXPECT_EQ(room->spool_bytes_in_use(), 0);
-  BodySpool none(Room(0));
+  EXPECT_EQ(budget->spool_bytes_in_use(), 0);
+  BodySpool none(Budget(0));
   ASSERT_TRUE(none.Append(Bytes(kBodyBlockBytes)).ok());
   EXPECT_EQ(ReasonOf(none.Append(Bytes(1))), ErrorReason::kLimitExceeded);
 }
