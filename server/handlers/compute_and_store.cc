@@ -115,7 +115,7 @@ absl::StatusOr<pb::UpscaleSummary> ComputeAndStore(const HandlerEnvironment& env
       computed.summary.add_warnings(std::move(behind));
     }
     if (!digest.has_value()) return std::move(computed.summary);
-    RETURN_IF_ERROR(CheckClaimedDigest(request, *digest));
+    RETURN_IF_ERROR(CheckClaimedDigest(request.claimed_digest, *digest));
     const absl::StatusOr<Digest> key =
         sharing.KeyOf(context.payer.tenant, *digest, request.options, request.resolved);
     if (!key.ok() || computed.mixed) return std::move(computed.summary);

@@ -475,13 +475,10 @@ absl::StatusOr<ImageVerdict> JudgeImage(const HandlerEnvironment& environment,
                                         ByteSource& input) {
   ASSIGN_OR_RETURN(ImageRequest request, StartRequest(environment, options));
   context.record.model = request.models.name();
-  std::vector<uint8_t> prefix;
-  absl::StatusOr<ImageHeader> source =
-      ReadImageHeader(input, ToDecodeLimits(environment, options), prefix);
-  if (!source.ok()) return ExplainEngineError(source.status());
-  request.source = *std::move(source);
-  ASSIGN_OR_RETURN(request.resolved,
-                   ResolveJob(environment, options, request.models, request.source));
+  {
+    HeldSource header(input, /*total_bytes=*/0);
+    RETURN_IF_ERROR(ReadSourceHeader(environment, context, header, /*buffer_bytes=*/0, request));
+  }
   NoSink output;
   pb::UpscaleImageHeader announced;
   const ImageStreams streams{.input = input,

@@ -12,7 +12,9 @@
 #include "absl/status/statusor.h"
 #include "engine/image/byte_stream.h"
 #include "engine/image/codec.h"
+#include "server/calls/call_context.h"
 #include "server/handlers/handler_environment.h"
+#include "server/handlers/held_source.h"
 #include "server/handlers/request_options.h"
 #include "server/handlers/resolve_job.h"
 #include "server/models/model_chain.h"
@@ -55,6 +57,16 @@ struct ImageRequest {
 absl::StatusOr<ImageRequest> StartRequest(const HandlerEnvironment& environment,
                                           RequestOptions options);
 
+// Reserves memory only: it is not known yet whether anything has to be computed.
+absl::Status ReserveMemory(const HandlerEnvironment& environment, const CallContext& context,
+                           int64_t bytes);
+
+// Reads the header of the request's source, and resolves the request by it. `buffer_bytes` are held
+// beside the source; they are reserved with a header that is longer than the limit on metadata.
+// Errors carry the reason that the client gets.
+absl::Status ReadSourceHeader(const HandlerEnvironment& environment, const CallContext& context,
+                              HeldSource& source, size_t buffer_bytes, ImageRequest& request);
+
 // The caller's ends of a request. All that it refers to outlives the call.
 struct ImageStreams {
   ByteSource& input;
@@ -67,7 +79,7 @@ struct ImageStreams {
   std::function<void(int64_t done, int64_t total)> on_progress = nullptr;
 };
 
-// INVALID_ARGUMENT (kInvalidOption) for a source without the digest that the client says.
-absl::Status CheckClaimedDigest(const ImageRequest& request, const Digest& digest);
+// INVALID_ARGUMENT (kInvalidOption) if the client claims another digest for its source.
+absl::Status CheckClaimedDigest(const std::optional<Digest>& claimed, const Digest& digest);
 
 }  // namespace upscaled::server

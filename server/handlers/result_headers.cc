@@ -15,8 +15,8 @@ namespace pb = upscale::v1;
 namespace {
 
 // To be counted up whenever the text of a source changes.
-constexpr int kSourceFormat = 2;
-constexpr size_t kSourceFields = 8;
+constexpr int kSourceFormat = 3;
+constexpr size_t kSourceFields = 9;
 
 }  // namespace
 
@@ -53,7 +53,7 @@ std::string SourceToText(const ImageHeader& source) {
   return absl::StrJoin(
       {kSourceFormat, static_cast<int>(source.format), source.spec.width_px, source.spec.height_px,
        source.spec.channels, static_cast<int>(source.spec.type), jpeg.quality,
-       static_cast<int>(jpeg.subsampled)},
+       static_cast<int>(jpeg.subsampled), static_cast<int>(source.lossless_webp)},
       " ");
 }
 
@@ -66,6 +66,7 @@ std::optional<ImageHeader> SourceFromText(const std::string& text) {
   ImageHeader header;
   header.format = static_cast<ImageFormat>(fields[1]);
   header.spec = {fields[2], fields[3], fields[4], static_cast<SampleType>(fields[5])};
+  header.lossless_webp = fields[8] != 0;
   if (fields[6] > 0) header.jpeg = JpegCoding{.quality = fields[6], .subsampled = fields[7] != 0};
   return header;
 }

@@ -160,26 +160,21 @@ class ImageCall {
     }
 
     // The header of the source settles sizes, format and networks.
-    const auto reserve = [this](int64_t bytes) {
-      return ReserveMemory(static_cast<int64_t>(streams_.buffer_bytes) + bytes);
-    };
-    absl::StatusOr<ImageHeader> header =
-        held.ReadHeader(ToDecodeLimits(environment_, request_.options), reserve);
-    if (!header.ok()) return ExplainEngineError(header.status());
-    RETURN_IF_ERROR(Resolve(*std::move(header)));
+    RETURN_IF_ERROR(
+        ReadSourceHeader(environment_, context_, held, streams_.buffer_bytes, request_));
     if (request_.name_only) return TellName();
 
     // The bytes of the source settle the name of the result. Without a name it is computed here and
     // now: the source is large, memory is short, or the files of a model change.
     ASSIGN_OR_RETURN(const bool whole, Receive(held));
-    if (!whole) return ComputeAlone(held, request_.input_bytes);
+    if (!whole) return ComputeAlone(held);
     const auto source_bytes = static_cast<int64_t>(held.bytes().size());
     const Digest digest = DigestOf(held.bytes());
-    RETURN_IF_ERROR(CheckClaimedDigest(request_, digest));
+    RETURN_IF_ERROR(CheckClaimedDigest(request_.claimed_digest, digest));
     FileEnd end;
     end.Pass(held.bytes());
     behind_ = end.Warning();
-    if (!NameSource(digest)) return ComputeAlone(held, request_.input_bytes);
+    if (!NameSource(digest)) return ComputeAlone(held);
 
     // A result that the client or the store has is not computed again; another one is computed for
     // all who ask for it.
@@ -194,13 +189,6 @@ class ImageCall {
 
   // --- The source ---
 
-  absl::Status Resolve(ImageHeader source) {
-    ASSIGN_OR_RETURN(request_.resolved,
-                     ResolveJob(environment_, request_.options, request_.models, source));
-    request_.source = std::move(source);
-    return absl::OkStatus();
-  }
-
   // Sets the key that equal requests share. false: the files of a model change.
   bool NameSource(const Digest& digest) {
     request_.source_digest = digest;
@@ -210,27 +198,19 @@ class ImageCall {
     return key.ok();
   }
 
-  // Reserves memory only: it is not known yet whether anything has to be computed.
-  absl::Status ReserveMemory(int64_t bytes) {
-    const ResourceRequest resources{.memory_bytes = bytes, .payer = context_.payer};
-    if (context_.reservation.holds()) return context_.reservation.Change(resources);
-    ASSIGN_OR_RETURN(context_.reservation, environment_.admission.Reserve(resources));
-    return absl::OkStatus();
-  }
-
   // false: it is too large to be held, or memory is short.
   absl::StatusOr<bool> Receive(HeldSource& held) {
     if (request_.input_bytes > sharing_.max_held_bytes()) return false;
     const auto buffer_bytes = static_cast<int64_t>(streams_.buffer_bytes);
-    RETURN_IF_ERROR(ReserveMemory(buffer_bytes));
+    RETURN_IF_ERROR(ReserveMemory(environment_, context_, buffer_bytes));
     return held.ReadAll(sharing_.max_held_bytes(), [&](int64_t bytes) {
       return context_.reservation.TryHold(buffer_bytes + bytes);
     });
   }
 
   // Computes the source as it arrives.
-  absl::StatusOr<pb::UpscaleSummary> ComputeAlone(HeldSource& held, int64_t source_bytes) {
-    RETURN_IF_ERROR(CheckResultFits(source_bytes));
+  absl::StatusOr<pb::UpscaleSummary> ComputeAlone(HeldSource& held) {
+    RETURN_IF_ERROR(CheckResultFits(request_.input_bytes));
     ++sharing_.counts().computed;
     std::vector<uint8_t> prefix = held.TakeBytes();
     const size_t prefix_bytes = prefix.size();
@@ -262,7 +242,9 @@ class ImageCall {
     if (!stored.has_value()) return false;
     std::optional<ImageHeader> source = SourceFromText(*stored);
     if (!source.has_value()) return false;
-    RETURN_IF_ERROR(Resolve(*std::move(source)));
+    ASSIGN_OR_RETURN(request_.resolved,
+                     ResolveJob(environment_, request_.options, request_.models, *source));
+    request_.source = *std::move(source);
     if (!NameSource(digest)) return false;
     return AnswerAtOnce();
   }
@@ -336,7 +318,8 @@ class ImageCall {
   absl::StatusOr<pb::UpscaleSummary> Share(std::vector<uint8_t> bytes) {
     auto source = std::make_shared<const std::vector<uint8_t>>(std::move(bytes));
     // The flight pays for the source.
-    RETURN_IF_ERROR(ReserveMemory(static_cast<int64_t>(streams_.buffer_bytes)));
+    RETURN_IF_ERROR(
+        ReserveMemory(environment_, context_, static_cast<int64_t>(streams_.buffer_bytes)));
     while (true) {
       InFlight::Place place = sharing_.in_flight().JoinOrStart(*request_.key, context_.cancellation,
                                                                source, context_.payer, position_);

@@ -19,6 +19,7 @@
 #include "server/jobs/async_jobs.h"
 #include "server/rest/accept.h"
 #include "server/rest/answer.h"
+#include "server/rest/digested_source.h"
 #include "server/rest/entity_tags.h"
 #include "server/rest/job_json.h"
 #include "server/rest/job_request.h"
@@ -145,11 +146,16 @@ bool UpscaleCall::WantsJob() const {
 
 absl::Status UpscaleCall::SubmitJob() {
   record().method = "SubmitJob";
+  if (std::isfinite(parameters_.timeout_s)) {
+    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
+                     "timeout is for an image that is upscaled at once", {{"field", "timeout"}});
+  }
   ASSIGN_OR_RETURN(
       const JobRequest asked,
       ToJobRequest(host(), parameters_, request().Field("Accept"), upload_.file_name()));
   record().model = asked.options.model();
-  ASSIGN_OR_RETURN(const AsyncJob job, host().jobs->Submit(payer().tenant, asked, upload_.image()));
+  DigestedSource image(upload_.image(), upload_.digest());
+  ASSIGN_OR_RETURN(const AsyncJob job, host().jobs->Submit(payer().tenant, asked, image));
   HttpResponse response = JsonResponse(JobJson(job));
   response.status = 202;
   for (HttpField& field : std::vector<HttpField>{{"Location", JobPath(job.id)},

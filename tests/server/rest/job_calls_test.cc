@@ -4,12 +4,15 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "engine/base/sqlite.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "server/jobs/async_jobs.h"
 #include "server/rest/prefer.h"
+#include "server/results/digest.h"
 #include "tests/client/temp_folder.h"
 #include "tests/server/jobs/worker_of.h"
 #include "tests/server/rest/forms.h"
@@ -126,6 +129,30 @@ TEST_F(JobCallsTest, AFormsImageBecomesAJob) {
 TEST_F(JobCallsTest, OptionsAreCheckedFirst) {
   EXPECT_EQ(env_.Post("scale=99", PngOf(8, 8), kAsync)->status(), 400);
   EXPECT_EQ(env_.Post("model=best", PngOf(8, 8), kAsync)->status(), 404);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "store"));
+}
+
+TEST_F(JobCallsTest, TheSourceOfAJobHasTheDigestThatItsSenderNames) {
+  const std::string image = PngOf(20, 10);
+  const auto post = [&](const std::string& named) {
+    std::vector<HttpField> fields = kAsync;
+    const std::string digest(AsText(DigestOf(AsBytes(named))));
+    fields.push_back(
+        {"Content-Digest", absl::StrCat("sha-256=:", absl::Base64Escape(digest), ":")});
+    return env_.Post("", image, std::move(fields));
+  };
+  const auto refused = post(image + "x");
+  EXPECT_EQ(refused->status(), 400) << refused->body();
+  EXPECT_THAT(refused->body(), HasSubstr("SHA-256"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "store"));
+  IdOf(*post(image));
+  EXPECT_TRUE(client::ReadText(WorkerOf::TaskOf(worker_.Take()).source) == image);
+}
+
+TEST_F(JobCallsTest, ATimeoutOfAJobIsRefused) {
+  const auto refused = env_.Post("timeout=5", PngOf(8, 8), kAsync);
+  EXPECT_EQ(refused->status(), 400) << refused->body();
+  EXPECT_THAT(refused->body(), HasSubstr("timeout"));
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "store"));
 }
 

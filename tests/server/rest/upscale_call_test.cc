@@ -246,6 +246,19 @@ TEST_F(UpscaleCallTest, HeedsAccept) {
   EXPECT_EQ(type("format=jpg", "image/webp"), "image/jpeg");
 }
 
+// A TIFF's directory may stand far behind.
+TEST_F(UpscaleCallTest, AVerdictTakesMemoryThatWasAskedFor) {
+  const auto others = env_.admission().Reserve({.memory_bytes = (int64_t{1} << 30) - (8 << 20)});
+  ASSERT_TRUE(others.ok()) << others.status();
+  std::string file("II\x2a\0\0\0\0\1", 8);  // at 16 MiB
+  file.resize(6 << 20);
+  const auto client =
+      env_.Call("POST", {.path = "/v1/upscale", .query = "dry_run=1", .content_length = 20 << 20});
+  client->Send(file, /*whole=*/false);
+  client->AwaitEnd();
+  EXPECT_EQ(Reason(*client, 429), "OVERLOADED");
+}
+
 TEST_F(UpscaleCallTest, GivesAVerdictFromTheFirstBytes) {
   const std::string image = PngOf(64, 48);
   const auto client = env_.Call(
