@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Published networks at their real sizes: what becomes of a downloaded file, and how fast it is beside PyTorch.
 
-    weights_bench.py BUILD_DIR [--rounds N] [--only FAMILY,...]
+    weights_bench.py BUILD_DIR [--rounds N] [--only FAMILY,...] [--size 1920x1080]
 
 Writes each family's weights, random ones, as torch.save does; has `upscale-bench` say what it takes them for, how
 long they take to load and to compile and on which devices they run; then times the CPU backend and PyTorch on one
@@ -155,17 +155,21 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="", help="families, separated by commas")
     parser.add_argument("--devices", default=",".join(DEVICES))
+    parser.add_argument("--size", help="of the image, instead of a small one by family")
     arguments = parser.parse_args()
     only = set(filter(None, arguments.only.split(",")))
+    families = [family for family in FAMILIES if not only or family.name in only]
+    if arguments.size:
+        size = tuple(map(int, arguments.size.split("x")))
+        families = [dataclasses.replace(family, size=size) for family in families]
     torch.set_num_threads(1)
     bench = Bench(arguments.build)
     print(f"PyTorch {torch.__version__} with {blas()}, one thread each, processor time; load {os.getloadavg()[0]:.1f} at the beginning\n")
     print("| family | for example | detected | runs on | load, ms | compile, ms | image | ours, ms | of the FMA peak | "
           "PyTorch, ms | PyTorch / ours |\n|---|---|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        for family in FAMILIES:
-            if not only or family.name in only:
-                print(row(bench, family, pathlib.Path(folder), arguments.rounds, arguments.devices.split(",")), flush=True)
+        for family in families:
+            print(row(bench, family, pathlib.Path(folder), arguments.rounds, arguments.devices.split(",")), flush=True)
     print(f"\nload {os.getloadavg()[0]:.1f} at the end")
 
 
