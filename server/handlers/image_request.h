@@ -61,9 +61,9 @@ absl::StatusOr<ImageRequest> StartRequest(const HandlerEnvironment& environment,
 absl::Status ReserveMemory(const HandlerEnvironment& environment, const CallContext& context,
                            int64_t bytes);
 
-// Reads the header of the request's source, and resolves the request by it. `buffer_bytes` are held
-// beside the source; they are reserved with a header that is longer than the limit on metadata.
-// Errors carry the reason that the client gets.
+// Reads the header of the request's source, and resolves the request by it. A header that is longer
+// than the limit on metadata is reserved, together with the call's `buffer_bytes`. Errors carry the
+// reason that the client gets.
 absl::Status ReadSourceHeader(const HandlerEnvironment& environment, const CallContext& context,
                               HeldSource& source, size_t buffer_bytes, ImageRequest& request);
 
