@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <memory>
 
@@ -86,6 +87,7 @@ absl::Status SetFilter() {
 
 absl::Status LockCage(size_t memory_bytes) {
   if (kSanitized) return absl::OkStatus();
+  tzset();  // reads the zone's file, as the first date that Little CMS makes would otherwise
   RETURN_IF_ERROR(SetLimits(memory_bytes));
   if (prctl(PR_SET_DUMPABLE, 0) != 0) return Failed("PR_SET_DUMPABLE", errno);
   return SetFilter();  // with no_new_privs
