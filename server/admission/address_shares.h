@@ -1,4 +1,4 @@
-// How much of something each client address has taken, so that one address cannot take all of it.
+// How much of a resource each client address has taken, so one address cannot take all of it.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class AddressShares {
     return address.empty() || taken(address) + amount <= max_per_address_;
   }
   void Take(const std::string& address, int64_t amount);
-  // Gives back an amount that Take was called with.
+  // Gives back the amount of a Take.
   void Give(const std::string& address, int64_t amount);
 
  private:

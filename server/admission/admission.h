@@ -1,6 +1,6 @@
-// Admission to the server: every call takes a slot and the memory of its messages, and, once the
-// header of its image says what it will cost, reserves that memory and that work, or is told when
-// to come back.
+// Admission to the server, in two steps. Each call takes a slot and the memory of its messages.
+// Once the header of its image gives the cost, it reserves memory and work. A refused call is told
+// when to come back.
 #pragma once
 
 #include <cstdint>
@@ -29,16 +29,16 @@
 
 namespace upscaled::server {
 
-// The needs of a request beside its slot, known before its pixels are decoded.
+// The needs of a request in addition to its slot, known before its pixels are decoded.
 struct ResourceRequest {
   int64_t memory_bytes = 0;
   // Scratch memory of all streams of the device for the request's tiles. Shared by all requests and
-  // never given back: streams keep the scratch memory of the largest tile that they have seen.
+  // never given back: streams keep the scratch memory of their largest tile.
   int64_t scratch_bytes = 0;
   int64_t cost = 0;       // of the computation, in multiply-adds
-  double speed = 0;       // at which all devices compute it, in these a second; 0: not known
-  int device_class = -1;  // that it is planned for; -1: none
-  // In the share of whose address the memory counts, and in whose tenant's limits the cost.
+  double speed = 0;       // of all devices together, in multiply-adds a second; 0: not known
+  int device_class = -1;  // of the plan; -1: none
+  // The memory counts in the share of the payer's address, the cost in its tenant's limits.
   Payer payer = {};
 };
 
@@ -46,23 +46,23 @@ struct AdmissionState {
   int requests = 0;                        // calls with a slot
   int64_t calls_admitted = 0;              // slots given since the start
   int64_t queue_cost = 0;                  // admitted and not yet computed, in multiply-adds
-  absl::Duration queue_time;               // until that is computed, at the speed of late
+  absl::Duration queue_time;               // to compute queue_cost at the recent speed
   std::vector<int64_t> class_queue_costs;  // for the device classes; may be too short for zeros
   int64_t memory_bytes = 0;                // the calls'
   int64_t scratch_bytes = 0;               // the device's streams'
   bool draining = false;
 };
 
-// Thread safe. Never waits: a request is admitted or refused at once. Must outlive what it hands
-// out.
+// Thread safe. Never waits: a request is admitted or refused at once. Must outlive its slots
+// and reservations.
 class AdmissionController {
  public:
-  // Tells a call that it has lost its slot: with a RESOURCE_EXHAUSTED (kOverloaded, with a retry
+  // Tells a call about the loss of its slot: a RESOURCE_EXHAUSTED (kOverloaded, with a retry
   // delay).
   using GiveWay = std::function<void(const absl::Status&)>;
 
  private:
-  // A call with a slot, or one that has lost it and has not ended yet.
+  // A call with a slot, or one without its slot before its end.
   struct Holder {
     int64_t memory_bytes = 0;
     Payer payer;
@@ -73,9 +73,9 @@ class AdmissionController {
   };
 
  public:
-  // One of the concurrent calls, and its messages' memory; freed by destruction. While its call
-  // waits for a client that has moved less than kSlotBytes in the last kSlotPatience of waiting, a
-  // call that finds no free slot gets this one.
+  // One of the concurrent calls, and its messages' memory; freed by destruction. If no slot is
+  // free, a new call gets the slot of a call with a slow client: less than kSlotBytes moved in the
+  // last kSlotPatience of waiting.
   class CallSlot {
    public:
     CallSlot() = default;
@@ -85,12 +85,12 @@ class AdmissionController {
     ~CallSlot() { Release(); }
     void Release();
 
-    // Between these the call waits for its client, which has moved `bytes` when the wait ends. Both
-    // do nothing without a slot.
+    // Between these the call waits for its client. `bytes`: moved during the wait. Both do nothing
+    // without a slot.
     void BeginWait();
     void EndWait(int64_t bytes);
 
-    // Gives the slot back, and the memory except `memory_bytes`, which it keeps.
+    // Gives the slot back, and all memory except `memory_bytes`.
     void KeepOnly(int64_t memory_bytes);
 
    private:
@@ -110,28 +110,26 @@ class AdmissionController {
     ~Reservation() { Release(); }
     void Release();
     bool holds() const { return owner_ != nullptr; }
-    // At whose expense it is. Requires holds().
+    // The payer of the request. Requires holds().
     Payer payer() const;
 
-    // For one that holds something: holds `resources`, of the same payer, from now on instead of
-    // what it was made for, nothing of which has been computed. As Reserve; not OK: nothing has
-    // changed.
+    // Replaces the reserved resources by `resources` of the same payer. Nothing of them may have
+    // been computed. Requires holds(). As Reserve; not OK: nothing has changed.
     absl::Status Change(const ResourceRequest& resources);
-    // Holds `memory_bytes` from now on instead of its memory, if they are free. Returns whether
-    // they are, so a caller that goes on without them takes no moment of a refused one. Requires
-    // holds().
+    // Replaces the reserved memory by `memory_bytes`. false: they are not free, and nothing has
+    // changed; unlike Change it takes no moment of refused callers. Requires holds().
     bool TryHold(int64_t memory_bytes);
-    // For one that holds something: more for the same request, whose work is computed after all
-    // that was reserved so before. As Reserve.
+    // Reserves more for the same request; this work is computed after the earlier parts. Requires
+    // holds(). As Reserve.
     absl::StatusOr<Reservation> ReserveMore(const ResourceRequest& resources) const;
-    // Gives back what is computed: `cost` so far. Thread safe beside itself, but not beside Release
-    // and Change; reports may come in any order.
+    // Gives back the computed work: `cost` so far. Several threads may report at once, in any
+    // order, but not during Release and Change.
     void ReportProgress(int64_t cost);
     // Counts the memory in another address's share from now on, if it has room. Thread safe as
     // ReportProgress.
     void ChargeMemoryTo(const std::string& address);
-    // Returns the work of others, in multiply-adds, that runs before this request is complete.
-    // `lasts`: assumes each finished request is followed by a similar one. Requires holds().
+    // Returns the others' work before the end of this request, in multiply-adds. `lasts`: assumes
+    // each finished request is followed by a similar one. Requires holds().
     int64_t CostAhead(bool lasts = false) const;
 
    private:
@@ -150,15 +148,16 @@ class AdmissionController {
   const Limits& limits() const { return limits_; }
   int64_t memory_budget_bytes() const { return memory_budget_bytes_; }
 
-  // First step, at the start of a call of `payer` whose messages take up to
-  // `memory_bytes`. UNAVAILABLE (kDraining) while draining; RESOURCE_EXHAUSTED (kOverloaded, with a
-  // retry delay) when all slots, or those of the address or of the tenant, are taken, or while the
-  // tenant has sent too many bytes; else as Reserve. `give_way`, for a call that can be ended, is
-  // called at most once, by another call's AdmitCall and with no lock held; perhaps a little after
-  // the slot's end.
+  // First step, at the start of a call of `payer` with messages of up to `memory_bytes`. Errors:
+  // - UNAVAILABLE (kDraining) while draining;
+  // - RESOURCE_EXHAUSTED (kOverloaded, with a retry delay) if all slots are taken, or those of the
+  //   address or the tenant, or while the tenant has sent too many bytes;
+  // - as Reserve.
+  // `give_way` ends the call. Another call's AdmitCall calls it at most once, without a lock,
+  // perhaps a little after the slot's end; null: the call cannot be ended.
   absl::StatusOr<CallSlot> AdmitCall(int64_t memory_bytes = 0, Payer payer = {},
                                      GiveWay give_way = nullptr) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether AdmitCall would find a slot now, which stays free. Errors as AdmitCall's for slots.
+  // Whether AdmitCall would find a slot now. Takes none. Errors as AdmitCall's for slots.
   absl::Status CheckCall(const Payer& payer) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Whether less than half of the slots and of the memory is taken: calls may then wait with a slot
@@ -168,8 +167,8 @@ class AdmissionController {
   // Whether calls are admitted: UNAVAILABLE (kDraining) while draining.
   absl::Status CheckOpen() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Notes bytes of a call's images that have come. RESOURCE_EXHAUSTED (kOverloaded, with a retry
-  // delay) when its tenant had sent too many before; a call that has begun may go on all the same.
+  // Counts received bytes of a call's images. RESOURCE_EXHAUSTED (kOverloaded, with a retry delay)
+  // if its tenant had sent too many before. A call may go on all the same.
   absl::Status Receive(const Payer& payer, int64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Second step, for a call with a slot; works while draining. RESOURCE_EXHAUSTED (kOverloaded,
@@ -186,25 +185,25 @@ class AdmissionController {
   AdmissionState state() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  // AdmitCall; `displaced` is the call that has lost its slot for it, or null.
+  // AdmitCall. `displaced`: the call without its slot now, or null.
   absl::StatusOr<CallSlot> TakeSlot(int64_t memory_bytes, Payer payer, GiveWay give_way,
                                     GiveWay& displaced) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether a slot is free for the payer's address.
   bool HasFreeSlot(const Payer& payer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The refusal of a call that no slot is free for; takes one of the moments to come back at.
+  // The refusal of a call for want of a slot; takes one of the moments to come back at.
   absl::Status RefuseForSlots(const Payer& payer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The oldest call whose slot the payer's may get; holders_.end(): none has lost its patience.
+  // The oldest call with a slot for the payer's; holders_.end(): none has lost its patience.
   std::list<Holder>::const_iterator FindStalled(const Payer& payer) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FreeSlot(Holder& holder) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Takes all of it for a request, of which this is a part, or nothing. `whole` is null for one of
-  // its own.
+  // Takes all of `resources`, or nothing, as another part of the request `whole`; null: for a
+  // request of its own.
   absl::StatusOr<Reservation> ReserveFor(const AdmittedWork::Request* whole,
                                          const ResourceRequest& resources)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes all of it but the work, or nothing.
   absl::Status Take(const ResourceRequest& resources) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Bytes of the budget that neither calls nor `scratch_bytes` hold.
+  // Bytes of the budget without the calls' and `scratch_bytes`.
   int64_t FreeMemory(int64_t scratch_bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return memory_budget_bytes_ - scratch_bytes - state_.memory_bytes;
   }
@@ -212,7 +211,7 @@ class AdmissionController {
   // Takes both sorts of memory from the budget and the address's share, or neither.
   absl::Status TakeMemory(int64_t memory_bytes, int64_t scratch_bytes, const Payer& payer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // But for the scratch memory, which stays.
+  // Gives memory back, without the scratch memory.
   void GiveMemory(const ResourceRequest& resources) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return state_.requests == 0 && state_.memory_bytes == 0;
@@ -223,32 +222,31 @@ class AdmissionController {
   }
   absl::Status CheckShareOfMemory(int64_t memory_bytes, const Payer& payer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The verdict of the limits of the payer's tenant; OK where there are none.
+  // The verdict of the limits of the payer's tenant; OK without limits.
   absl::Status CheckTenantsCalls(const Payer& payer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckTenantsCost(const Payer& payer, int64_t cost)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Until so much will have been computed, at the speed of what is admitted or, where that is not
-  // known, of late, which is less where there was little to do; zero: not known.
+  // The time to compute `cost` at the speed of the admitted work, otherwise at the recent speed,
+  // which is low after little work; zero: not known.
   absl::Duration TimeFor(double cost) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The delay of a refusal, a moment of the caller's own: until `cost` will have been computed, or
-  // later, as `step` is the time in which room for one more such caller becomes free.
+  // The delay of a refusal, a moment of the caller's own: the time to compute `cost`, or more. Room
+  // for one more such caller becomes free each `step`.
   absl::Duration RetryDelay(const Payer& payer, double cost, absl::Duration step)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The same of shares of the admitted work.
+  // The same in shares of the admitted work.
   absl::Duration RetryDelayOfShare(const Payer& payer, double share, double step)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The time in which a slot becomes free while all are taken.
+  // The time from one free slot to the next while all are taken.
   absl::Duration SlotInterval() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountSlot(int change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Until `cost` of the payer's, whose tenant has limits, will have been computed beside others',
-  // as much of it in a second as lately or, where that is not known, as its share is; zero: not
-  // known, or nothing.
+  // The time to compute `cost` of a payer whose tenant has limits, at the tenant's recent speed,
+  // otherwise at its share; zero: not known, or nothing.
   absl::Duration TimeFor(const Payer& payer, int64_t cost) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The part that the limit counts of so many multiply-adds that one request has in the queue.
+  // The limit's part of `cost` multiply-adds of one request in the queue.
   int64_t Counted(int64_t cost) const;
-  // Changes what a request for these resources has in the queue, because that was `computed` or
-  // else at the tenant's expense.
+  // Changes the queued cost of a request for these resources to `now`. `computed`: by progress;
+  // otherwise at the tenant's expense.
   void Requeue(AdmittedWork::Request& work, int64_t now, const ResourceRequest& resources,
                bool computed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -258,9 +256,9 @@ class AdmissionController {
   mutable absl::Mutex mutex_;
   SteadyCondition idle_;
   std::list<Holder> holders_ ABSL_GUARDED_BY(mutex_);  // the oldest first
-  AdmissionState state_ ABSL_GUARDED_BY(mutex_);       // but for its queue_cost and queue_time
+  AdmissionState state_ ABSL_GUARDED_BY(mutex_);       // without queue_cost and queue_time
   AdmittedWork work_ ABSL_GUARDED_BY(mutex_);
-  int64_t counted_cost_ ABSL_GUARDED_BY(mutex_) = 0;  // what the limit counts of the queue's
+  int64_t counted_cost_ ABSL_GUARDED_BY(mutex_) = 0;  // the limit's part of the queue's
   ThroughputMeter throughput_ ABSL_GUARDED_BY(mutex_);
   AddressShares slot_shares_ ABSL_GUARDED_BY(mutex_);
   AddressShares memory_shares_ ABSL_GUARDED_BY(mutex_);  // bytes

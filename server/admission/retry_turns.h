@@ -1,5 +1,5 @@
-// Hands out the moments at which refused callers may come back: each gets one of its own, so that
-// they do not return as a herd.
+// Hands out moments for refused callers to come back: each gets one of its own, so they do not
+// return as a herd.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 
 namespace upscaled::server {
 
-// A queue of callers that are not there. An address's moments follow each other at the pace at
-// which room becomes free, divided among the addresses that wait; so one that is refused a thousand
-// times a second delays itself and no other. Not thread safe.
+// A queue of absent callers. Room becomes free at a pace; the waiting addresses share it, and the
+// moments of one address follow each other at its share. An address with a thousand refusals a
+// second delays itself only. Not thread safe.
 class RetryTurns {
  public:
   // Later moments are taken from the second half of this time.
   static constexpr absl::Duration kMaxDelay = absl::Seconds(30);
 
   // Returns the delay until the address's next moment: `first` or later, but no later than
-  // kMaxDelay. `step`: the time in which room for one more such caller becomes free.
+  // kMaxDelay. `step`: room for one more such caller becomes free each `step`.
   absl::Duration Next(const std::string& address, absl::Time now, absl::Duration first,
                       absl::Duration step);
 

@@ -26,56 +26,54 @@ namespace upscaled::server {
 // metadata {limit, tenant, maximum} name the limit. Costs are multiply-adds.
 class TenantQuotas {
  public:
-  // Short: what is saved up comes at once, beside tenants who stay within theirs.
+  // Short: a tenant's saved work comes at once, and other tenants wait meanwhile.
   static constexpr absl::Duration kBurst = absl::Seconds(1);
 
-  // Whether a call more may begin. `delay` is until a running one may end, if the others are like
-  // the last one that ended; zero: not known, because no call has work queued.
+  // Whether one more call may begin. `delay`: until a running one may end, if all are like the last
+  // one; zero: not known, because no call has work queued.
   absl::Status CheckCall(const TenantLimits& limits, absl::Time now, absl::Duration delay);
   void BeginCall(const TenantLimits& limits, absl::Time now);
-  // The end of a call that began at `begun`.
+  // Ends a call. `begun`: the time of its BeginCall.
   void EndCall(const TenantLimits& limits, absl::Time begun, absl::Time now);
 
-  // Whether a request of `cost` may be queued. A single one always may, as far as the queue is
-  // concerned.
+  // Whether a request of `cost` may be queued. An empty queue takes any request.
   struct Queue {
-    int64_t cost = 0;  // of the tenant's that is queued
-    // Until so much of that will have been computed.
+    int64_t cost = 0;  // the tenant's queued cost
+    // The time to compute `cost` of it.
     std::function<absl::Duration(int64_t cost)> time_for;
   };
   absl::Status CheckCost(const TenantLimits& limits, int64_t cost, const Queue& queue,
                          absl::Time now);
-  // Spends what CheckCost has allowed; negative: gives back what will not be computed.
+  // Spends the cost after CheckCost; negative: gives back the part without a computation.
   void Spend(const TenantLimits& limits, int64_t cost, absl::Time now);
 
-  // Tells what happened since the last call: `busy` whether the tenant had work queued in that
-  // time, `cost` how much of it was computed at its end.
+  // Records the time since the last RecordComputed. `busy`: the tenant had work queued. `cost`: the
+  // tenant's computed work.
   void RecordComputed(const TenantLimits& limits, bool busy, int64_t cost, absl::Time now);
-  // Until so much of the tenant's will have been computed if it goes on as it has gone lately,
-  // whatever others had computed beside it; zero: not known.
+  // The time to compute `cost` of the tenant's at its recent speed; zero: not known.
   absl::Duration TimeFor(const TenantLimits& limits, int64_t cost) const;
 
-  // Notes bytes that have come. Refuses those that came while there was a debt.
+  // Counts received bytes. Refuses bytes during a debt.
   absl::Status Receive(const TenantLimits& limits, int64_t bytes, absl::Time now);
 
  private:
   struct Tenant {
-    std::multiset<absl::Time> calls;           // under way, by their begin
+    std::multiset<absl::Time> calls;           // running ones, by their begin
     std::optional<absl::Duration> usual_call;  // as the last one took
     std::optional<TokenBucket> pixels, bytes;
-    // Not much longer than twenty tiles take, as others come and go, and shorter after a pause.
+    // About the time of twenty tiles, since others come and go, and less after a pause.
     ThroughputMeter computed{absl::Seconds(2)};
   };
 
-  // At the rate that holds now; null: none does.
+  // Sets the present rate; null: no limit.
   static TokenBucket* BucketOf(std::optional<TokenBucket>& bucket, int64_t per_second,
                                absl::Time now);
   absl::Status CheckBytes(const TenantLimits& limits, absl::Time now);
 
-  std::map<std::string, Tenant> tenants_;  // that have had limits
+  std::map<std::string, Tenant> tenants_;  // with limits, now or earlier
 };
 
-// The error for calls of a tenant whose longest life has passed: DEADLINE_EXCEEDED (kDeadline).
+// The error of a call beyond its tenant's longest time: DEADLINE_EXCEEDED (kDeadline).
 absl::Status CallTimeExceeded(const TenantLimits& limits);
 
 }  // namespace upscaled::server

@@ -30,22 +30,22 @@
 
 namespace upscaled::server {
 
-// Tiles of a request of which it is known when they ran.
+// Tiles of a request with recorded times.
 inline constexpr size_t kMaxTileRuns = 64;
 
 // The cost of one request's tiles so far.
 struct RequestUsage {
-  int64_t tiles = 0;     // that were computed; a tile that moved counts once
+  int64_t tiles = 0;     // computed ones; a tile on two devices counts once
   int64_t cost = 0;      // of these tiles, in multiply-adds
   absl::Duration queue;  // summed over these tiles
   absl::Duration infer;  // of all threads, summed over these tiles: a batch's is shared out by cost
   Interval queuing;      // from the first tile's Submit to the last one's start
   Interval running;      // from the first tile's start to the last one's end
   std::vector<Interval> tile_runs;   // of the first kMaxTileRuns tiles, in order of their ends
-  std::vector<std::string> devices;  // that computed them, in order of their first
+  std::vector<std::string> devices;  // of these tiles, in order of their first
 };
 
-// The tiles that are queued or running. Costs are multiply-adds (CostOf).
+// The queued and the running tiles. Costs are multiply-adds (CostOf).
 struct TileLoad {
   int64_t queued_tiles = 0;
   int64_t queued_cost = 0;
@@ -54,7 +54,7 @@ struct TileLoad {
 
 struct Flow;
 
-// The service, in multiply-adds, at which something is due, and its number: the minimum goes first.
+// When something is due, in multiply-adds of service, and its number: the minimum goes first.
 using Due = std::pair<double, uint64_t>;
 
 // Virtual time: the average service each sharer has had, in multiply-adds. Advances by the
@@ -72,7 +72,7 @@ class VirtualTime {
 
  private:
   double now_ = 0;
-  double served_ = 0;  // to each, by what is running
+  double served_ = 0;  // to each, by the running tiles
 };
 
 // One payer's requests in one queue.
@@ -95,16 +95,16 @@ struct Flow {
 
   const uint64_t id;
   Payer payer;                                 // FairQueue::ChangePayer sets another one
-  const std::shared_ptr<CostMeter> meter;      // null: nobody wants to know
-  const std::shared_ptr<const Payers> payers;  // of all who wait for it; null: `payer` waits only
+  const std::shared_ptr<CostMeter> meter;      // null: it is not metered
+  const std::shared_ptr<const Payers> payers;  // of all waiting clients; null: `payer` only
   std::atomic<int64_t> payer_changes = 0;      // how often `payer` was set
-  DeviceExecutables executables;  // that its tiles may be of, all on the same devices, best first
-  int device_class = -1;          // that it is bound to; -1: not yet
-  bool keeps_class = false;       // its tiles run on devices of this class only
+  DeviceExecutables executables;               // for its tiles, all on the same devices, best first
+  int device_class = -1;                       // -1: bound to none yet
+  bool keeps_class = false;                    // its tiles run on devices of this class only
   DeviceChooser::Binding binding;
   RequestUsage usage;
-  absl::Time client_wait = absl::InfiniteFuture();  // since when its client is waited for
-  absl::Duration client_waited;                     // before that, since it last submitted tiles
+  absl::Time client_wait = absl::InfiniteFuture();  // begin of the present wait for its client
+  absl::Duration client_waited;                     // before that, since the last Submit
 
   // The queue's.
   std::shared_ptr<Client> client;  // null: has queued nothing there
@@ -126,32 +126,31 @@ class FairQueue {
     const Executable* executable = nullptr;
   };
 
-  // All tiles of the submission, whose flow and executable are set.
+  // Queues all tiles of the submission. Its flow and executable are set.
   void Append(const std::shared_ptr<Submission>& submission);
-  // A tile of a batch that did not run after all, before all others of its flow.
+  // Queues a tile of a batch without a run again, before all others of its flow.
   void PutBack(const SubmittedTile& tile);
   // Looks at work of this or an earlier priority.
   bool HasWorkFor(const Device& device, Priority last = Priority::kBackground) const;
-  // The tiles of up to `max_cost` that are due for the device (a larger one comes by itself), and
-  // no more than one stream's share when there are `streams`; of no later priority than `last`.
-  // Background tiles come one by one, so that what is submitted meanwhile waits for one alone. They
-  // count as running until Ended.
+  // Takes the next tiles for the device, of no later priority than `last`: up to `max_cost` (a
+  // larger one comes by itself), and no more than the share of one of `streams`. Background tiles
+  // come one by one, so later tiles wait for one only. The tiles count as running until Ended.
   Batch Take(const Device& device, int streams, int64_t max_cost,
              Priority last = Priority::kBackground);
   void Ended(const Batch& batch) { load_.running_tiles -= std::ssize(batch.tiles); }
-  // Takes out what is queued, and adds it to `removed`.
+  // Moves the queued tiles to `removed`.
   void Remove(Submission& submission, std::vector<SubmittedTile>& removed);
   void Remove(Flow& flow, std::vector<SubmittedTile>& removed);
   // Takes the flow and its queued tiles to another queue, where it begins as a new one.
   void Move(Flow& flow, FairQueue& to);
   // Gives the flow and its queued tiles to `payer`, where it begins as a new one.
   void ChangePayer(Flow& flow, Payer payer);
-  // Returns the payer with whom the flow's tiles would be done first: by priority, and then by the
-  // virtual time at which that client would have had the service of them. Prefers the flow's own.
+  // Returns the payer with the earliest end of the flow's tiles: by priority, and then by the
+  // virtual time of that client after their service. Prefers the flow's own.
   Payer BestPayer(const Flow& flow, std::span<const Payer> payers) const;
   std::vector<Flow*> flows() const;  // with queued tiles
   const TileLoad& load() const { return load_; }
-  // For which tiles of the priority have been queued without a break.
+  // How long tiles of the priority have been queued without a break.
   absl::Duration Backlogged(Priority priority, absl::Time now) const;
 
  private:
@@ -160,7 +159,7 @@ class FairQueue {
     std::map<std::string, std::shared_ptr<Client>> clients;  // by name
     std::map<Due, Client*> due;                              // exactly those with queued tiles
     VirtualTime time;
-    double weight = 0;  // of those who were due at the last Take
+    double weight = 0;  // of the clients in `due` at the last Take
     int64_t queued_tiles = 0;
     absl::Time backlogged_since;  // while tiles are queued: when the first of them were submitted
   };
@@ -170,26 +169,25 @@ class FairQueue {
 
   Order& OrderOf(const Flow& flow) { return orders_[static_cast<size_t>(flow.payer.priority())]; }
 
-  // A flow that is due later or earlier, or has queued its first or last tile, is out of the order
-  // meanwhile.
+  // Take a flow out of the order while its due time changes, or its first or last tile comes.
   void Detach(Flow& flow);
   void Attach(Flow& flow);
-  // Removes all tiles of the flow, which has no client from now on; Insert queues them again.
+  // Removes all tiles and the client of the flow; Insert queues them again.
   SubmissionList Extract(Flow& flow);
   void Insert(Flow& flow, SubmissionList queue);
   // As BestPayer compares it: lower is better.
   std::pair<Priority, double> RankWith(const Payer& payer, const Flow& flow) const;
-  // Makes it due no earlier than now if it has nothing queued.
+  // Makes a flow without queued tiles due no earlier than now.
   void Enter(Flow& flow);
   void Charge(Flow& flow, int64_t cost);
   void Count(Submission& submission, int64_t tiles, int64_t cost);
   // Counts tiles of the flow, submitted then, as queued; negative: as queued no more.
   void Count(const Flow& flow, int64_t tiles, int64_t cost, absl::Time submitted);
-  // Takes a submission that has nothing queued any more out of its flow's queue.
+  // Takes a submission without queued tiles out of its flow's queue.
   void Leave(Submission& submission);
 
   Batch TakeFrom(const Order& order, const Device& device, int64_t max_tiles, int64_t max_cost);
-  // To that of the Take that begins.
+  // Sets the time at the beginning of a Take.
   static void AdvanceTime(Order& order);
   void TakeTile(Flow& flow, const Device& device, Batch& batch);
 

@@ -1,14 +1,14 @@
 // Runs the tiles of all requests and models on the streams of all devices.
 //
 // One thread per stream takes work as soon as it is idle: nothing ever waits for a batch to fill.
-// While all streams are busy tiles queue up, and the stream that comes free takes its share of
-// them, of one Executable and up to a cost, in a single run. Devices of one class share a
-// FairQueue; a request is bound to one class, so that its image is of one arithmetic.
+// While all streams are busy, tiles queue up. The next free stream takes its share of them in a
+// single run: tiles of one Executable, up to a cost. Devices of one class share a FairQueue. A
+// request is bound to one class, so its image is of one arithmetic.
 //
-// A device that fails goes into quarantine. The tiles that it failed on run once more, on another
-// device; requests that no device of their class is left for go on with those of another class, or,
-// when there is none, fail. So does a device whose run does not end (RunWatch): the tiles of that
-// run wait for it, all others go elsewhere.
+// A failed device goes into quarantine. Its tiles run once more, on another device. If no device of
+// the class is left, requests go on with another class; without one they fail. A device with an
+// endless run (RunWatch) has failed, too: the tiles of that run wait for it, all others go
+// elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -40,50 +40,50 @@
 namespace upscaled::server {
 
 struct TileSchedulerOptions {
-  // Bounds of a batch, and so of the delay of a tile that arrives just after it starts. A larger
-  // tile runs alone. The default cost, in multiply-adds, is about 200 x 1024 source pixels of
-  // general-2x: more does not make a large device faster. The time is at the device class's recent
-  // speed.
+  // Bounds of a batch, and so of the delay of a tile just behind it. A larger tile runs by itself.
+  // The default cost, in multiply-adds, is about 200 x 1024 source pixels of general-2x: more does
+  // not make a large device faster. The time is at the device class's recent speed.
   int64_t max_batch_cost = 30'000'000'000;
   absl::Duration max_batch_time = absl::Milliseconds(50);
-  // How long background work waits for the client of an image with tiles to come, in all from one
-  // of its Submits to the next.
+  // How long background work waits for the client of an image with tiles to come, in all between
+  // two of its Submits.
   absl::Duration max_client_wait = absl::Milliseconds(50);
 };
 
 // Thread safe. A drain waits for the requests, not for the scheduler (see admission).
 class TileScheduler {
  public:
-  // `quarantine`, all of whose devices work, `clock` and `observer` (may be null) must outlive it.
+  // All devices of `quarantine` work. `quarantine`, `clock` and `observer` (may be null) must
+  // outlive it.
   TileScheduler(DeviceQuarantine& quarantine, const Clock& clock,
                 const TileSchedulerOptions& options = {}, TileObserver* observer = nullptr);
   // Stops as Stop does.
   ~TileScheduler();
 
   // A request of `payer`: payers share the devices by their weights, and the requests of each share
-  // equally. `meter`, which may be null, goes with its tiles. A request that several wait for is
-  // that one's of `payers` with whom it is done first, judged again when one comes or leaves and
-  // with each Submit; the scheduler listens to them.
+  // equally. `meter` (may be null) goes with its tiles. A request of several `payers` belongs to
+  // the one with the best place. The scheduler chooses again with each Submit, and when one comes
+  // or leaves.
   RequestFlow OpenFlow(Payer payer, std::shared_ptr<CostMeter> meter = nullptr,
                        const std::shared_ptr<Payers>& payers = nullptr) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Streams of all devices.
   int concurrency() const { return static_cast<int>(workers_.size()); }
-  // Streams of the devices of a class that work, and those of them that no tile is there for.
+  // Streams of the working devices of a class, and those of them without a tile.
   int StreamCount(int device_class) const ABSL_LOCKS_EXCLUDED(mutex_);
   int IdleStreamCount(int device_class) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   TileLoad load() const ABSL_LOCKS_EXCLUDED(mutex_);
   std::vector<DeviceClassWork> work() const ABSL_LOCKS_EXCLUDED(mutex_);  // by device class
-  // The speed of one stream of its device class that runs it, as StreamSpeeds::Of.
+  // The speed of one stream of its device class, as StreamSpeeds::Of.
   double StreamSpeed(const DeviceExecutable& executable) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // To be called after the quarantine has announced the device, as failed or as working again.
   void OnDeviceChanged(const Device& device) ABSL_LOCKS_EXCLUDED(mutex_);
 
   static constexpr absl::Duration kRunCheck = absl::Seconds(1);
-  // Lets time pass for the runs that go on: devices of those that it makes overdue have failed,
-  // with DEADLINE_EXCEEDED. To be called every kRunCheck. Runs TileDones.
+  // Lets time pass for the unfinished runs. The device of an overdue run has failed, with
+  // DEADLINE_EXCEEDED. To be called every kRunCheck. Runs TileDones.
   void WatchRuns(absl::Duration passed) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Tiles in the queue, and all submitted from now on, get `reason` (not OK); running ones finish.
@@ -114,7 +114,7 @@ class TileScheduler {
   Payer PayerOf(const Flow& flow) const ABSL_LOCKS_EXCLUDED(mutex_);
   void ChoosePayer(Flow& flow) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // Queues the tiles of `submission`, which are of `executable`, or says why not.
+  // Queues the tiles of `submission` for `executable`, or says why not.
   absl::Status Enqueue(const std::shared_ptr<Flow>& flow, const Executable& executable,
                        const std::shared_ptr<Submission>& submission) ABSL_LOCKS_EXCLUDED(mutex_);
   void RunWorker(int slot) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -123,28 +123,28 @@ class TileScheduler {
   // Multiply-adds per second of a stream, when it ran this executable last; 0: never.
   double LastSpeed(const Device& device, const FairQueue::Batch& batch) const
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // `tiles` are those that it failed on. Others that wait for the device move when the quarantine
-  // announces it.
+  // `tiles`: of the failed run. Others in the device's queue move when the quarantine announces the
+  // failure.
   void OnFault(const Device& device, const absl::Status& fault, std::vector<SubmittedTile> tiles)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Puts tiles of a run that failed back into their queues. Returns those that run no more, and
+  // Puts tiles of a failed run back into their queues. Returns the tiles without a next try, and
   // why.
   std::vector<StrandedTile> PutBack(std::span<SubmittedTile> tiles)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Takes over what the quarantine says of the device's slot, and moves what is queued for its
-  // class where that is necessary. Returns the tiles that no device is left for.
+  // Takes over the quarantine's state of the device's slot. If no device of the class is left,
+  // moves the class's queued tiles. Returns the tiles without a device.
   std::vector<StrandedTile> UpdateSlot(const Device& device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether background work of a device class waits for tiles to come of others.
+  // Whether background work of a device class waits for the interactive tiles to come.
   bool HoldsBack(int device_class) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // Waits until the stream of a slot may have something to do: another device than this, or tiles.
-  // The latest priority whose tiles it may run.
+  // Returns the latest priority of tiles for it.
   Priority AwaitWork(int slot, const std::shared_ptr<Device>& device)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The maximum cost of the tiles that one of the class's streams runs at a time.
+  // The maximum cost of one batch of one of the class's streams.
   int64_t MaxBatchCost(const DeviceClass& device_class, int streams) const;
   int StreamCountLocked(int device_class) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
-  // Binds the flow and its queued tiles to a class of which a device works, preferring the one
-  // that it is bound to. UNAVAILABLE (kDeviceFailure) when no class that it may have is left.
+  // Binds the flow and its queued tiles to a class with a working device, preferably to its present
+  // one. UNAVAILABLE (kDeviceFailure) if no class for it is left.
   absl::Status Bind(Flow& flow) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropCancelled(Submission& submission) ABSL_LOCKS_EXCLUDED(mutex_);
   void FinishDropped(const std::vector<SubmittedTile>& tiles) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -160,7 +160,7 @@ class TileScheduler {
 
   mutable absl::Mutex mutex_;  // also guards the flows
   SteadyCondition unheld_;     // for streams that hold background work back
-  // The device that the workers of each slot run on; null: it has failed.
+  // The device of each slot's workers; null: it has failed.
   DeviceList slots_ ABSL_GUARDED_BY(mutex_);
   std::vector<DeviceClass> classes_ ABSL_GUARDED_BY(mutex_);
   std::set<const Flow*> expected_ ABSL_GUARDED_BY(mutex_);  // interactive ones with tiles to come
