@@ -75,8 +75,12 @@ NAME = 'include "upscaled.name" .'
 # Objects' own names, and names that lead to them, by what follows the release's name.
 SUFFIXES = {"upscaled": "", "upscaled-replicas": "-replicas", "upscaled-grpc": "-grpc", "upscaled-http": "-http",
             "upscaled-from-ingress": "-from-ingress", "upscale-worker": "-worker"}
+# Namespaces that policies let in, by the base's name.
+NAMESPACES = {"monitoring": "HELM<.Values.monitoringNamespace | quote>", "ingress-nginx": "HELM<.Values.ingressNamespace | quote>"}
 COMPONENTS = {"upscaled": "server", "upscale-worker": "worker"}
 
+# Begins the name of a block that leaves out what follows, up to the block "end", if the user gives this setting.
+UNLESS = "unless-"
 # Lines that stand for HELMBLOCK_NAME, at its indentation; {n} is that, for nindent.
 BLOCKS = {
     "labels": ["{{- include \"upscaled.labels\" . | nindent {n} }}"],
@@ -91,11 +95,14 @@ BLOCKS = {
                    "  volumeMounts:", "  - { name: models, mountPath: /models }", "{{- end }}"],
     "pod_labels": ["{{- with .Values.podLabels }}", "{{- toYaml . | nindent {n} }}", "{{- end }}"],
     "pod_metadata": ["{{- with .Values.podAnnotations }}", "annotations:", "  {{- toYaml . | nindent {n2} }}", "{{- end }}"],
-    "env": ["{{- if and .Values.gpus (not .Values.settings.device) }}", "- name: UPSCALED_DEVICE", "  value: cuda", "{{- end }}",
+    "env": ["{{- if and .Values.gpus (not (hasKey .Values.settings \"device\")) }}", "- name: UPSCALED_DEVICE", "  value: cuda", "{{- end }}",
             "{{- range $name, $value := .Values.settings }}",
             "- name: {{ printf \"UPSCALED_%s\" ($name | upper | replace \"-\" \"_\") }}",
             "  value: {{ include \"upscaled.setting\" $value | quote }}", "{{- end }}",
             "{{- with .Values.extraEnv }}", "{{- toYaml . | nindent {n} }}", "{{- end }}"],
+    "tolerations": ["{{- with .Values.tolerations }}", "tolerations:", "  {{- toYaml . | nindent {n2} }}", "{{- end }}"],
+    "end": ["{{- end }}"],
+    "egress": ["{{- include \"upscaled.egress\" . | nindent {n} }}"],
     "limits": ["{{- with .Values.gpus }}", "nvidia.com/gpu: {{ . | quote }}", "{{- end }}"],
     "mounts": ["{{- with .Values.extraVolumeMounts }}", "{{- toYaml . | nindent {n} }}", "{{- end }}"],
     "models": ["- name: models", "  {{- if .Values.models.volume }}", "  {{- toYaml .Values.models.volume | nindent {n2} }}",
@@ -153,6 +160,14 @@ def add_blocks(name, document):
         document["spec"]["ingressClassName"] = "HELM<.Values.ingressClass | quote>"
         document["spec"]["tls"] = [{"hosts": ["HELM<.Values.host | quote>"], "secretName": "HELM<.Values.tlsSecret | quote>"}]
         document["spec"]["rules"][0]["host"] = "HELM<.Values.host | quote>"
+    if document["kind"] == "NetworkPolicy":
+        for rule in document["spec"].get("ingress", []):
+            for source in rule["from"]:
+                if "namespaceSelector" in source:
+                    labels = source["namespaceSelector"]["matchLabels"]
+                    labels["kubernetes.io/metadata.name"] = NAMESPACES[labels["kubernetes.io/metadata.name"]]
+        if name == "NetworkPolicy/upscaled":
+            document["spec"].update(block("egress"))
     if document["kind"] != "Deployment":
         return
     template = document["spec"]["template"]
@@ -160,7 +175,7 @@ def add_blocks(name, document):
     (container,) = pod["containers"]
     container["imagePullPolicy"] = "HELM<.Values.imagePullPolicy>"
     if name != SERVER:
-        pod.update(block("pod"))
+        pod.update(block("pod") | block("tolerations"))
         server = next(variable for variable in container["env"] if variable["name"] == "UPSCALE_SERVER")
         server["value"] = server["value"].replace("upscaled", f"HELM<{NAME}>")
         return
@@ -171,15 +186,17 @@ def add_blocks(name, document):
     template["metadata"].update(block("pod_metadata"))
     template["metadata"]["labels"].update(block("pod_labels"))
     pod.update(block("server_pod"))
-    container["env"].append("HELMBLOCK_env")
+    settings = {variable["name"].removeprefix("UPSCALED_").lower().replace("_", "-"): variable for variable in container["env"]}
+    container["env"] = [entry for setting, variable in settings.items()
+                        for entry in (f"HELMBLOCK_{UNLESS}{setting}", variable, "HELMBLOCK_end")] + ["HELMBLOCK_env"]
     container["resources"]["limits"].update(block("limits"))
     container["volumeMounts"].append("HELMBLOCK_mounts")
     pod["volumes"] = ["HELMBLOCK_models" if volume["name"] == "models" else volume for volume in pod["volumes"]]
 
 
 def expand(match):
-    indent = match[1]
-    lines = BLOCKS[match[2]]
+    indent, name = match[1], match[2]
+    lines = BLOCKS.get(name) or [f'{{{{- if not (hasKey .Values.settings "{name.removeprefix(UNLESS)}") }}}}']
     return "\n".join(indent + line.replace("{n}", str(len(indent))).replace("{n2}", str(len(indent) + 2)) for line in lines)
 
 
@@ -187,7 +204,7 @@ def template(document, condition):
     """The template of an object, which is there if `condition` is true, or always."""
     text = yaml.safe_dump(document, width=10000)
     text = text.replace("{{", '{{ "{{" }}')  # of Prometheus
-    text = re.sub(r"^( *)(?:- )?HELMBLOCK_(\w+)(?:: '')?$", expand, text, flags=re.M)
+    text = re.sub(r"^( *)(?:- )?HELMBLOCK_([\w-]+)(?:: '')?$", expand, text, flags=re.M)
     text = re.sub(r"HELM<(.*?)>", r"{{ \1 }}", text)
     return f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n" if condition else text
 

@@ -406,7 +406,7 @@ class ChartTest(unittest.TestCase):
               "imagePullSecrets": [{"name": "other"}], "tolerations": [{"key": "other", "operator": "Exists"}],
               "extraEnv": [{"name": "UPSCALED_LOG_FORMAT", "value": "text"}], "extraVolumes": [{"name": "url-keys", "secret": {"secretName": "other"}}],
               "extraVolumeMounts": [{"name": "url-keys", "mountPath": "/other"}], "cpu": "3", "memory": "3Gi", "memoryLimit": "9Gi", "jobsStorage": "7Gi",
-              "backlogSeconds": "7", "refusedPercent": "7", "prometheus": "http://other:9090"}
+              "egress": [{"ports": [{"port": 443}]}], "backlogSeconds": "7", "refusedPercent": "7", "prometheus": "http://other:9090"}
     OF_KEDA = {"replicas", "serviceMonitor"}  # which sets them itself
     OF_CPU_AUTOSCALER = {"cpuAutoscaler", "cpuPercent"}
 
@@ -433,6 +433,7 @@ class ChartTest(unittest.TestCase):
             self.assertEqual(pod[name], self.ALL[name])
             self.assertEqual(objects["Deployment", "upscaled-worker"]["spec"]["template"]["spec"][name], self.ALL[name])
         self.assertEqual([x["key"] for x in pod["tolerations"]], ["nvidia.com/gpu", "a"])
+        self.assertEqual(objects["Deployment", "upscaled-worker"]["spec"]["template"]["spec"]["tolerations"], self.ALL["tolerations"])
         self.assertEqual(server["resources"]["limits"]["nvidia.com/gpu"], "2")
         self.assertEqual(deployment["spec"]["strategy"]["rollingUpdate"], {"maxSurge": 0, "maxUnavailable": 1})
         self.assertEqual(self.render()["Deployment", "upscaled"]["spec"]["strategy"]["rollingUpdate"], {"maxSurge": 1, "maxUnavailable": 0})
@@ -445,6 +446,35 @@ class ChartTest(unittest.TestCase):
         self.assertLessEqual(mounts.keys(), volumes.keys())
         self.assertEqual(volumes["models"]["persistentVolumeClaim"]["claimName"], "models")
         self.assertEqual(mounts["url-keys"]["mountPath"], "/etc/url-keys")
+
+    def test_a_setting_stands_in_place_of_the_bases(self):
+        settings = {"auth-keys": "/other/keys.json", "drain-timeout": "50s", "admin": "off", "lame-duck-delay": "1s", "max-connection-age": "1h"}
+        base = {x["name"] for x in container(self.render()["Deployment", "upscaled"])["env"]}
+        self.assertEqual(base, {f"UPSCALED_{name.upper().replace('-', '_')}" for name in settings})
+        variables = [(x["name"], x["value"]) for x in container(self.render(settings=settings)["Deployment", "upscaled"])["env"]]
+        self.assertEqual(sorted(variables), sorted((f"UPSCALED_{name.upper().replace('-', '_')}", value) for name, value in settings.items()))
+
+    def test_lets_out_what_it_is_told_to_reach(self):
+        """Init containers are under their pod's policy, too."""
+        def egress(**values):
+            policy = self.render(**values)["NetworkPolicy", "upscaled"]["spec"]
+            self.assertEqual(policy["policyTypes"], ["Ingress", "Egress"])
+            return policy.get("egress")
+        own = [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}], "ports": [{"port": 443}]}]
+        self.assertIsNone(egress())
+        self.assertIsNone(egress(settings={"threads": 3}))
+        self.assertEqual(egress(models=self.ALL["models"]), [{}])
+        for setting in ("fetch-allow", "fetch-allow-private", "job-queue", "trace-endpoint"):
+            self.assertEqual(egress(settings={setting: "https://a.example/"}), [{}], setting)
+        self.assertEqual(egress(egress=own), own)
+        self.assertEqual(egress(egress=own, models=self.ALL["models"]), [{}] + own)
+
+    def test_lets_in_the_namespaces_that_it_is_told(self):
+        objects = self.render(ingress=True, monitoringNamespace="watch", ingressNamespace="edge")
+        sources = {name: [source["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
+                          for rule in objects["NetworkPolicy", name]["spec"]["ingress"] for source in rule["from"] if "namespaceSelector" in source]
+                   for name in ("upscaled", "upscaled-from-ingress")}
+        self.assertEqual(sources, {"upscaled": ["watch"], "upscaled-from-ingress": ["edge"]})
 
     def test_fetches_models_with_their_sums(self):
         with tempfile.TemporaryDirectory() as name:

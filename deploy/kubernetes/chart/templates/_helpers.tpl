@@ -65,3 +65,20 @@ if ! echo {{ printf "%s  /models/%s" .sha256 .path | squote }} | sha256sum -c -s
 fi
 {{- end }}
 {{- end }}
+
+{{- /* Ways out, which the policy closes otherwise: to all hosts if a setting or a model names one, and to those of `egress`. */ -}}
+{{- define "upscaled.egress" -}}
+{{- $out := not (empty .Values.models.files) -}}
+{{- range list "fetch-allow" "fetch-allow-private" "job-queue" "trace-endpoint" -}}
+{{- $out = or $out (hasKey $.Values.settings .) -}}
+{{- end -}}
+{{- if or $out .Values.egress }}
+egress:
+  {{- if $out }}
+  - {}
+  {{- end }}
+  {{- with .Values.egress }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}
+{{- end }}
