@@ -5,6 +5,7 @@
 #include <regex>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -69,6 +70,14 @@ std::string FirstWordIn(const std::string& name, std::initializer_list<const cha
   return otherwise;
 }
 
+// Also of "." and of a path that ends with a slash.
+std::string FolderName(const path& folder) {
+  const path name = folder.filename();
+  if (!name.empty() && name != "." && name != "..") return name;
+  std::error_code error;
+  return std::filesystem::canonical(folder, error).filename();
+}
+
 // The model's card, with the fields of NAME.model.json in its folder.
 absl::StatusOr<ModelCard> Describe(const path& folder, const std::string& name) {
   ASSIGN_OR_RETURN(BareModelCard beside, ReadCardBeside(folder / (name + ".param")));
@@ -91,6 +100,15 @@ absl::StatusOr<ModelCard> Describe(const path& folder, const std::string& name) 
 
 }  // namespace
 
+absl::StatusOr<FileNames> NamesInDirectory(const path& directory) {
+  ASSIGN_OR_RETURN(const std::vector<path> files, ListFolder(directory));
+  const auto shared = std::ranges::count_if(files, [](const path& file) {
+    const std::optional<KnownFile> known = Recognise(file, FileNames::kOfFolder);
+    return known.has_value() && known->model.empty();
+  });
+  return shared > 1 ? FileNames::kOfFolder : FileNames::kOwn;
+}
+
 bool IsKnownFile(const path& file, FileNames names) { return Recognise(file, names).has_value(); }
 
 absl::StatusOr<std::vector<ModelCard>> RecogniseFolder(const path& folder, FileNames names) {
@@ -100,7 +118,7 @@ absl::StatusOr<std::vector<ModelCard>> RecogniseFolder(const path& folder, FileN
   for (auto file = files.rbegin(); file != files.rend(); ++file) {
     std::optional<KnownFile> known = Recognise(*file, names);
     if (!known) continue;
-    const std::string name = known->model.empty() ? folder.filename().string() : known->model;
+    const std::string name = known->model.empty() ? FolderName(folder) : known->model;
     auto card = std::find_if(cards.begin(), cards.end(),
                              [&name](const ModelCard& c) { return c.name == name; });
     if (card == cards.end()) {

@@ -25,6 +25,10 @@ enum class FileNames {
 absl::StatusOr<std::vector<ModelCard>> RecogniseFolder(const std::filesystem::path& folder,
                                                        FileNames names);
 
+// Returns kOfFolder for a folder with several files that share the folder's name, so that a
+// directory of models may be such a model itself; otherwise kOwn. Errors of reading the folder.
+absl::StatusOr<FileNames> NamesInDirectory(const std::filesystem::path& directory);
+
 // Returns whether a file has such a name, so that it is no model of its own.
 bool IsKnownFile(const std::filesystem::path& file, FileNames names);
 

@@ -147,9 +147,9 @@ absl::StatusOr<ModelRepository> ModelRepository::Open(const std::vector<path>& d
   }
   for (const path& directory : directories) {
     repository.directory_ = directory;
-    RETURN_IF_ERROR(ListFolder(directory).status());
+    ASSIGN_OR_RETURN(const FileNames names, NamesInDirectory(directory));
     repository.AddAliases(directory / std::string(kAliasesName));
-    repository.AddFiles(directory, FileNames::kOwn, 0);
+    repository.AddFiles(directory, names, 0);
   }
   std::ranges::stable_sort(repository.refused_, {}, &RefusedModel::name);
   repository.bare_files_->Prune();

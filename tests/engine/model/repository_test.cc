@@ -397,6 +397,19 @@ TEST_F(RepositoryTest, AnNcnnPairOfAnyNameIsAModel) {
   EXPECT_EQ(FilesOf((*repository->Find("UPPER"))->variants[0]).back(), root_ / "UPPER.BIN");
 }
 
+TEST_F(RepositoryTest, APublishedFolderMayItselfBeTheDirectory) {
+  WriteWeights("models-cunet/scale2.0x_model");
+  WriteWeights("models-cunet/noise1_scale2.0x_model");
+  WriteWeights("models-cunet/other");
+  for (const char* spelling : {"models-cunet", "models-cunet/", "models-cunet/."}) {
+    const auto repository = ModelRepository::Open({root_ / spelling});
+    ASSERT_TRUE(repository.ok()) << repository.status();
+    EXPECT_THAT(Refused(*repository), ElementsAre());
+    EXPECT_THAT(Names(*repository), ElementsAre("models-cunet", "other"));
+    EXPECT_THAT((*repository->Find("models-cunet"))->NoiseLevels(), ElementsAre(-1, 1));
+  }
+}
+
 TEST_F(RepositoryTest, EndingsMayBeInUpperCaseAndFoldersNested) {
   Write("A.SAFETENSORS", CompactWeights(true));
   Write("B.Onnx", test::OnnxFile().Add({"Relu", {"x"}, "out"}).bytes());
