@@ -21,7 +21,8 @@ constexpr struct {
 } kAdvice[] = {
     {"INVALID_IMAGE", "check that the file is a complete image of a format that the server reads"},
     {"LIMIT_EXCEEDED", "see 'upscale info' for the server's limits"},
-    {"UNKNOWN_MODEL", "see 'upscale models'"},
+    {"UNKNOWN_MODEL",
+     "see 'upscale models'; a folder of models is the server's, upscaled --model-repository"},
     {"UNAUTHENTICATED", kKeyAdvice},
     {"PERMISSION_DENIED", "it takes another key, see --api-key-file"},
     {"DEADLINE_INFEASIBLE", "give it more time with --timeout, or try again later"},

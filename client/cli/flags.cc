@@ -206,7 +206,7 @@ void UpscaleFlags::AddTo(CLI::App& command) {
   CLI::Option* scale_flag =
       add("-s,--scale", scale, "FACTOR", "Above 0 to 16; default: the model's own")
           ->check(Between(1e-3, 16.0));
-  add("--width", width_px, "PIXELS", "Width of the result, instead of a factor")
+  add("-w,--width", width_px, "PIXELS", "Width of the result, instead of a factor")
       ->check(Between(1, 1 << 30))
       ->excludes(scale_flag);
   add("--height", height_px, "PIXELS", "Height; if you give one of the two, the proportions stay")
@@ -248,7 +248,7 @@ void UpscaleFlags::AddTo(CLI::App& command) {
                    "For textures laid side by side: borders go on at the opposite ones");
   add("-t,--tile", tile_px, "PIXELS",
       "Largest tile side, 32 to 4096; 0 or default: the server's choice")
-      ->check(TileSide());
+      ->transform(TileSide());
   add("--precision", precision, "exact|fast", "32 bit, or 16 bit where the server has it")
       ->check(CLI::IsMember({"exact", "fast"}).description(""));
 }

@@ -55,7 +55,6 @@ struct ImageFlags {
   std::vector<std::string> inputs;
   std::string output;
   FormatFlags format;
-  std::string device;  // never set: see NoDevice
   int jobs = 2;
   bool resume = false;
   bool verbose = false;
@@ -81,7 +80,6 @@ void ImageFlags::AddTo(CLI::App& command) {
       ->required();
   upscale.AddTo(command);
   format.AddTo(command);
-  add("-g", device, "N", "")->check(NoDevice())->group("");
   add("-j,--jobs", jobs, "N", "Images to work on at a time")
       ->check(Between(1, 256))
       ->transform(ThreadCounts())
@@ -102,6 +100,7 @@ void ImageFlags::AddTo(CLI::App& command) {
       ->needs(spread_flag);
   connection.AddTo(command);
   connection.AddLocalTo(command);
+  AddRefusedFlags(command);
   command.footer(kImageFooter);
 }
 

@@ -1,5 +1,7 @@
 #include "client/cli/image_plan.h"
 
+#include <glob.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
@@ -8,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/find_images.h"
@@ -98,6 +101,26 @@ absl::StatusOr<ImagePlan> PlanFolder(const fs::path& input, const fs::path& outp
   return plan;
 }
 
+// Whether only its matches can be meant.
+bool IsPattern(const std::string& input) {
+  std::error_code ignored;
+  return input.find_first_of("*?[") != std::string::npos && !server::IsUrl(input) &&
+         !fs::exists(fs::symlink_status(input, ignored));
+}
+
+absl::Status AppendMatches(const std::string& pattern, std::vector<std::string>& paths) {
+  glob_t found{};
+  const absl::Cleanup free = [&found] { globfree(&found); };
+  const auto stop_at_error = [](const char*, int) { return 1; };
+  const int result = glob(pattern.c_str(), 0, stop_at_error, &found);
+  if (result == GLOB_NOMATCH) {
+    return absl::NotFoundError(absl::StrCat("no file matches ", pattern));
+  }
+  if (result != 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot list ", pattern));
+  paths.insert(paths.end(), found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  return absl::OkStatus();
+}
+
 // Returns a warning if a file's name tells another format than it gets, otherwise "".
 std::string WarnOfName(const ImageJob& job) {
   const v1::ImageFormat named = FormatOfPath(job.output);
@@ -131,6 +154,18 @@ absl::StatusOr<ImagePlan> PlanFile(const std::string& input, const std::string& 
 
 }  // namespace
 
+absl::StatusOr<std::vector<std::string>> ExpandPatterns(const std::vector<std::string>& inputs) {
+  std::vector<std::string> paths;
+  for (const std::string& input : inputs) {
+    if (IsPattern(input)) {
+      RETURN_IF_ERROR(AppendMatches(input, paths));
+    } else {
+      paths.push_back(input);
+    }
+  }
+  return paths;
+}
+
 absl::StatusOr<ImagePlan> PlanImages(const std::string& input, const std::string& output,
                                      v1::ImageFormat format) {
   if (input == kStandardStream || server::IsUrl(input)) return PlanFile(input, output, format);
@@ -143,8 +178,9 @@ absl::StatusOr<ImagePlan> PlanImages(const std::string& input, const std::string
                                   : PlanFile(input, output, format);
 }
 
-absl::StatusOr<ImagePlan> PlanInputs(const std::vector<std::string>& inputs,
+absl::StatusOr<ImagePlan> PlanInputs(const std::vector<std::string>& given,
                                      const std::string& output, v1::ImageFormat format) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> inputs, ExpandPatterns(given));
   if (inputs.size() == 1) return PlanImages(inputs[0], output, format);
   if (output == kStandardStream || !IsFolder(output)) {
     return absl::InvalidArgumentError(

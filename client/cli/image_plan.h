@@ -26,6 +26,11 @@ struct ImagePlan {
   bool is_folder = false;
 };
 
+// `inputs` with the files that its patterns (*.jpg) match, in order of name, in place of each: not
+// every caller has a shell that does so. A file of a pattern's very name is that file. NOT_FOUND
+// for a pattern without a match; errors of listing.
+absl::StatusOr<std::vector<std::string>> ExpandPatterns(const std::vector<std::string>& inputs);
+
 // The plan for `-i input -o output [-f format]`.
 //
 // A file, or what a URL names, may go into a file or, under its own name, into a folder:
@@ -40,8 +45,9 @@ struct ImagePlan {
 absl::StatusOr<ImagePlan> PlanImages(const std::string& input, const std::string& output,
                                      v1::ImageFormat format);
 
-// The plan of several inputs, each of which goes into the folder `output` by the rules above. One
-// is as above. INVALID_ARGUMENT also when two of them would share a result's name.
+// The plan of several inputs, patterns among them, each of which goes into the folder `output` by
+// the rules above. One is as above. INVALID_ARGUMENT also when two of them would share a result's
+// name.
 absl::StatusOr<ImagePlan> PlanInputs(const std::vector<std::string>& inputs,
                                      const std::string& output, v1::ImageFormat format);
 

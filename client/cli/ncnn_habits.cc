@@ -1,23 +1,39 @@
 #include "client/cli/ncnn_habits.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 
 namespace upscaled::client {
 namespace {
 
 constexpr int kMinTilePx = 32, kMaxTilePx = 4096;
 
-bool NamesFolder(const std::string& path) {
-  std::error_code ignored;
-  return path.find('/') != std::string::npos || std::filesystem::is_directory(path, ignored);
+// Flags of the family and of Upscayl's program, and what to do instead.
+constexpr struct {
+  const char* flag;
+  const char* instead;
+} kRefused[] = {
+    {"-g",
+     "the server chooses its devices; start it with upscaled --device cuda:0, or, with --local, "
+     "set UPSCALED_DEVICE=cuda:0"},
+    {"-c",
+     "Real-CUGAN's gap between tiles is not needed, since tiles do not change a result; Upscayl's "
+     "compression is -q or --png-compression"},
+    {"-z", "a model's scale is known; give the result's by -s"},
+    {"-r", "give the result's size by --width and --height, with --fit stretch to distort"},
+};
+
+bool IsTileSide(absl::string_view text) {
+  int side_px = 0;
+  return absl::SimpleAtoi(text, &side_px) &&
+         (side_px == 0 || (side_px >= kMinTilePx && side_px <= kMaxTilePx));
 }
 
 }  // namespace
@@ -42,33 +58,26 @@ CLI::Validator NoiseLevel() {
 
 CLI::Validator ModelName() {
   return {[](std::string& value) -> std::string {
-            if (!NamesFolder(value)) return "";
+            if (!absl::StrContains(value, '/')) return "";
             return absl::StrCat(
                 value,
                 " is a folder, and -m takes a model's name; give the folder to the server: "
                 "upscaled --model-repository ",
-                value, ", or, with --local, UPSCALED_MODEL_REPOSITORY=", value);
+                value, ", or, with --local, UPSCALED_MODEL_REPOSITORY=", value,
+                "; 'upscale models' lists the names");
           },
           ""};
 }
 
 CLI::Validator TileSide() {
   return {[](std::string& value) -> std::string {
-            int side_px = 0;
-            const bool number = absl::SimpleAtoi(value, &side_px);
-            if (number && (side_px == 0 || (side_px >= kMinTilePx && side_px <= kMaxTilePx))) {
-              return "";
+            const std::vector<std::string> sides = absl::StrSplit(value, ',');
+            if (!std::ranges::all_of(sides, IsTileSide)) {
+              return absl::StrCat(value, " is not ", kMinTilePx, " to ", kMaxTilePx,
+                                  ", nor 0 for the server's choice");
             }
-            return absl::StrCat(value, " is not ", kMinTilePx, " to ", kMaxTilePx,
-                                ", nor 0 for the server's choice");
-          },
-          ""};
-}
-
-CLI::Validator NoDevice() {
-  return {[](std::string&) -> std::string {
-            return "the server chooses its devices; start it with upscaled --device cuda:0, or, "
-                   "with --local, set UPSCALED_DEVICE=cuda:0";
+            value = sides[0];
+            return "";
           },
           ""};
 }
@@ -81,6 +90,15 @@ CLI::Validator ThreadCounts() {
             return "";
           },
           ""};
+}
+
+void AddRefusedFlags(CLI::App& command) {
+  for (const auto& [flag, instead] : kRefused) {
+    const auto refuse = [flag = flag, instead = instead](const std::string&) {
+      throw CLI::ValidationError(flag, instead);
+    };
+    command.add_option_function<std::string>(flag, refuse)->group("");
+  }
 }
 
 }  // namespace upscaled::client

@@ -15,13 +15,13 @@ std::vector<std::string> WithCommand(std::vector<std::string> arguments);
 
 // -n: a level of noise or "auto"; for a model's name the message tells of -m.
 CLI::Validator NoiseLevel();
-// -m: a model's name; for a folder the message tells how a server gets one.
+// -m: a model's name; for a path the message tells how a server gets a folder.
 CLI::Validator ModelName();
-// -t: 32 to 4096, or 0 for the server's choice.
+// -t: 32 to 4096, or 0 for the server's choice. Turns a list for several GPUs into its first.
 CLI::Validator TileSide();
-// -g: refuses every value, since the server chooses its devices.
-CLI::Validator NoDevice();
 // -j: turns LOAD:COMPUTE:SAVE into COMPUTE.
 CLI::Validator ThreadCounts();
+// Adds flags that nothing here takes, hidden: each is refused with the one that does the same.
+void AddRefusedFlags(CLI::App& command);
 
 }  // namespace upscaled::client

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/errors.h"
@@ -46,6 +47,21 @@ class SteadyFormatter final : public CLI::Formatter {
   }
 };
 
+// Says how to begin to a caller who names no command: a picture's name, perhaps.
+absl::Status CheckCommand(const CLI::App& app, const std::vector<std::string>& arguments) {
+  if (arguments.empty()) {
+    return absl::InvalidArgumentError(
+        "nothing to do; 'upscale -i cat.png -o cat-2x.png' upscales an image, --help tells more");
+  }
+  const std::string& first = arguments[0];
+  const auto commands = app.get_subcommands(
+      [&first](const CLI::App* command) { return command->get_name() == first; });
+  if (absl::StartsWith(first, "-") || !commands.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", first, "' is no command; to upscale an image: upscale -i ", first,
+                   " -o RESULT; --help tells more"));
+}
+
 // Output that was not written, on a full disk for example, makes a success a failure.
 int FlushOutput(int exit_code) {
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
@@ -75,6 +91,7 @@ int RunProgram(const std::vector<std::string>& arguments, const ProgramParts& pa
   AddUsageCommand(app, exit_code);
   AddHealthCommand(app, exit_code);
   AddLoadCommand(app, exit_code);
+  if (absl::Status status = CheckCommand(app, arguments); !status.ok()) return Fail(status);
   try {
     std::vector<std::string> reversed = WithCommand(arguments);
     std::ranges::reverse(reversed);  // as CLI11 takes them

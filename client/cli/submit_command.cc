@@ -126,7 +126,7 @@ std::string Absolute(const std::string& path) {
 
 // Which images become which files, none of which becomes two.
 absl::StatusOr<std::vector<ImageJob>> Plan(const SubmitFlags& flags) {
-  std::vector<std::string> inputs = flags.inputs;
+  ASSIGN_OR_RETURN(std::vector<std::string> inputs, ExpandPatterns(flags.inputs));
   if (!flags.list.empty()) {
     ASSIGN_OR_RETURN(const std::vector<std::string> listed, ReadList(flags.list));
     inputs.insert(inputs.end(), listed.begin(), listed.end());

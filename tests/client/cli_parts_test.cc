@@ -131,6 +131,37 @@ TEST_F(ImagePlanTest, TheOutputTellsTheFormatUnlessItWasSaid) {
             v1::IMAGE_FORMAT_UNSPECIFIED);
 }
 
+TEST_F(ImagePlanTest, PatternsStandForTheirMatches) {
+  for (const char* name : {"a.png", "b.png", "c.jpg", "[d].png", "x/e.png"}) {
+    WriteText(folder_ / name, "");
+  }
+  const auto expand = [&](std::vector<std::string> inputs) -> absl::StatusOr<std::string> {
+    for (std::string& input : inputs) input = folder_ / input;
+    const absl::StatusOr<std::vector<std::string>> paths = ExpandPatterns(inputs);
+    if (!paths.ok()) return paths.status();
+    std::string names;
+    for (const std::string& path : *paths) {
+      absl::StrAppend(&names,
+                      std::filesystem::path(path).lexically_relative(folder_.path()).native(), " ");
+    }
+    return names;
+  };
+  EXPECT_EQ(*expand({"*.png"}), "[d].png a.png b.png ");
+  EXPECT_EQ(*expand({"c.jpg", "?.png", "*/*.png"}), "c.jpg a.png b.png x/e.png ");
+  EXPECT_EQ(*expand({"[d].png"}), "[d].png ") << "the file of that name, and not d.png";
+  EXPECT_EQ(*expand({"[ab].png", "none.png"}), "a.png b.png none.png ");
+  const absl::Status none = expand({"*.gif"}).status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(none.message()), HasSubstr("no file matches"));
+  EXPECT_EQ(*ExpandPatterns({"https://host/a*.png?b", "-"}),
+            (std::vector<std::string>{"https://host/a*.png?b", "-"}));
+
+  const auto plan =
+      PlanInputs({folder_ / "[ab].png"}, folder_ / "new/", v1::IMAGE_FORMAT_UNSPECIFIED);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->jobs.size(), 2u);
+}
+
 TEST_F(ImagePlanTest, AFolderKeepsItsTree) {
   for (const char* name : {"in/b.png", "in/a.JPG", "in/x/c.webp", "in/x/y/d.jpeg", "in/e.txt",
                            "in/.f.png", "in/.git/g.png", "in/png"}) {

@@ -412,8 +412,9 @@ TEST_F(CliTest, BadArgumentsExitWith1) {
     std::vector<std::string> arguments;
     const char* message;
   } kCases[] = {
-      {{}, "subcommand is required"},
-      {{"paint"}, "subcommand is required"},
+      {{}, "'upscale -i cat.png -o cat-2x.png' upscales an image"},
+      {{"paint"}, "'paint' is no command"},
+      {{"cat.png", "cat-2x.png"}, "upscale -i cat.png -o RESULT"},
       {{"image", "-i", a}, "--output is required"},
       {{"image", "-i", a, "-o", b, "-s", "17"}, "16"},
       {{"image", "-i", a, "-o", b, "-s", "0"}, "16"},
@@ -440,7 +441,12 @@ TEST_F(CliTest, BadArgumentsExitWith1) {
       {{"image", "-i", a, "-o", b, "-n", "realesrgan-x4plus"}, "to name a model, use -m"},
       {{"image", "-i", a, "-o", b, "-m", Path("folder")}, "--model-repository"},
       {{"image", "-i", a, "-o", b, "-m", "models/x"}, "UPSCALED_MODEL_REPOSITORY=models/x"},
-      {{"image", "-i", a, "-o", b, "-g", "0"}, "upscaled --device cuda:0"},
+      {{"image", "-i", a, "-o", b, "-g", "0"}, "-g: the server chooses its devices"},
+      {{"image", "-i", a, "-o", b, "-g", "-1"}, "upscaled --device cuda:0"},
+      {{"image", "-i", a, "-o", b, "-c", "3"}, "-q or --png-compression"},
+      {{"image", "-i", a, "-o", b, "-z", "4"}, "-s"},
+      {{"image", "-i", a, "-o", b, "-r", "9x9"}, "--fit stretch"},
+      {{"image", "-i", a, "-o", b, "-t", "0,8"}, "0,8 is not 32 to 4096"},
       {{"image", "-i", a, Path("folder"), "-o", b}, "there are 2 inputs"},
       {{"image", "-i", a, "-i", a, "-o", Path("new/")}, "would both become"},
       {{"image", "-i", Path("folder"), "-o", Path("folder")}, "are the same"},

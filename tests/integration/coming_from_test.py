@@ -95,17 +95,56 @@ class ComingFromTest(unittest.TestCase):
     def test_model_folder(self) -> None:
         for path in ("models/", "./models-cunet", str(self.folder)):
             self.assertIn(f"upscaled --model-repository {path}", self.refused("-m", path))
+        # A name that could be a model's goes to the server.
+        told = self.run_command("-i", "in.png", "-o", "out.png", "-m", "models-cunet", status=3).stderr
+        self.assertIn("upscaled --model-repository", told)
+
+    def test_folders_of_models_as_they_are_published(self) -> None:
+        published = pathlib.Path(os.environ.get("UPSCALED_TEST_MODELS", ROOT.parent / "shared")) / "models"
+        for folder, name in (("realesr-published", "realesr-animevideov3"), ("waifu2x-cunet-art", "waifu2x-cunet-art")):
+            if not (published / folder).is_dir():
+                self.skipTest("no UPSCALED_TEST_MODELS")
+            done = subprocess.run([UPSCALE, "-i", "in.png", "-o", "out.png", "-m", name, "-s", "2", "--local"], cwd=self.folder,
+                                  capture_output=True, text=True, timeout=600,
+                                  env=os.environ | {"UPSCALED_MODEL_REPOSITORY": f"{published / folder}/", "UPSCALED_DEVICE": "cpu"})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(png_size(self.folder / "out.png"), tuple(2 * side for side in self.size))
 
     @row("`-t 256`, `-t 0`")
     def test_tile(self) -> None:
         self.assertEqual(self.upscale("-t", "32"), self.upscale("-t", "0"))
         self.assertEqual(self.upscale("-t", "256"), self.upscale())
+        self.assertEqual(self.upscale("-t", "0,0,256"), self.upscale())
         self.assertIn("32 to 4096", self.refused("-t", "8"))
 
     @row("`-g 0`")
     def test_device(self) -> None:
         for device in ("0", "-1", "0,1"):
             self.assertIn("upscaled --device cuda:0", self.refused("-g", device))
+
+    @row("`-c 3` (Real-CUGAN), `-c 50` (Upscayl)")
+    def test_compression_or_gap(self) -> None:
+        self.assertIn("-q or --png-compression", self.refused("-c", "3"))
+
+    @row("`-z 4` (Upscayl)")
+    def test_scale_of_the_model(self) -> None:
+        self.assertIn("a model's scale is known", self.refused("-z", "4"))
+
+    @row("`-w 100` (Upscayl)")
+    def test_width(self) -> None:
+        self.upscale("-w", "100")
+        self.assertEqual(png_size(self.folder / "out.png")[0], 100)
+
+    @row("`-r 90x70` (Upscayl)")
+    def test_size(self) -> None:
+        self.assertIn("--width and --height, with --fit stretch", self.refused("-r", "90x70"))
+        self.upscale("--width", "90", "--height", "70", "--fit", "stretch")
+        self.assertEqual(png_size(self.folder / "out.png"), (90, 70))
+
+    @row("no `-s` (realesrgan: 4)")
+    def test_scale_by_default(self) -> None:
+        self.upscale()
+        self.assertEqual(png_size(self.folder / "out.png"), tuple(2 * side for side in self.size))
 
     @row("`-j 1:2:2`")
     def test_threads(self) -> None:
@@ -130,10 +169,11 @@ class ComingFromTest(unittest.TestCase):
     @row("`-i *.png -o out/`")
     def test_several_inputs(self) -> None:
         self.run_command("-i", "in.png", "b.png", "-o", "out/")
+        self.run_command("-i", "*.png", "-o", "expanded/")  # of a program that starts it without a shell
         shell = subprocess.run(f"{UPSCALE} -i *.png -o globbed/ --server {self.server.grpc}", shell=True, cwd=self.folder,
                                capture_output=True, text=True)
         self.assertEqual(shell.returncode, 0, shell.stderr)
-        for name in ("out/in.png", "out/b.png", "globbed/in.png", "globbed/b.png"):
+        for name in ("out/in.png", "out/b.png", "expanded/b.png", "globbed/in.png", "globbed/b.png"):
             self.assertEqual(png_size(self.folder / name), tuple(2 * side for side in self.size))
 
     @row("`-h`")
