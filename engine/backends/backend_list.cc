@@ -1,5 +1,8 @@
 #include "engine/backends/backend_list.h"
 
+#include <dlfcn.h>
+#include <link.h>
+
 #include <filesystem>
 #include <span>
 #include <utility>
@@ -38,11 +41,22 @@ constexpr Plugin kPlugins[] = {
     {"opencl", "libupscaled_opencl.so"},
 };
 
-absl::StatusOr<const BackendPlugin*> Load(const Plugin& plugin) {
+// Where plugins lie, seen from the shared library that this code is in, or else from the program.
+std::filesystem::path PluginFolder() {
   std::error_code error;
+  Dl_info ignored;
+  link_map* file = nullptr;
+  const void* const here = reinterpret_cast<const void*>(&PluginFolder);
+  const bool found = dladdr1(here, &ignored, reinterpret_cast<void**>(&file), RTLD_DL_LINKMAP) != 0;
+  if (found && file->l_name[0] != '\0') {  // the program's name is empty
+    return std::filesystem::weakly_canonical(file->l_name, error).parent_path() / "upscaled";
+  }
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::filesystem::path folder = program.parent_path() / UPSCALED_PLUGIN_FOLDER;
-  return LoadPlugin((folder.lexically_normal() / plugin.file).string());
+  return (program.parent_path() / UPSCALED_PLUGIN_FOLDER).lexically_normal();
+}
+
+absl::StatusOr<const BackendPlugin*> Load(const Plugin& plugin) {
+  return LoadPlugin((PluginFolder() / plugin.file).string());
 }
 
 // Null when `device` is not of a plugin.

@@ -1,5 +1,5 @@
 // The devices that this program can compute on: the backends that are part of it, and those of the
-// plugins beside it.
+// plugins that are installed with it, or with the shared library that it has this code from.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""engine/c_api in an installed tree: c_library_test.py BUILD UPSCALE. Compiles the examples against it, as a user would, and compares
+"""engine/c_api in an installed tree: c_library_test.py BUILD UPSCALE STUB_GPU. Compiles the examples against it, as a user would, and compares
 their results with the service's."""
 import ctypes
 import os
@@ -133,6 +133,21 @@ class CLibraryTest(unittest.TestCase):
         self.assertEqual(library.upscaled_run(model, image, None, self.ppm, strides[0], result, strides[1]), 3)
         self.assertIn(b"result_stride_bytes is 365; a row has 366 bytes", library.upscaled_error())
 
+    def test_lists_the_devices_of_the_plugins_next_to_it(self):
+        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
+
+        def devices(library):
+            names = []
+            found = function(lambda user, name, description: names.append(name.decode()))
+            self.assertEqual(ctypes.CDLL(str(library)).upscaled_list_devices(found, None), 0)
+            return names
+        self.assertEqual(devices(self.library)[0], "cpu")
+        plugins = self.folder / "moved/upscaled"
+        plugins.mkdir(parents=True)
+        shutil.copy(STUB, plugins / "libupscaled_cuda.so")
+        moved = shutil.copy(self.library, plugins.parent)
+        self.assertEqual(devices(moved)[0], "cuda:0")
+
     def test_a_callback_ends_the_run(self):
         library = ctypes.CDLL(str(self.library))
         library.upscaled_error.restype = ctypes.c_char_p
@@ -149,5 +164,5 @@ class CLibraryTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    BUILD, UPSCALE = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
-    unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)
+    BUILD, UPSCALE, STUB = (pathlib.Path(argument).resolve() for argument in sys.argv[1:4])
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:], verbosity=2)
