@@ -21,6 +21,7 @@ RULES = DEPLOY / "prometheus" / "upscaled.rules.yml"
 DASHBOARD = DEPLOY / "grafana" / "upscaled.json"
 COMPOSE = DEPLOY / "compose" / "compose.yaml"
 PROMTOOL = shutil.which("promtool")
+DOCKER_COMPOSE = shutil.which("docker-compose")
 
 
 class AlertsTest(unittest.TestCase):
@@ -94,6 +95,17 @@ class ComposeTest(unittest.TestCase):
                 source = volume.split(":")[0]
                 if source.startswith(("./", "../")) and pathlib.Path(source).suffix:
                     self.assertTrue((COMPOSE.parent / source).is_file(), source)
+
+    @unittest.skipIf(DOCKER_COMPOSE is None, "no docker-compose")
+    def test_is_what_the_schema_says(self):
+        def problems(text):
+            passwords = {"GRAFANA_PASSWORD": "a", "REDIS_PASSWORD": "b", "PATH": "/usr/bin:/bin"}
+            done = subprocess.run([DOCKER_COMPOSE, "-f", "-", "--profile", "jobs", "config", "--quiet"], input=text, cwd=COMPOSE.parent,
+                                  capture_output=True, text=True, env=passwords)
+            return done.stderr if done.returncode else ""
+        text = COMPOSE.read_text().replace("name: upscaled\n", "")  # Debian's version is older than that
+        self.assertEqual(problems(text), "")
+        self.assertIn("'restarts'", problems(text.replace("restart:", "restarts:", 1)))
 
     def test_gives_settings_that_the_worker_has(self):
         worker = self.services["worker"]
