@@ -17,10 +17,12 @@
 #include "engine/model/architectures/espcn.h"
 #include "engine/model/architectures/esrgan.h"
 #include "engine/model/architectures/hat.h"
+#include "engine/model/architectures/moesr.h"
 #include "engine/model/architectures/mosr.h"
 #include "engine/model/architectures/nunif.h"
 #include "engine/model/architectures/omni_sr.h"
 #include "engine/model/architectures/plksr.h"
+#include "engine/model/architectures/rtmosr.h"
 #include "engine/model/architectures/scunet.h"
 #include "engine/model/architectures/span.h"
 #include "engine/model/architectures/spsr.h"
@@ -51,6 +53,8 @@ constexpr Architecture kArchitectures[] = {
     {"cunet", RecogniseCunet, CunetScale, BuildCunet},
     {"plksr", RecognisePlksr, PlksrScale, BuildPlksr},
     {"mosr", RecogniseMosr, MosrScale, BuildMosr},
+    {"rtmosr", RecogniseRtMosr, RtMosrScale, BuildRtMosr},
+    {"moesr", RecogniseMoEsr, MoEsrScale, BuildMoEsr},
     {"spanplus", RecogniseSpanPlus, SpanPlusScale, BuildSpanPlus},
     {"srresnet", RecogniseSrResNet, SrResNetScale, BuildSrResNet},
     {"edsr", RecogniseEdsr, EdsrScale, BuildEdsr},
@@ -83,9 +87,7 @@ constexpr Missing kMissing[] = {
     {"compact without PReLU", "body.2.weight",
      "to be told whether it has ReLU or LeakyReLU: name 'compact-relu' or 'compact-leakyrelu' as "
      "the architecture in a model.json"},
-    {"RTMoSR", "body.0.conv.0.poll.1.alpha", "max pooling"},
-    {"RTMoSR", "body.0.conv.dwconv_hw.weight", "kernels that are not square"},
-    {"MoESR", "blocks.0.blocks.0.conv.dwconv_hw.weight", "kernels that are not square"},
+    {"RTMoSR", "body.0.conv.dwconv_hw.weight", "an older form of its blocks"},
     {"ATD", "layers.0.residual_group.td", kAttention},
     {"CRAFT", "layers.0.residual_group.hf_blocks.0.attn.temperature", kAttention},
     {"RGT", "layers.0.blocks.0.gamma", kAttention},
@@ -93,6 +95,7 @@ constexpr Missing kMissing[] = {
     {"FDAT", "groups.0.blocks.0.inter.cg.1.weight", kAttention},
     {"DCTLSA", "B1.body.0.transformer_body.0.blocks.0.attn.qkv.weight", kAttention},
     {"DITN", "UFONE.0.ITLs.0.attn.temperature", kAttention},
+    {"LUDVAE", "Gauconv_q_3.m.weight", "random numbers: it makes clean images noisy"},
     {"SAFMN", "feats.0.safm.aggr.weight", "max pooling to several sizes"},
     {"SeemoRe", "body.0.local_block.block.moe_layer.experts.0.conv_1.weight",
      "a choice of convolutions by the image"},

@@ -17,7 +17,7 @@
 namespace upscaled {
 namespace {
 
-constexpr int kMaxPositionWidth = 256;  // of the perceptron on positions; published are up to 11
+constexpr int kMaxPositionWidth = 64;  // of the perceptron on positions; published are up to 11
 constexpr int kBranches = 2;  // of the channels: rectangles that lie, and rectangles that stand
 
 std::string DatBlock(int group, int block) {
@@ -47,9 +47,9 @@ class PositionBias {
     builder.Ignore(name + "relative_position_index");
     if (!builder.ok() || rows < 1) return;
     // The first is the one of the last pixel from the first.
-    height_px_ = 1 - static_cast<int>(values[0]);
-    width_px_ = 1 - static_cast<int>(values[1]);
-    const bool sound = IsSide(width_px_) && IsSide(height_px_) &&
+    height_px_ = SideOf(values[0]);
+    width_px_ = SideOf(values[1]);
+    const bool sound = width_px_ > 0 && height_px_ > 0 &&
                        rows == int64_t{2 * width_px_ - 1} * (2 * height_px_ - 1);
     if (!sound) {
       builder.Fail(absl::InvalidArgumentError(absl::StrCat(
@@ -71,7 +71,11 @@ class PositionBias {
   std::vector<float> Expand() const { return ExpandBias(table_, width_, width_px_, height_px_); }
 
  private:
-  static bool IsSide(int px) { return px >= 1 && px <= kMaxWindowPx; }
+  // Returns the side of windows with pixels this far from each other; 0 if no windows have it.
+  static int SideOf(float first_distance) {
+    const bool sound = first_distance <= 0 && first_distance > -kMaxWindowPx;
+    return sound ? 1 - static_cast<int>(first_distance) : 0;
+  }
 
   // Sets width_ to the values of a row that it gives.
   std::vector<float> Linear(const std::vector<float>& rows, int width, const std::string& name) {

@@ -214,8 +214,10 @@ int NetworkBuilder::PRelu(int input, std::string_view name) {
   return Append(std::move(activation));
 }
 
-int NetworkBuilder::Activate(int input, Activation activation) {
-  return Append({.op = Op::kActivation, .inputs = {input}, .activation = activation});
+int NetworkBuilder::Activate(int input, Activation activation, float slope) {
+  Layer layer{.op = Op::kActivation, .inputs = {input}, .activation = activation};
+  if (activation == Activation::kLeakyRelu) layer.slope = {slope};
+  return Append(std::move(layer));
 }
 
 int NetworkBuilder::Affine(int input, std::vector<float> factor, std::vector<float> offset) {

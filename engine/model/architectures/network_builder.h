@@ -61,8 +61,8 @@ class NetworkBuilder {
   int FullyConnected(int input, std::string_view name, Activation activation);
   // NAME.weight, one slope or one for each channel. Nothing else may read `input`.
   int PRelu(int input, std::string_view name);
-  // Without parameters.
-  int Activate(int input, Activation activation);
+  // `slope`: of kLeakyRelu. Others have no parameters.
+  int Activate(int input, Activation activation, float slope = 0);
   // Equal values stand for all channels.
   int Affine(int input, std::vector<float> factor, std::vector<float> offset);
   int Add(int a, int b) { return Join(Op::kAdd, {a, b}); }

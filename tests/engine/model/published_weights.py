@@ -1411,6 +1411,154 @@ class Mosr(nn.Module):
         return F.pixel_shuffle(y.reshape(1, 8, -1, *y.shape[2:]).mean(dim=1), self.scale)
 
 
+class SeqConv(nn.Module):
+    """A 1x1 and a 3x3 convolution; the edge between them is the bias of the first."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        first, second = nn.Conv2d(inputs, 2 * outputs, 1), nn.Conv2d(2 * outputs, outputs, 3)
+        self.k0, self.b0, self.k1, self.b1 = first.weight, first.bias, second.weight, second.bias
+
+    def forward(self, x):
+        x = F.pad(F.conv2d(x, self.k0), (1, 1, 1, 1)) + self.b0.view(1, -1, 1, 1)
+        return F.conv2d(x, self.k1, self.b1)
+
+
+class RepConv(nn.Module):
+    """RTMoSR's convolution as it is trained."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.conv1, self.conv2 = SeqConv(inputs, outputs), nn.Conv2d(inputs, outputs, 3, padding=1)
+        self.conv3 = Conv3XC(inputs, outputs)
+        self.conv_3x3_rep = nn.Conv2d(inputs, outputs, 3, padding=1)  # stale: nobody may read it
+        self.alpha = nn.Parameter(torch.randn(3) / 2)
+
+    def forward(self, x):
+        return self.alpha[0] * self.conv1(x) + self.alpha[1] * self.conv2(x) + self.alpha[2] * self.conv3(x)
+
+
+class OmniShift(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        for side in (1, 3, 5):
+            setattr(self, f"conv{side}x{side}", nn.Conv2d(width, width, side, padding=side // 2, groups=width))
+        for i in range(4):
+            setattr(self, f"alpha{i + 1}", nn.Parameter(torch.randn(1, width, 1, 1)))
+        self.conv5x5_reparam = nn.Conv2d(width, width, 5, padding=2, groups=width)  # stale: nobody may read it
+
+    def forward(self, x):
+        return (self.alpha1 * x + self.alpha2 * self.conv1x1(x) + self.alpha3 * self.conv3x3(x)
+                + self.alpha4 * self.conv5x5(x))
+
+
+class RtMosrBlock(nn.Module):
+    def __init__(self, width, expansion, dccm, se):
+        super().__init__()
+        hidden, self.width = int(expansion * width), width
+        self.norm = nn.Module()
+        self.norm.scale, self.norm.offset = nn.Parameter(torch.randn(width)), nn.Parameter(torch.randn(width))
+        self.fc1 = RepConv(width, 2 * hidden)
+        mixer = nn.Module()
+        mixer.poll = nn.Sequential(nn.MaxPool2d(2, 2), RepConv(width, 4 * width))
+        excite = nn.Module()
+        if se:
+            excite.squeezing = nn.Sequential(nn.Conv2d(4 * width, 2 * width, 1), nn.ReLU(),
+                                             nn.Conv2d(2 * width, 4 * width, 1), nn.Hardsigmoid())
+        self.conv = nn.Sequential(mixer, OmniShift(4 * width), excite, nn.PixelShuffle(2))
+        self.fc2 = RepConv(hidden, width) if dccm else nn.Conv2d(hidden, width, 1)
+        self.split = [hidden, hidden - width, width]
+
+    def forward(self, x):
+        y = x / (x.norm(2, dim=1, keepdim=True) * self.width**-0.5 + 1e-6)
+        y = self.norm.scale[:, None, None] * y + self.norm.offset[:, None, None]
+        g, i, c = torch.split(self.fc1(y), self.split, dim=1)
+        c = self.conv[1](F.pixel_unshuffle(c, 2) + self.conv[0].poll(c))
+        if hasattr(self.conv[2], "squeezing"):
+            c = c * self.conv[2].squeezing(c.mean((2, 3), keepdim=True))
+        return F.mish(self.fc2(F.mish(g) * torch.cat((i, self.conv[3](c)), dim=1))) + x
+
+
+class RtMosr(nn.Module):
+    def __init__(self, scale, width=16, blocks=2, expansion=2, unshuffle=1, dccm=True, se=True):
+        super().__init__()
+        self.scale, self.pad = scale, 2 * unshuffle
+        first = RepConv(3 * unshuffle**2, width)
+        self.to_feat = first if unshuffle == 1 else nn.Sequential(nn.PixelUnshuffle(unshuffle), first)
+        self.body = nn.Sequential(*[RtMosrBlock(width, expansion, dccm, se) for _ in range(blocks)])
+        self.to_img = nn.Sequential(RepConv(width, 3 * (scale * unshuffle)**2), nn.PixelShuffle(scale * unshuffle))
+
+    def forward(self, x):
+        height, width = x.shape[2:]
+        y = F.pad(x, (0, -width % self.pad, 0, -height % self.pad), "reflect")
+        y = self.to_img(self.body(self.to_feat(y)))
+        return y[:, :, :height * self.scale, :width * self.scale] + F.interpolate(x, scale_factor=self.scale)
+
+
+class MoEsrBlock(nn.Module):
+    def __init__(self, width, expansion):
+        super().__init__()
+        hidden, share = int(expansion * width), width // 8
+        self.norm, self.gamma = LayerNorm(width), nn.Parameter(torch.randn(1, width, 1, 1))
+        self.fc1 = nn.Conv2d(width, 2 * hidden, 3, padding=1)
+        self.conv = nn.Module()
+        self.conv.dwconv_hw = nn.Conv2d(share, share, 3, padding=1, groups=share)
+        self.conv.dwconv_w = nn.Conv2d(share, share, (1, 11), padding=(0, 5), groups=share)
+        self.conv.dwconv_h = nn.Conv2d(share, share, (11, 1), padding=(5, 0), groups=share)
+        self.fc2 = nn.Conv2d(hidden, width, 3, padding=1)
+        self.split, self.shares = [hidden, hidden - width, width], [width - 3 * share] + 3 * [share]
+
+    def forward(self, x):
+        g, i, c = torch.split(self.fc1(self.norm(x)), self.split, dim=1)
+        same, square, row, column = torch.split(c, self.shares, dim=1)
+        c = torch.cat((same, self.conv.dwconv_hw(square), self.conv.dwconv_w(row), self.conv.dwconv_h(column)), dim=1)
+        return F.mish(self.fc2(F.mish(g) * torch.cat((i, c), dim=1))) * self.gamma + x
+
+
+class MoEsrGroup(nn.Module):
+    def __init__(self, width, blocks):
+        super().__init__()
+        self.blocks = nn.Sequential(*[MoEsrBlock(width, 1.5) for _ in range(blocks)])
+        self.msg = nn.Module()
+        self.msg.down = nn.Sequential(nn.Conv2d(width, width // 4, 3, padding=1), nn.PixelUnshuffle(2), nn.LeakyReLU(0.1))
+        self.msg.gated = nn.Sequential(*[MoEsrBlock(width, 1.25) for _ in range(3)])
+        self.msg.up = nn.Sequential(nn.Conv2d(width, 4 * width, 3, padding=1), nn.PixelShuffle(2), nn.LeakyReLU(0.1))
+
+    def forward(self, x):
+        x = self.blocks(x)
+        return self.msg.up(self.msg.gated(self.msg.down(x))) + x
+
+
+class MoEsr(nn.Module):
+    def __init__(self, scale, width=16, groups=1, blocks=2, ending="pixelshuffledirect", planes=3):
+        super().__init__()
+        self.scale = scale
+        def conv(inputs=width, outputs=width):
+            return nn.Conv2d(inputs, outputs, 3, padding=1)
+        self.in_to_dim = conv(planes)
+        self.blocks = nn.Sequential(*[MoEsrGroup(width, blocks) for _ in range(groups)])
+        doublings = {2: 1, 4: 2, 8: 3}.get(scale, 0)
+        if ending == "pixelshuffledirect":
+            modules = [conv(width, planes * scale**2), nn.PixelShuffle(scale)]
+        elif ending == "pixelshuffle":
+            middle = 12
+            shuffles = [(conv(middle, 4 * middle), nn.PixelShuffle(2)) for _ in range(doublings)]
+            shuffles = shuffles or [(conv(middle, 9 * middle), nn.PixelShuffle(3))]
+            modules = [conv(width, middle), nn.LeakyReLU(), *sum(shuffles, ()), conv(middle, planes)]
+        elif ending == "nearest+conv":
+            ups = [(conv(), nn.Upsample(scale_factor=2), nn.LeakyReLU(0.2)) for _ in range(doublings)]
+            modules = [*sum(ups, ()), conv(), nn.LeakyReLU(0.2), conv(width, planes)]
+        else:
+            modules = [DySample(width, scale)]
+        self.upscale = nn.Sequential(*modules)
+        self.upscale.register_buffer("MetaUpsample", torch.tensor([1, 0, scale, width, planes, 12, 4], dtype=torch.uint8))
+
+    def forward(self, x):
+        height, width = x.shape[2:]
+        first = self.in_to_dim(F.pad(x, (0, width % 2, 0, height % 2), "reflect"))
+        return self.upscale(self.blocks(first) + first)[:, :, :height * self.scale, :width * self.scale]
+
+
 class TokenAttention(nn.Module):
     """Omni-SR's, of tokens [window][token][channel]; with biases by distance, or none."""
 
@@ -1715,6 +1863,14 @@ NETWORKS = {
     "mosr-x2-dysample": (lambda: Mosr(2, width=64, convolved=64, samples=True), (13, 18), ONE_KIND),
     "mosr-x4": (lambda: Mosr(4, width=64, convolved=64), (13, 17), ONE_KIND),
     "mosr-x2-mean": (lambda: Mosr(2, convolved=12, mean_end=True), (14, 19), ONE_KIND),
+    "rtmosr-x4": (lambda: RtMosr(4), (13, 16), ONE_KIND),
+    "rtmosr-x2-blocks": (lambda: RtMosr(2, 8, expansion=1.5, unshuffle=2, dccm=False), (17, 22), ONE_KIND),
+    "rtmosr-x3-plain": (lambda: RtMosr(3, 8, 1, expansion=1, se=False), (8, 15), ONE_KIND),
+    "moesr-x4": (lambda: MoEsr(4, 24), (13, 16), ONE_KIND),
+    "moesr-x3-shuffle": (lambda: MoEsr(3, 16, 2, 1, "pixelshuffle"), (12, 9), ONE_KIND),
+    "moesr-x4-nearest": (lambda: MoEsr(4, 16, ending="nearest+conv"), (9, 15), ONE_KIND),
+    "moesr-x2-dysample": (lambda: MoEsr(2, 16, ending="dysample"), (14, 11), ONE_KIND),
+    "moesr-luma-x1": (lambda: Luma(MoEsr(1, 16, 1, 1, planes=1), 1), (15, 12), ONE_KIND),
     "compact-luma-x2": (lambda: Luma(Srvgg(2, convs=5, width=16, planes=1), 2), (13, 18), ONE_KIND),
     "compact-rgba-x4": (lambda: Rgba(Srvgg(4, convs=4, width=16, planes=4)), (11, 9), ONE_KIND),
     "esrgan-luma-x4": (lambda: Luma(Rrdb("esrgan", 2, width=32, growth=16, planes=1), 4), (7, 9), ONE_KIND),

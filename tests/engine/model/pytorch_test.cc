@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iostream>
 #include <memory>
 #include <random>
 #include <string>
@@ -17,11 +18,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "engine/backends/backend_list.h"
 #include "engine/image/image.h"
+#include "engine/model/architectures/architecture.h"
+#include "engine/model/limits.h"
 #include "engine/model/loader.h"
 #include "gtest/gtest.h"
 #include "tests/client/temp_folder.h"
+#include "tests/engine/model/changed_weights.h"
 #include "tests/support/planes_file.h"
 #include "tests/support/run_image.h"
 #include "tests/support/test_image.h"
@@ -172,6 +178,52 @@ TEST_P(WrittenTest, IsTheSameNetwork) {
   EXPECT_EQ(files, 9);
 }
 
+// Changes a tensor of each network. A change is refused by name, or the network is sound, and no
+// more values are read than the limit.
+class ChangedTest : public PublishedTest {};
+
+TEST_P(ChangedTest, IsRefusedOrSound) {
+  constexpr int64_t kValuesInAll = 8'000'000;  // that are read of a network
+  std::mt19937 random = test::FreshRandom();
+  int changes = 0, refused = 0;
+  absl::Duration slowest;
+  std::string slowest_name;
+  for (const auto& entry : std::filesystem::directory_iterator(Folder().parent_path())) {
+    const auto file = OpenWeightsFile(entry.path() / "network.pth");
+    ASSERT_TRUE(file.ok()) << file.status();
+    const auto sound = BuildNetwork(**file, "");
+    ASSERT_TRUE(sound.ok()) << sound.status();
+    const int64_t tries = std::clamp<int64_t>(kValuesInAll / sound->WeightCount(), 3, 100);
+    for (int64_t i = 0; i < tries; ++i) {
+      const test::WeightsChange change = test::RandomChange(**file, random);
+      const std::string name =
+          absl::StrCat(entry.path().filename().string(), ": ", change.Describe());
+      SCOPED_TRACE(name);
+      const auto changed = test::ChangedFile::Create(**file, change);
+      ++changes, ++refused;
+      if (!changed.ok()) continue;  // any format's parser refuses it
+      const absl::Time begin = absl::Now();
+      const absl::StatusOr<Network> network = BuildNetwork(**changed, sound->architecture);
+      if (const absl::Duration time = absl::Now() - begin; time > slowest) {
+        slowest = time, slowest_name = name;
+      }
+      EXPECT_LE((*changed)->values_read(), sound->WeightCount() + kMaxWeights);
+      if (network.ok()) {
+        --refused;
+        EXPECT_TRUE(network->Validate().ok()) << network->Validate();
+      } else {
+        EXPECT_TRUE(absl::IsInvalidArgument(network.status()) ||
+                    absl::IsUnimplemented(network.status()))
+            << network.status();
+      }
+    }
+  }
+  EXPECT_GT(refused, changes / 4);
+  std::cout << refused << " of " << changes
+            << " refused, the slowest to be built or refused: " << slowest_name << ", "
+            << absl::ToDoubleMilliseconds(slowest) << " ms\n";
+}
+
 std::string NameOf(const ::testing::TestParamInfo<NetworkOnDevice>& info) {
   std::string name = absl::StrCat(std::get<0>(info.param), "_", std::get<1>(info.param));
   std::erase(name, '-');
@@ -202,25 +254,31 @@ INSTANTIATE_TEST_SUITE_P(
                           "real-esrgan-rgba-x2", "edsr-x2", "edsr-x4-large", "edsr-x3-basicsr",
                           "rcan-x2", "rcan-x4-basicsr", "srresnet-x4", "srresnet-x1", "srresnet-x3",
                           "swift-srgan-x2", "swift-srgan-x4", "spanplus-x4", "spanplus-x2-stages",
-                          "spanplus-x1", "nunif-vgg7", "spsr-x4", "spsr-x2", "nunif-upconv7"),
+                          "spanplus-x1", "nunif-vgg7", "spsr-x4", "spsr-x2", "nunif-upconv7",
+                          "moesr-x4", "moesr-x3-shuffle", "moesr-x4-nearest", "moesr-luma-x1"),
         kDevices),
     NameOf);
 
 // GPUs refuse attention, samples between pixels, and maxima.
 INSTANTIATE_TEST_SUITE_P(
     Attention, PublishedTest,
-    ::testing::Combine(::testing::Values("swinir-x2", "swinir-x3-direct", "swinir-x4-real",
-                                         "swinir-x1-jpeg", "swinir-luma-x1", "drct-x2", "drct-x4",
-                                         "swin-unet-x1", "swin-unet-x2", "swin-unet-x4",
-                                         "swin-unet-x4-norm", "hat-x2", "hat-x4", "dat-x2",
-                                         "dat-x3-light", "dat-x4-square", "swin2sr-x2",
-                                         "swin2sr-x4-real", "srformer-x2", "srformer-x4-odd",
-                                         "srformer-x3-light", "srformer-x1-odd", "scunet-x1",
-                                         "real-plksr-x4-dysample", "real-plksr-x3-dysample",
-                                         "mosr-x2-dysample", "spanplus-x2-dysample", "omnisr-x2",
-                                         "omnisr-x4", "omnisr-x3-plain"),
-                       ::testing::Values("reference", "cpu")),
+    ::testing::Combine(
+        ::testing::Values("swinir-x2", "swinir-x3-direct", "swinir-x4-real", "swinir-x1-jpeg",
+                          "swinir-luma-x1", "drct-x2", "drct-x4", "swin-unet-x1", "swin-unet-x2",
+                          "swin-unet-x4", "swin-unet-x4-norm", "hat-x2", "hat-x4", "dat-x2",
+                          "dat-x3-light", "dat-x4-square", "swin2sr-x2", "swin2sr-x4-real",
+                          "srformer-x2", "srformer-x4-odd", "srformer-x3-light", "srformer-x1-odd",
+                          "scunet-x1", "real-plksr-x4-dysample", "real-plksr-x3-dysample",
+                          "mosr-x2-dysample", "spanplus-x2-dysample", "omnisr-x2", "omnisr-x4",
+                          "omnisr-x3-plain", "rtmosr-x4", "rtmosr-x2-blocks", "rtmosr-x3-plain",
+                          "moesr-x2-dysample"),
+        ::testing::Values("reference", "cpu")),
     NameOf);
+
+INSTANTIATE_TEST_SUITE_P(Networks, ChangedTest,
+                         ::testing::Combine(::testing::Values("compact-x4"),
+                                            ::testing::Values("reference")),
+                         NameOf);
 
 INSTANTIATE_TEST_SUITE_P(Networks, WrittenTest,
                          ::testing::Combine(::testing::Values("compact-x4", "esrgan-x8", "span-x4",
