@@ -31,9 +31,9 @@ WindowAxis AxisOf(int64_t window_px, int64_t rolled_px) {
           static_cast<int>(rolled_px == 0 ? 0 : window_px - rolled_px)};
 }
 
-// The multiple that an image's sides must be so that every attention has two whole windows along
-// each axis: published code rolls nothing along an axis of one window.
-int64_t WindowMultiple(const Network& network) {
+// The multiple that an image's sides must be so that every attention has this many whole windows
+// along each axis.
+int64_t WindowMultiple(const Network& network, int64_t windows) {
   const std::vector<double> densities = LayerDensities(network);
   int64_t multiple = 1;
   for (size_t i = 0; i < network.layers.size(); ++i) {
@@ -41,7 +41,7 @@ int64_t WindowMultiple(const Network& network) {
     if (layer.op != Op::kWindowAttention) continue;
     const auto step_px = std::max<int64_t>(std::lround(1 / std::sqrt(densities[i])), 1);
     for (const WindowAxis& axis : {layer.window_x, layer.window_y}) {
-      multiple = std::lcm(multiple, 2 * axis.window_px * step_px);
+      multiple = std::lcm(multiple, windows * axis.window_px * step_px);
       if (multiple > kMaxPeriodPx) return multiple;
     }
   }
@@ -60,6 +60,9 @@ absl::Status Builder::AddWindowAttention(Node& node) {
   ASSIGN_OR_RETURN(const float scale, node.attributes.Float("scale", 1));
   ASSIGN_OR_RETURN(const std::vector<int64_t> window, node.attributes.Ints("window"));
   ASSIGN_OR_RETURN(const std::vector<int64_t> roll, node.attributes.Ints("roll"));
+  ASSIGN_OR_RETURN(const int64_t rolls_alone, node.attributes.Int("rolls_alone", 0));
+  // Torchvision rolls nothing along an axis of one window, so images are given two.
+  if (rolls_alone == 0) least_windows_ = 2;
   RETURN_IF_ERROR(CheckPair("window", window, 1, {kMaxWindowPx + 1, kMaxWindowPx + 1}));
   RETURN_IF_ERROR(CheckPair("roll", roll, 0, {window[0], window[1]}));
   const int channels = Channels(value);
@@ -93,7 +96,7 @@ absl::Status Builder::AddWindowAttention(Node& node) {
 }
 
 absl::Status Builder::PadToWindows() {
-  const int64_t multiple = WindowMultiple(network_);
+  const int64_t multiple = WindowMultiple(network_, least_windows_);
   if (multiple == 1) return absl::OkStatus();
   if (multiple > kMaxPeriodPx) {
     return absl::UnimplementedError(absl::StrCat("its windows need sides that are multiples of ",
@@ -106,7 +109,7 @@ absl::Status Builder::PadToWindows() {
             .in_channels = network_.layers[0].out_channels,
             .padding_px = network_.pad_px,
             .factor = static_cast<int>(multiple),
-            .pad_mode = PadMode::kReplicate};
+            .pad_mode = least_windows_ == 1 ? PadMode::kReflect : PadMode::kReplicate};
   network_.layers.insert(network_.layers.begin() + 1, std::move(pad));
   for (Layer& layer : network_.layers) {
     for (int& input : layer.inputs) ++input;

@@ -30,6 +30,7 @@ using Perm = std::vector<int64_t>;
 struct Windows {
   std::string planes;                             // [n][row][column][channel]
   std::array<int64_t, 2> window = {}, roll = {};  // rows, columns
+  bool of_rows = false;                           // pixels in a row were laid out as planes
 };
 
 // The scores that a softmax takes: queries times keys, a bias, and a mask.
@@ -171,7 +172,14 @@ class Attentions {
   // Up from windows of pixels to the planes.
   std::optional<Windows> WindowsOf(const std::string& pixels, AttentionClaims& claims) const {
     const NodeProto* cut = nodes_.Find(pixels, "Reshape", 2);
-    const auto parts = cut ? BeforeTranspose(cut->input(0), {0, 1, 3, 2, 4, 5}) : std::nullopt;
+    std::string rows = cut ? cut->input(0) : "";
+    // Some code has windows as squares first.
+    if (const NodeProto* squares = cut ? nodes_.Find(rows, "Reshape", 2) : nullptr) {
+      claims.inner.push_back(rows);
+      claims.squares.push_back(squares->input(1));
+      rows = squares->input(0);
+    }
+    const auto parts = cut ? BeforeTranspose(rows, {0, 1, 3, 2, 4, 5}) : std::nullopt;
     const NodeProto* split = parts ? nodes_.Find(*parts, "Reshape", 2) : nullptr;
     if (split == nullptr) return std::nullopt;
     const std::optional<int64_t> height = Element(split->input(1), 2),
@@ -199,8 +207,32 @@ class Attentions {
       windows.planes = pad->input(0);
       claims.pads = pad->input(1);
       claims.planes.insert(nodes_.Origin(windows.planes));
+    } else if (const NodeProto* layout = nodes_.Find(nodes_.Origin(windows.planes), "Reshape", 2)) {
+      claims.layout = layout->input(1);
+      claims.sized_by = SizedBy(layout->input(1));
+      windows.of_rows = true;
     }
     return windows;
+  }
+  // The planes with the sides that a shape [n][row][column][channel] names; empty if they differ.
+  std::string SizedBy(const std::string& shape) const {
+    const NodeProto* concat = nodes_.Find(shape);
+    if (concat == nullptr || concat->op_type() != "Concat" || concat->input_size() != 4) return "";
+    const std::string height = Measured(concat->input(1)), width = Measured(concat->input(2));
+    return height == width ? height : "";
+  }
+  // The value with the shape of which a number is taken; empty if it is not.
+  std::string Measured(std::string name) const {
+    for (int i = 0; i < kMaxSteps; ++i) {
+      const NodeProto* node = nodes_.Find(name);
+      if (node == nullptr || node->input_size() < 1) return "";
+      if (node->op_type() == "Shape") return nodes_.Origin(node->input(0));
+      const bool passes = node->op_type() == "Unsqueeze" || node->op_type() == "Cast" ||
+                          node->op_type() == "Gather" || node->op_type() == "Identity";
+      if (!passes) return "";
+      name = node->input(0);
+    }
+    return "";
   }
   // Whether it pads with zeros by numbers that follow from the size; constants pad otherwise.
   bool PadsToWindows(const NodeProto& pad) const {
@@ -307,6 +339,11 @@ class Attentions {
   std::optional<std::string> PlanesAgain(const std::string& projected, const Windows& windows,
                                          AttentionClaims& claims) const {
     const NodeProto* split = OnlyReader(projected, "Reshape");
+    if (const NodeProto* next = split ? OnlyReader(split->output(0), "Reshape") : nullptr) {
+      if (split->input_size() != 2) return std::nullopt;
+      claims.squares.push_back(split->input(1));
+      split = next;
+    }
     const NodeProto* transpose = split ? OnlyReader(split->output(0), "Transpose") : nullptr;
     if (!Transposes(transpose, {0, 1, 3, 2, 4, 5})) return std::nullopt;
     if (Element(split->input(1), 3) != windows.window[0] ||
@@ -423,6 +460,7 @@ class Attentions {
     attribute("window", AttributeProto::INTS)
         .mutable_ints()
         ->Assign(windows.window.begin(), windows.window.end());
+    attribute("rolls_alone", AttributeProto::INT).set_i(windows.of_rows ? 1 : 0);
     attribute("roll", AttributeProto::INTS)
         .mutable_ints()
         ->Assign(windows.roll.begin(), windows.roll.end());

@@ -32,6 +32,9 @@ PlaneNumbers::Shapes ShapesOf(const AttentionClaims& claims, const Sample& sampl
   for (const std::string& planes : claims.planes) {
     shapes[planes] = {1, sample.side(0), sample.side(1), sample.in};
   }
+  if (!claims.sized_by.empty()) {
+    shapes[claims.sized_by] = {1, sample.in, sample.side(0), sample.side(1)};
+  }
   return shapes;
 }
 
@@ -73,7 +76,14 @@ bool ShapesHold(const AttentionClaims& claims, const Sample& sample, PlaneNumber
     return is(target, {windows, heads, tokens, tokens}) ||
            is(target, {1, windows, heads, tokens, tokens});
   });
-  return scores && is(claims.split, {1, rows, height, columns, width, sample.in}) &&
+  const bool squares = std::ranges::all_of(claims.squares, [&](const std::string& target) {
+    return is(target, {windows, height, width, sample.in}) ||
+           is(target, {windows, height, width, sample.out});
+  });
+  const bool layout =
+      claims.layout.empty() || is(claims.layout, {1, sample.side(0), sample.side(1), sample.in});
+  return scores && squares && layout &&
+         is(claims.split, {1, rows, height, columns, width, sample.in}) &&
          is(claims.cut, {windows, tokens, sample.in}) &&
          is(claims.by_head, {windows, tokens, 3, heads, sample.channels / heads}) &&
          is(claims.attended, {windows, tokens, sample.channels}) &&

@@ -24,14 +24,18 @@ struct AttendedWindows {
 // Names of values, and conditions on them.
 struct AttentionClaims {
   AttendedWindows windows;
-  std::string bias;                                   // a constant, added to the scores
-  std::string mask;                                   // hides the roll's seam; empty: no roll
-  std::set<std::string> planes;                       // values of the planes' shape
-  std::string tokens;                                 // the windows' pixels
+  std::string bias;              // a constant, added to the scores
+  std::string mask;              // hides the roll's seam; empty: no roll
+  std::set<std::string> planes;  // values of the planes' shape
+  std::string tokens;            // the windows' pixels
+  // The target of the reshape that lays pixels in a row out as planes, and planes with the channels
+  // first that have the sides it names; both empty: none does.
+  std::string layout, sized_by;
   std::string pads;                                   // numbers that are all 0; empty: no pad
   std::vector<std::pair<std::string, int64_t>> ends;  // of slices, and the axis that they end
   // Targets of reshapes, in order: from planes to heads, and from heads to planes.
   std::string split, cut, by_head, attended, joined, whole;
+  std::vector<std::string> squares;  // targets of reshapes between planes and windows' pixels
   std::vector<std::string> scores;   // targets of reshapes between products and softmax
   std::vector<std::string> factors;  // of queries and keys
   std::vector<std::string> inner;    // values that nothing else may read

@@ -258,7 +258,8 @@ class Builder {
   bool free_size_ = false;
   PerProbe heights_ = {}, widths_ = {};  // the image's
   std::optional<Alignment> alignment_;
-  bool aligned_ = false;  // planes were padded to multiples, the image or what follows from it
+  int64_t least_windows_ = 1;  // of attention along an axis, if the file does not pad
+  bool aligned_ = false;       // planes were padded to multiples, the image or what follows from it
   Network network_;
   std::vector<bool> per_image_;         // for each layer: one value per channel
   std::vector<Sides> sides_;            // of each layer

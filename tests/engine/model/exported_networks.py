@@ -321,6 +321,72 @@ class SwinUnet(published_weights.SwinUnet):
         return torch.clamp(y, 0, 1)
 
 
+def partition(x, window):
+    b, height, width, channels = x.shape
+    x = x.view(b, height // window, window, width // window, window, channels)
+    return x.permute(0, 1, 3, 2, 4, 5).contiguous().view(-1, window, window, channels)
+
+
+class SwinIr(published_weights.SwinIr):
+    """SwinIR as its authors' code has it: tokens, windows by two reshapes, a mask for the size."""
+
+    def mask(self, height, width, window, shift):
+        parts = torch.zeros((1, height, width, 1))
+        slices = (slice(0, -window), slice(-window, -shift), slice(-shift, None))
+        count = 0
+        for down in slices:
+            for across in slices:
+                parts[:, down, across, :] = count
+                count += 1
+        parts = partition(parts, window).view(-1, window * window)
+        mask = parts.unsqueeze(1) - parts.unsqueeze(2)
+        return mask.masked_fill(mask != 0, float(-100.0)).masked_fill(mask == 0, float(0.0))
+
+    def attend(self, attn, x, mask):
+        windows, count, channels = x.shape
+        tokens, factor = attn.window * attn.window, (attn.qkv.in_features // attn.heads) ** -0.5
+        qkv = attn.qkv(x).reshape(windows, count, 3, attn.heads, channels // attn.heads).permute(2, 0, 3, 1, 4)
+        q, k, v = qkv[0], qkv[1], qkv[2]
+        scores = q * factor @ k.transpose(-2, -1)
+        bias = attn.relative_position_bias_table[attn.relative_position_index.view(-1)].view(tokens, tokens, -1)
+        scores = scores + bias.permute(2, 0, 1).contiguous().unsqueeze(0)
+        if mask is not None:
+            shared = mask.shape[0]
+            scores = scores.view(windows // shared, shared, attn.heads, count, count) + mask.unsqueeze(1).unsqueeze(0)
+            scores = scores.view(-1, attn.heads, count, count)
+        x = (scores.softmax(-1) @ v).transpose(1, 2).reshape(windows, count, channels)
+        return attn.proj(x)
+
+    def block(self, block, x, size):
+        (height, width), window, shift = size, block.window, block.shift
+        b, _, channels = x.shape
+        y = block.norm1(x).view(b, height, width, channels)
+        if shift:
+            y = torch.roll(y, shifts=(-shift, -shift), dims=(1, 2))
+        y = partition(y, window).view(-1, window * window, channels)
+        y = self.attend(block.attn, y, self.mask(height, width, window, shift) if shift else None)
+        y = y.view(-1, window, window, channels)
+        b = int(y.shape[0] / (height * width / window / window))
+        y = y.view(b, height // window, width // window, window, window, -1)
+        y = y.permute(0, 1, 3, 2, 4, 5).contiguous().view(b, height, width, -1)
+        if shift:
+            y = torch.roll(y, shifts=(shift, shift), dims=(1, 2))
+        x = x + y.view(-1, height * width, channels)
+        return x + block.mlp["fc2"](F.gelu(block.mlp["fc1"](block.norm2(x))))
+
+    def features(self, x):
+        size, channels = (x.shape[2], x.shape[3]), x.shape[1]
+        def planes(tokens):
+            return tokens.transpose(1, 2).view(-1, channels, size[0], size[1])
+        x = self.patch_embed["norm"](x.flatten(2).transpose(1, 2))
+        for layer in self.layers:
+            y = x
+            for block in layer["residual_group"]["blocks"]:
+                y = self.block(block, y, size)
+            x = layer["conv"](planes(y)).flatten(2).transpose(1, 2) + x
+        return planes(self.norm(x))
+
+
 class Tail(nn.Module):
     """Curves and rearrangements that the networks above do not have."""
 
@@ -368,6 +434,9 @@ NETWORKS = {
     "swin-unet-x1": (lambda: SwinUnet(1, 48), (48, 96), 8),
     "swin-unet-x2": (lambda: SwinUnet(2, 48), (96, 48), 8),
     "swin-unet-x4-norm": (lambda: SwinUnet(4, 48, norm=True), (48, 48), 8),
+    "swinir-x2": (lambda: SwinIr(2, 24, 1, 2, 3), (21, 26)),
+    "swinir-x4-real": (lambda: SwinIr(4, 24, 1, 2, 3, ending="nearest+conv"), (16, 24)),
+    "swinir-x3-light": (lambda: SwinIr(3, 24, 2, 2, 3, ending="pixelshuffledirect"), (24, 13)),
     "tail": (Tail, (12, 14)),
 }
 
