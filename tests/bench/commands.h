@@ -14,6 +14,7 @@ void AddCallsCommand(CLI::App& app);
 void AddCodecCommand(CLI::App& app);
 void AddCoresCommand(CLI::App& app);
 void AddFlatCommand(CLI::App& app);
+void AddForecastCommand(CLI::App& app);
 void AddIdentityCommand(CLI::App& app);
 void AddImageCommand(CLI::App& app);
 void AddJobsCommand(CLI::App& app);

@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
   upscaled::bench::AddCodecCommand(app);
   upscaled::bench::AddCoresCommand(app);
   upscaled::bench::AddFlatCommand(app);
+  upscaled::bench::AddForecastCommand(app);
   upscaled::bench::AddIdentityCommand(app);
   upscaled::bench::AddImageCommand(app);
   upscaled::bench::AddJobsCommand(app);

@@ -3,9 +3,10 @@
 
     weights_bench.py BUILD_DIR [--rounds N] [--only FAMILY,...] [--size 1920x1080]
 
-Writes each family's weights, random ones, as torch.save does; has `upscale-bench` say what it takes them for, how
-long they take to load and to compile and on which devices they run; then times the CPU backend and PyTorch on one
-thread each, in turns and in processor time. Prints a table of Markdown. Exits with 77 where there is no PyTorch.
+Writes each family's weights, random ones, as torch.save does; has `upscale-bench` say what it takes them for, on which
+devices they run, and how it cuts images; has `compare_exports` compare the result of a small image with PyTorch's; then
+times the CPU backend and PyTorch on one thread each, in turns and in processor time. Prints a table of Markdown. Exits
+with 77 where there is no PyTorch.
 """
 import argparse
 import dataclasses
@@ -20,11 +21,14 @@ import typing
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "engine/model"))
+import public_networks  # noqa: E402
 import published_weights as weights  # noqa: E402  exits where there is no PyTorch
 import torch  # noqa: E402
 
 DEVICES = ["reference", "cpu", "opencl:0.0"]
 TINY = "12x8"  # for devices where only whether it runs is asked
+COMPARED = (24, 40)  # height and width of the image that is compared with PyTorch's result
+PLANNED = ("256x256", "1024x1024")
 
 
 @dataclasses.dataclass
@@ -59,6 +63,26 @@ FAMILIES = [
     Family("swin_unet_2x", "waifu2x swin_unet 2x", lambda: weights.SwinUnet(2), (192, 192)),
     Family("SwinIR-S", "SwinIR lightweight, x2", lambda: weights.SwinIr(2, 60, 4, 6, 6, ending="pixelshuffledirect"), (192, 192)),
     Family("SwinIR-M", "SwinIR classical, x2", lambda: weights.SwinIr(2, 180, 6, 6, 6), (96, 96)),
+    Family("Swin2SR", "Swin2SR classical, x2", lambda: weights.Swin2Sr(2, 180, 6, 6, 6), (64, 64)),
+    Family("HAT-S", "HAT-S x4", lambda: weights.Hat(4, 144, 6, 6, 6), (64, 64)),
+    Family("DAT-2", "DAT-2 x4", lambda: weights.Dat(4, 180, (6,) * 6, 6, (8, 32), 2), (64, 64)),
+    Family("DAT-light", "DAT light x4", lambda: weights.Dat(4, 60, (18,), 6, (8, 32), 2, "pixelshuffledirect"), (64, 64)),
+    Family("DRCT", "DRCT x4", lambda: weights.Drct(4, 180, 6, 6, growth=32), (64, 64)),
+    Family("SRFormer", "SRFormer light x4", lambda: weights.SrFormer(4, 60, 4, 6, 6, ending="pixelshuffledirect"), (64, 64)),
+    Family("SCUNet", "SCUNet", lambda: weights.Scunet(), (64, 64)),
+    Family("Omni-SR", "OmniSR x4", lambda: weights.OmniSr(4, 64, 5, 1), (64, 64)),
+    Family("SPSR", "SPSR x4", lambda: weights.Spsr(4, 23), (32, 24)),
+    Family("RCAN", "RCAN x4", lambda: weights.Edsr(4, 20, 64, groups=10), (64, 64)),
+    Family("EDSR", "EDSR-M x4", lambda: weights.Edsr(4, 16, 64), (128, 96)),
+    Family("SRResNet", "MSRResNet x4", lambda: weights.SrResNet(4, 16, 64), (128, 96)),
+    Family("Swift-SRGAN", "Swift-SRGAN x4", lambda: weights.SwiftSrgan(4, 16, 64), (128, 96)),
+    Family("RealPLKSR-DySample", "4xNomosWebPhoto RealPLKSR", lambda: weights.Plksr(4, 28, 64, real=True, norm=True, samples=True), (64, 64)),
+    Family("SPANPlus", "SPANPlus x4", lambda: weights.SpanPlus(4), (240, 135)),
+    Family("RTMoSR", "RTMoSR x2", lambda: weights.RtMosr(2, 32), (240, 136)),
+    Family("RTMoSR-L", "RTMoSR_L x2", lambda: weights.RtMosr(2, 32, unshuffle=2), (240, 136)),
+    Family("MoESR", "MoESR x4", lambda: weights.MoEsr(4, 64, 9, 4), (64, 64)),
+    Family("vgg_7", "waifu2x vgg_7", lambda: weights.Nunif((32, 32, 64, 64, 128, 128)), (240, 135)),
+    Family("upconv_7", "waifu2x upconv_7", lambda: weights.Nunif((16, 32, 64, 128, 128, 256)), (240, 135)),
 ]
 
 
@@ -67,6 +91,7 @@ class Bench:
 
     def __init__(self, build):
         self.program = pathlib.Path(build) / "bin/upscale-bench"
+        self.compare = pathlib.Path(build) / "tests/compare_exports"
 
     def run(self, *arguments):
         return subprocess.run([self.program, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -82,6 +107,25 @@ class Bench:
 
     def runs_on(self, device, file):
         return self.run("profile", "--device", device, "--model", file, "--size", TINY, "--time", 0).returncode == 0
+
+    def plans(self, file):
+        """How images are cut, and the greatest distance of the planned cost from the cost of all that is run, in percent."""
+        done = self.run("forecast", "--model", file, "--size", ",".join(PLANNED), "--json")
+        rows = json.loads(done.stdout)
+        return ", ".join(row["cut"] for row in rows), max(abs(row["planned_over_run"] - 1) for row in rows) * 100
+
+    def difference(self, model, tensors):
+        """The largest difference to PyTorch's result, as a part of the largest value, or why there is none."""
+        with tempfile.TemporaryDirectory() as parent:
+            folder = pathlib.Path(parent) / "network"
+            folder.mkdir()
+            torch.save(tensors, folder / "network.pth")
+            with torch.no_grad():
+                x = torch.rand(1, 3, *COMPARED)
+                public_networks.write_planes(folder / "image.planes", x)
+                public_networks.write_planes(folder / "result.planes", model(x))
+            done = subprocess.run([self.compare, parent, "cpu"], stdout=subprocess.PIPE, text=True, check=False)
+        return done.stdout.splitlines()[0].split(None, 2)[2]
 
     def time(self, file, size):
         """Processor seconds on one thread, and the ratio to the FMA peak around it."""
@@ -139,11 +183,13 @@ def row(bench, family, folder, rounds, devices):
     found = bench.describe(folder, family.name)
     if found is None:
         return f"| {family.name} | {family.examples} | refused |"
+    cuts, forecast = bench.plans(file)
+    difference = bench.difference(model, published(model))
     runs = [device.split(":")[0] for device in devices if bench.runs_on(device, file)]
     merge(model)
     ours, ratio, theirs = measure(bench, family, model, file, rounds)
     file.unlink()
-    cells = [family.name, family.examples, found["detected"], ", ".join(runs), found["load_ms"], found["compile_ms"],
+    cells = [family.name, family.examples, found["detected"], ", ".join(runs), cuts, f"{forecast:.1f}", difference,
              f"{family.size[0]}x{family.size[1]}", f"{ours * 1e3:.0f}", f"{ratio:.2f}", f"{theirs * 1e3:.0f}",
              f"{theirs / ours:.2f}"]
     return f"| {' | '.join(cells)} |"
@@ -165,8 +211,8 @@ def main():
     torch.set_num_threads(1)
     bench = Bench(arguments.build)
     print(f"PyTorch {torch.__version__} with {blas()}, one thread each, processor time; load {os.getloadavg()[0]:.1f} at the beginning\n")
-    print("| family | for example | detected | runs on | load, ms | compile, ms | image | ours, ms | of the FMA peak | "
-          "PyTorch, ms | PyTorch / ours |\n|---|---|---|---|---|---|---|---|---|---|---|")
+    print(f"| family | for example | detected | runs on | {', '.join(PLANNED)} | forecast off, % | difference | image | "
+          "ours, ms | of the FMA peak | PyTorch, ms | PyTorch / ours |\n|---|---|---|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         for family in families:
             print(row(bench, family, pathlib.Path(folder), arguments.rounds, arguments.devices.split(",")), flush=True)

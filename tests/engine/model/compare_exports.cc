@@ -1,6 +1,7 @@
-// Loads every network.onnx below a folder and compares a device's result, of the image as one tile
-// and as two, with the one that lies beside it (see exported_networks.py). Prints a line for each:
-// its name, the largest difference as a part of the largest value, or why it does not load.
+// Loads every network.onnx or network.pth below a folder and compares a device's result, of the
+// image as one tile and as two, with the one that lies beside it (see exported_networks.py). Prints
+// a line for each: its name, the largest difference as a part of the largest value, or why it does
+// not load.
 //
 //     compare_exports FOLDER DEVICE
 #include <algorithm>
@@ -26,6 +27,14 @@ using std::filesystem::path;
 
 constexpr float kTolerance = 1e-4f;
 
+// The folder's network; empty if it has none.
+path NetworkOf(const path& folder) {
+  for (const char* name : {"network.onnx", "network.pth"}) {
+    if (std::filesystem::exists(folder / name)) return folder / name;
+  }
+  return {};
+}
+
 absl::StatusOr<Image> Run(Backend& backend, const Executable& executable, const Image& source,
                           const std::vector<Rect>& tiles) {
   const int scale = executable.network().scale;
@@ -38,7 +47,7 @@ absl::StatusOr<Image> Run(Backend& backend, const Executable& executable, const 
 }
 
 absl::StatusOr<float> Difference(const path& folder, const std::string& device) {
-  ASSIGN_OR_RETURN(const Network network, LoadNetworkFile(folder / "network.onnx"));
+  ASSIGN_OR_RETURN(const Network network, LoadNetworkFile(NetworkOf(folder)));
   ASSIGN_OR_RETURN(const Image source, test::ReadPlanesFile(folder / "image.planes"));
   ASSIGN_OR_RETURN(const Image expected, test::ReadPlanesFile(folder / "result.planes"));
   ASSIGN_OR_RETURN(const auto backend, CreateBackend(device, {.threads = 1}));
@@ -71,7 +80,7 @@ absl::StatusOr<float> Difference(const path& folder, const std::string& device) 
 int CompareAll(const path& parent, const std::string& device) {
   std::vector<path> folders;
   for (const auto& entry : std::filesystem::directory_iterator(parent)) {
-    if (std::filesystem::exists(entry.path() / "network.onnx")) folders.push_back(entry.path());
+    if (!NetworkOf(entry.path()).empty()) folders.push_back(entry.path());
   }
   std::sort(folders.begin(), folders.end());
   int failures = 0;
