@@ -25,15 +25,6 @@ constexpr char kPrepare[] =
 
 using Statement = SqliteFile::Statement;
 
-absl::StatusOr<std::vector<ResultIndex::File>> ReadFiles(Statement& list) {
-  std::vector<ResultIndex::File> files;
-  while (true) {
-    ASSIGN_OR_RETURN(const bool any, list.Step());
-    if (!any) return files;
-    files.push_back({.name = list.Bytes(0), .bytes = list.Integer(1)});
-  }
-}
-
 Digest DigestAt(Statement& row, int column) {
   return DigestFromBytes(row.Bytes(column)).value_or(Digest{});
 }
@@ -139,18 +130,24 @@ absl::Status ResultIndex::RemoveLocked(const std::string& name) {
 absl::StatusOr<std::vector<ResultIndex::File>> ResultIndex::List() {
   absl::MutexLock lock(&mutex_);
   Statement list(database_, "SELECT name, bytes FROM results_2");
-  return ReadFiles(list);
+  std::vector<File> files;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool any, list.Step());
+    if (!any) return files;
+    files.push_back({.name = list.Bytes(0), .bytes = list.Integer(1)});
+  }
 }
 
-absl::StatusOr<std::vector<ResultIndex::File>> ResultIndex::NextToGo(int count) {
+absl::StatusOr<std::optional<ResultIndex::File>> ResultIndex::NextToGo() {
   absl::MutexLock lock(&mutex_);
   const auto most =
       std::ranges::max_element(bytes_of_, {}, [](const auto& entry) { return entry.second; });
-  if (most == bytes_of_.end()) return std::vector<File>();
-  Statement list(database_,
-                 "SELECT name, bytes FROM results_2 WHERE tenant = ? ORDER BY used LIMIT ?");
-  list.Bind(most->first).Bind(int64_t{count});
-  return ReadFiles(list);
+  if (most == bytes_of_.end()) return std::nullopt;
+  Statement oldest(database_,
+                   "SELECT name, bytes FROM results_2 WHERE tenant = ? ORDER BY used LIMIT 1");
+  ASSIGN_OR_RETURN(const bool any, oldest.Bind(most->first).Step());
+  if (!any) return std::nullopt;
+  return File{.name = oldest.Bytes(0), .bytes = oldest.Integer(1)};
 }
 
 ResultIndex::Totals ResultIndex::totals() const {

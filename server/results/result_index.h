@@ -55,9 +55,9 @@ class ResultIndex {
     int64_t bytes = 0;
   };
   absl::StatusOr<std::vector<File>> List() ABSL_LOCKS_EXCLUDED(mutex_);
-  // At most `count` results of the tenant that has the most bytes, least recently used first: the
-  // next to be thrown out. So a tenant that stores much throws out its own.
-  absl::StatusOr<std::vector<File>> NextToGo(int count) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The next result to be thrown out: the least recently used one of the tenant that has the most
+  // bytes. So a tenant that stores much throws out its own. nullopt: there are no results.
+  absl::StatusOr<std::optional<File>> NextToGo() ABSL_LOCKS_EXCLUDED(mutex_);
 
   struct Totals {
     int64_t results = 0;

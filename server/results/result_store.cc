@@ -16,7 +16,6 @@ using std::filesystem::path;
 constexpr char kIndex[] = "index.sqlite";
 constexpr char kResults[] = "results";  // files by the names of results
 constexpr char kPartial[] = "partial";  // files that are being written
-constexpr int kEvictedAtOnce = 16;
 
 absl::Status PathError(const char* what, const path& file, const std::error_code& error) {
   return absl::UnavailableError(absl::StrCat("cannot ", what, " ", file.string(), ": ",
@@ -175,15 +174,12 @@ absl::Status ResultStore::Insert(PartialFile& file, const StoredResult& result) 
 void ResultStore::MakeRoom() {
   const int64_t max_bytes = options_.max_bytes - max_writing_bytes();
   while (index_->totals().bytes > max_bytes) {
-    const absl::StatusOr<std::vector<ResultIndex::File>> next = index_->NextToGo(kEvictedAtOnce);
+    const absl::StatusOr<std::optional<ResultIndex::File>> next = index_->NextToGo();
     if (!next.ok()) OnTrouble(next.status());
-    if (!next.ok() || next->empty()) return;
+    if (!next.ok() || !next->has_value()) return;
     const int64_t before = index_->totals().bytes;
-    for (const ResultIndex::File& file : *next) {
-      if (index_->totals().bytes <= max_bytes) break;
-      Remove(file.name);
-      ++evictions_;
-    }
+    Remove((*next)->name);
+    ++evictions_;
     if (index_->totals().bytes >= before) return;  // the index is in trouble, which it has told
   }
 }

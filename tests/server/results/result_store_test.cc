@@ -166,6 +166,22 @@ TEST_F(ResultStoreTest, ATenantThatStoresMuchThrowsOutItsOwn) {
   EXPECT_FALSE(store_->Find(NameOf(1), "modest").has_value()) << "beyond its half";
 }
 
+// One result is thrown out at a time, so that the largest tenant is looked for again behind each.
+TEST_F(ResultStoreTest, ATenantIsTheLargestUntilAnotherIs) {
+  Open(133'000);  // 99,750 for whole ones
+  for (int number = 1; number <= 10; ++number) {
+    ASSERT_TRUE(Store(number, 4'000, "first") && Store(100 + number, 5'000, "second"));
+  }
+  Open(80'000);  // 60,000
+  int64_t first = 0, second = 0;
+  for (int number = 1; number <= 10; ++number) {
+    first += store_->Find(NameOf(number), "first").has_value() ? 4'000 : 0;
+    second += store_->Find(NameOf(100 + number), "second").has_value() ? 5'000 : 0;
+  }
+  EXPECT_LE(std::abs(first - second), 5'000) << first << " and " << second;
+  EXPECT_GT(first + second, 55'000);
+}
+
 TEST_F(ResultStoreTest, WhoReadsReadsOnWhenItIsThrownOut) {
   Open(4000);
   ASSERT_TRUE(Store(1));
