@@ -106,6 +106,10 @@ class Request {
     curl_easy_setopt(easy_.get(), option, value);
   }
 
+  // Has Perform fail unless that much of the request's body has been sent: an answer may come
+  // earlier, and stands for no more than the server has got.
+  void MustSend(int64_t bytes) { must_send_ = bytes; }
+
   // Has `receive` get what a good answer has in it, which is ignored otherwise. false: no more.
   void OnReceive(std::function<bool(absl::string_view)> receive) { receive_ = std::move(receive); }
 
@@ -113,7 +117,7 @@ class Request {
     const CURLcode code = curl_easy_perform(easy_.get());
     // A connection that broke behind a refusal has told what it was to tell.
     const bool answered = code == CURLE_OK || cut_ || AnswerStatus() >= 400;
-    if (answered && IsGood(AnswerStatus())) return absl::OkStatus();
+    if (answered && IsGood(AnswerStatus()) && SentBytes() >= must_send_) return absl::OkStatus();
     if (stop_.stop_requested()) return absl::CancelledError("cancelled");
     const std::string message =
         absl::StrCat("cannot ", what, " ", server::WithoutSecrets(url_), ": ");
@@ -121,6 +125,10 @@ class Request {
       return absl::PermissionDeniedError(
           absl::StrCat(message, "its address ", refused_address_,
                        "; this worker's --allow-private-urls names hosts with private ones"));
+    }
+    if (answered && IsGood(AnswerStatus())) {
+      return absl::UnavailableError(absl::StrCat(message, "the answer came after ", SentBytes(),
+                                                 " of ", must_send_, " bytes were sent"));
     }
     if (answered) return OfAnswer(message);
     const absl::string_view why = error_[0] != '\0' ? error_.data() : curl_easy_strerror(code);
@@ -185,6 +193,12 @@ class Request {
     return status;
   }
 
+  int64_t SentBytes() const {
+    curl_off_t bytes = 0;
+    curl_easy_getinfo(easy_.get(), CURLINFO_SIZE_UPLOAD_T, &bytes);
+    return bytes;
+  }
+
   absl::Status OfAnswer(absl::string_view failed) const {
     const long status = AnswerStatus();
     const std::string s3_code = server::IsS3Url(url_) ? S3ErrorCode(refusal_) : "";
@@ -206,6 +220,7 @@ class Request {
   std::string refusal_;                             // of an answer that is not good
   size_t header_bytes_ = 0, body_bytes_ = 0;
   bool cut_ = false;  // an ignored body went on and on
+  int64_t must_send_ = 0;
   std::array<char, CURL_ERROR_SIZE> error_ = {};
   std::unique_ptr<curl_slist, CurlDeleter> fields_;
   const std::unique_ptr<CURL, CurlEasyDeleter> easy_;
@@ -274,6 +289,7 @@ absl::Status Post(const std::string& url, const std::vector<std::string>& fields
   for (const std::string& field : fields) request.AddField(field);
   request.Set(CURLOPT_POSTFIELDS, body.data());
   request.Set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
+  request.MustSend(static_cast<int64_t>(body.size()));
   return request.Perform("post to");
 }
 
@@ -295,6 +311,7 @@ absl::Status Upload(const std::string& url, int fd, const std::string& media_typ
   request.Set(CURLOPT_READDATA, &file);
   request.Set(CURLOPT_READFUNCTION, &ReadFile);
   request.Set(CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(info.st_size));
+  request.MustSend(info.st_size);
   request.AddField(absl::StrCat("Content-Type: ", media_type));
   // A field that says not to expect anything would be signed, too, though it is not sent.
   request.Set(CURLOPT_EXPECT_100_TIMEOUT_MS, 100L);

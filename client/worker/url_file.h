@@ -20,7 +20,8 @@ namespace upscaled::client {
 // it may lead anywhere. A place in S3 is at the operator's endpoint, and the caller judges its
 // bucket.
 // All give CANCELLED when `stop` was requested; UNAVAILABLE when another try may do (no
-// connection, one that stalled, an answer of 408, 429 or 5xx); NOT_FOUND, PERMISSION_DENIED or
+// connection, one that stalled, an answer of 408, 429 or 5xx, or one that came before the whole
+// body was sent); NOT_FOUND, PERMISSION_DENIED or
 // INVALID_ARGUMENT if the answer refuses for good, for example by a redirection that is not
 // followed; of S3, UNAUTHENTICATED where it refuses the keys themselves, and HttpUrlOf's errors.
 // Messages have URLs without their secrets, and S3's name of the error.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <atomic>
@@ -39,8 +40,11 @@ class FakeHttpServer {
   // All that a connection gets; on its thread.
   using Handler = std::function<std::string(const FakeHttpRequest& request)>;
 
-  explicit FakeHttpServer(Handler handler)
-      : handler_(std::move(handler)), listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  // Without `reads_bodies` it answers a request's header, and waits until the client goes.
+  explicit FakeHttpServer(Handler handler, bool reads_bodies = true)
+      : handler_(std::move(handler)),
+        reads_bodies_(reads_bodies),
+        listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address = {.sin_family = AF_INET};
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof address;
@@ -98,6 +102,12 @@ class FakeHttpServer {
     const size_t method = text.find(' ');
     request.method = text.substr(0, method);
     request.target = text.substr(method + 1, text.find(' ', method + 1) - method - 1);
+    if (!reads_bodies_) {
+      Send(fd.get(), handler_(request));
+      pollfd client{.fd = fd.get(), .events = POLLRDHUP};
+      (void)poll(&client, 1, -1);
+      return;
+    }
     size_t length = 0;
     if (const size_t at = request.header.find("Content-Length: "); at != std::string::npos) {
       const size_t digits = at + 16;
@@ -117,6 +127,7 @@ class FakeHttpServer {
   }
 
   const Handler handler_;
+  const bool reads_bodies_;
   UniqueFd listener_;
   std::string url_;
   std::atomic<int> posts_ = 0;

@@ -6,10 +6,14 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "client/worker/spool_file.h"
+#include "engine/base/unique_fd.h"
 #include "tests/client/fake_http_server.h"
 
 namespace upscaled::client {
 namespace {
+
+using ::testing::HasSubstr;
 
 absl::Status PostTo(const std::string& answer) {
   const FakeHttpServer server([&](const FakeHttpRequest&) { return answer; });
@@ -39,6 +43,29 @@ TEST(PostTest, AnEndlessHeaderIsNoAnswer) {
             absl::StatusCode::kUnavailable);
   EXPECT_EQ(PostTo("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
             absl::OkStatus());
+}
+
+// An answer stands for no more than its server has got.
+TEST(UploadTest, AnAnswerBeforeTheEndOfTheFileStoresNothing) {
+  absl::StatusOr<SpoolFile> spool = SpoolFile::Create();
+  ASSERT_TRUE(spool.ok()) << spool.status();
+  ASSERT_EQ(spool->Write(std::string(size_t{8} << 20, 'x')), absl::OkStatus());
+  const absl::StatusOr<UniqueFd> file = spool->Finish();
+  ASSERT_TRUE(file.ok()) << file.status();
+  for (const std::string& answer :
+       {std::string("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
+        "HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n" + std::string(100'000, 'x')}) {
+    const FakeHttpServer hasty([&](const FakeHttpRequest&) { return answer; },
+                               /*reads_bodies=*/false);
+    const absl::Status status =
+        Upload(hasty.url(), file->get(), "image/png", {}, /*allowed=*/nullptr, {});
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("of 8388608 bytes"));
+
+    const FakeHttpServer patient([&](const FakeHttpRequest&) { return answer; });
+    EXPECT_EQ(Upload(patient.url(), file->get(), "image/png", {}, /*allowed=*/nullptr, {}),
+              absl::OkStatus());
+  }
 }
 
 }  // namespace
