@@ -107,7 +107,6 @@ absl::StatusOr<AuditLog::File> AuditLog::OpenFile(const std::filesystem::path& p
 void AuditLog::Add(const RequestRecord& record, absl::Time now) {
   if (IsFreeRefusal(record) &&
       !refusals_.Admit(record.reason, {.burst = kRefusedAtOnce, .per_second = kRefusedPerSecond})) {
-    has_omissions_ = true;
     return writer_.Request(kOmissionInterval);
   }
   const std::string line = AuditLine(record, now);
@@ -133,10 +132,9 @@ absl::Status AuditLog::Reopen() {
 std::string AuditLog::TakeOmissions(bool is_last) {
   const absl::Time now = clock_.Now();
   if (const absl::Duration since = now - omissions_told_; !is_last && since < kOmissionInterval) {
-    if (has_omissions_) writer_.Request(kOmissionInterval - since);
+    if (refusals_.has_omissions()) writer_.Request(kOmissionInterval - since);
     return "";
   }
-  has_omissions_ = false;
   omissions_told_ = now;
   std::string lines;
   for (const LineLimit::Omission& omission : refusals_.TakeOmissions()) {

@@ -67,7 +67,6 @@ class AuditLog {
   const OnLost on_lost_;
   const Clock& clock_;
   LineLimit refusals_;
-  std::atomic<bool> has_omissions_ = false;  // that are not told yet
   std::atomic<int64_t> lost_ = 0;
   absl::Mutex mutex_;
   File file_ ABSL_GUARDED_BY(mutex_);

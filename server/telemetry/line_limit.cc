@@ -33,11 +33,17 @@ bool LineLimit::Admit(std::string_view kind, const LineRate& rate) {
 
 std::vector<LineLimit::Omission> LineLimit::TakeOmissions() {
   absl::MutexLock lock(&mutex_);
+  told_ = total_;
   std::vector<Omission> omissions;
   for (auto& [kind, bucket] : buckets_) {
     if (bucket.omitted > 0) omissions.push_back({kind, std::exchange(bucket.omitted, 0)});
   }
   return omissions;
+}
+
+bool LineLimit::has_omissions() const {
+  absl::MutexLock lock(&mutex_);
+  return told_ < total_;
 }
 
 int64_t LineLimit::total() const {

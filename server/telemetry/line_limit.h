@@ -37,6 +37,8 @@ class LineLimit {
   bool Admit(std::string_view kind, const LineRate& rate) ABSL_LOCKS_EXCLUDED(mutex_);
   // The lines left out since the last time that this was asked, by kind.
   std::vector<Omission> TakeOmissions() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether TakeOmissions has any to tell.
+  bool has_omissions() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Lines left out since the start.
   int64_t total() const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -51,6 +53,7 @@ class LineLimit {
   mutable absl::Mutex mutex_;
   std::map<std::string, Bucket, std::less<>> buckets_ ABSL_GUARDED_BY(mutex_);
   int64_t total_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t told_ ABSL_GUARDED_BY(mutex_) = 0;  // of these
 };
 
 }  // namespace upscaled::server
