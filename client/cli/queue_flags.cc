@@ -8,8 +8,8 @@ namespace upscaled::client {
 void QueueFlags::AddTo(CLI::App& command) {
   command
       .add_option("--queue", queue,
-                  "Folder of the queue, or redis://HOST, nats://HOST or tls://HOST (NATS) where "
-                  "these are built in; default: "
+                  "Folder of the queue, or redis://HOST, nats://HOST, tls://HOST (NATS) or "
+                  "postgresql://HOST/DATABASE where these are built in; default: "
                   "upscale/ in XDG_STATE_HOME or ~/.local/state")
       ->type_name("DIR|URL")
       ->envname("UPSCALE_QUEUE");

@@ -403,11 +403,12 @@ void AddResults(SettingList& list, ServerConfig& config) {
 
 void AddJobs(SettingList& list, ServerConfig& config) {
   list.Group("Jobs");
-  list.Text("job-queue", "DIR|URL",
-            "queue for HTTP calls with Prefer: respond-async, served by upscale-worker: a folder, "
-            "redis://HOST or nats://HOST, with --job-store; empty: such calls are answered with "
-            "their images",
-            config.job_queue);
+  list.Text(
+      "job-queue", "DIR|URL",
+      "queue for HTTP calls with Prefer: respond-async, served by upscale-worker: a folder, "
+      "redis://HOST, nats://HOST or postgresql://HOST/DATABASE, with --job-store; empty: such "
+      "calls are answered with their images",
+      config.job_queue);
   list.Text("job-store", "DIR",
             "folder for sources and results of jobs; the workers need it under the same path",
             config.job_store);

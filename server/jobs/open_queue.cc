@@ -8,6 +8,9 @@
 #ifdef UPSCALED_NATS
 #include "server/jobs/nats_queue.h"
 #endif
+#ifdef UPSCALED_POSTGRES
+#include "server/jobs/postgres_queue.h"
+#endif
 #ifdef UPSCALED_REDIS
 #include "server/jobs/redis_queue.h"
 #endif
@@ -44,6 +47,10 @@ absl::StatusOr<std::unique_ptr<JobQueue>> OpenQueue(const std::string& address, 
     return NatsQueue::Open(address);
   }
   known += ", nats://HOST, tls://HOST (NATS with TLS)";
+#endif
+#ifdef UPSCALED_POSTGRES
+  if (absl::StartsWith(address, "postgresql://")) return PostgresQueue::Open(address);
+  known += ", postgresql://HOST/DATABASE";
 #endif
   // The rest may hold a password.
   const std::string scheme = address.substr(0, address.find("://"));

@@ -16,9 +16,6 @@ namespace {
 
 constexpr int kDefaultPort = 6379;
 constexpr timeval kPatience = {.tv_sec = 10, .tv_usec = 0};
-// A call that is lost after so long was not refused but met silence, and there is no other for a
-// while.
-constexpr absl::Duration kSilence = absl::Seconds(1), kPause = absl::Seconds(1);
 
 std::string StateText(JobState state) { return std::string(JobStateName(state)); }
 
@@ -102,13 +99,10 @@ absl::StatusOr<RedisQueue::Reply> RedisQueue::Run(const char* script, const Argu
   words.insert(words.end(), arguments.begin(), arguments.end());
   absl::MutexLock lock(&mutex_);
   const absl::Time begin = absl::Now();
-  if (begin < next_try_ && begin >= next_try_ - kPause) return silence_;  // clocks are set back
+  RETURN_IF_ERROR(silence_.Check(begin));
   const absl::Status connected = context_ == nullptr ? Connect() : absl::OkStatus();
   absl::StatusOr<Reply> reply = connected.ok() ? Command(words) : connected;
-  if (context_ == nullptr && absl::Now() - begin >= kSilence) {
-    silence_ = reply.status();
-    next_try_ = absl::Now() + kPause;
-  }
+  if (context_ == nullptr) silence_.Note(reply.status(), begin);
   return reply;
 }
 

@@ -10,6 +10,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "server/jobs/broker_silence.h"
 #include "server/jobs/broker_url.h"
 #include "server/jobs/job_queue.h"
 
@@ -67,10 +68,7 @@ class RedisQueue final : public JobQueue {
   const BrokerUrl broker_;
   absl::Mutex mutex_;
   std::unique_ptr<redisContext, ContextDeleter> context_ ABSL_GUARDED_BY(mutex_);
-  // The error of a broker that was silent, and until when it is everybody's: those who waited for
-  // their turn meanwhile need not each wait for the broker again.
-  absl::Status silence_ ABSL_GUARDED_BY(mutex_);
-  absl::Time next_try_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  BrokerSilence silence_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace upscaled::server

@@ -102,7 +102,9 @@ void AddJobsCommand(CLI::App& app) {
   auto options = std::make_shared<JobsOptions>();
   CLI::App* const command =
       app.add_subcommand("jobs", "how long the calls of a queue of many jobs take");
-  command->add_option("queue", options->queue, "an empty folder, redis://... or nats://...")
+  command
+      ->add_option("queue", options->queue,
+                   "an empty folder, redis://..., nats://... or postgresql://...")
       ->required();
   command->add_option("--jobs", options->jobs, "jobs that the queue holds")
       ->check(CLI::Range(100'000, 100'000'000))

@@ -72,8 +72,8 @@ std::string LibrariesOf(const std::string& program) {
 
 TEST(ProgramsTest, TheCommandLoadsNoCodecsAndNoQueues) {
   constexpr const char* kHeavy[] = {"libsqlite3.", "libzip.", "libpng16.", "libwebp.", "liblcms2."};
-  constexpr const char* kOptional[] = {"libhiredis.", "libnats.", "libavif.", "libjxl.",
-                                       "libtiff.",    "libgif.",  "libde265."};
+  constexpr const char* kOptional[] = {"libhiredis.", "libnats.", "libpq.",  "libavif.",
+                                       "libjxl.",     "libtiff.", "libgif.", "libde265."};
   const std::string own = LibrariesOf(UPSCALE_BINARY);
   const std::string full = LibrariesOf(UPSCALE_FULL_BINARY);
   EXPECT_THAT(own, HasSubstr("libgrpc++."));

@@ -1,4 +1,4 @@
-// Debian's redis-server and nats-server for the tests of one process, on loopback.
+// Debian's redis-server, nats-server and postgres for the tests of one process, on loopback.
 #pragma once
 
 #include <netinet/in.h>
@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,8 +26,13 @@ class BrokerProcess {
  public:
   // Has the program of `command` listen at a port that is appended to it. It is ready when it
   // answers `question` on a new connection with `answer`.
-  BrokerProcess(std::vector<std::string> command, std::string question, std::string answer)
-      : command_(std::move(command)), question_(std::move(question)), answer_(std::move(answer)) {
+  // It runs as `user`, if the test is root's; 0: as the test.
+  BrokerProcess(std::vector<std::string> command, std::string question, std::string answer,
+                uid_t user = 0)
+      : command_(std::move(command)),
+        question_(std::move(question)),
+        answer_(std::move(answer)),
+        user_(user) {
     for (int tries = 0; tries < 5 && !running(); ++tries) Start();
   }
   ~BrokerProcess() {
@@ -82,6 +88,7 @@ class BrokerProcess {
     words.push_back(nullptr);
     const pid_t pid = fork();
     if (pid == 0) {
+      if (geteuid() == 0 && user_ != 0 && (setgid(user_) != 0 || setuid(user_) != 0)) _exit(126);
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       execvp(words[0], words.data());
       _exit(127);
@@ -104,6 +111,7 @@ class BrokerProcess {
 
   std::vector<std::string> command_;
   const std::string question_, answer_;
+  const uid_t user_;
   int port_ = 0;
   pid_t pid_ = -1;
 };
@@ -115,6 +123,44 @@ class RedisServer : public BrokerProcess {
       : BrokerProcess({"redis-server", "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
                        "--daemonize", "no", "--logfile", "/dev/null", "--port"},
                       "PING\r\n", "+PONG") {}
+};
+
+// Its files are in a folder of its own. It answers a request for TLS, and refuses to run as root.
+class PostgresServer : private client::TempFolder, public BrokerProcess {
+ public:
+  PostgresServer()
+      : BrokerProcess({"postgres", "-D", MakeCluster(*this), "-h", "127.0.0.1", "-k", "", "-F",
+                       "-c", "log_min_messages=panic", "-p"},
+                      std::string("\0\0\0\x08\x04\xd2\x16\x2f", 8), "N", kNobody) {}
+
+  // A new database, as its URL.
+  std::string NewDatabase(const std::string& name) const {
+    const std::string admin = url("postgresql", "postgres");
+    const std::string at = admin.substr(0, admin.rfind('/') + 1);
+    const std::string server = absl::StrCat("postgresql://upscale@", at.substr(at.find("127")));
+    const int created = std::system(
+        absl::StrCat("createdb --maintenance-db=", server, "postgres ", name, " >/dev/null 2>&1")
+            .c_str());
+    return created == 0 ? server + name : "";
+  }
+
+ private:
+  static constexpr uid_t kNobody = 65534;
+
+  // The folder is the user's that the server runs as.
+  static std::string MakeCluster(const client::TempFolder& folder) {
+    const std::string data = folder / "data";
+    std::string command =
+        absl::StrCat("initdb -D ", data, " -A trust -U upscale -E UTF8 --locale=C --no-sync",
+                     " >/dev/null 2>&1");
+    if (geteuid() == 0) {
+      (void)chown(folder.path().c_str(), kNobody, kNobody);
+      command = absl::StrCat("setpriv --reuid=", kNobody, " --regid=", kNobody, " --clear-groups ",
+                             command);
+    }
+    (void)std::system(command.c_str());  // without it there is no server
+    return data;
+  }
 };
 
 // It greets when JetStream is up.

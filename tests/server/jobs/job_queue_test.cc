@@ -49,21 +49,30 @@ bool IsBuiltIn(const std::string& queue) {
 #ifdef UPSCALED_NATS
   if (queue == "nats") return true;
 #endif
+#ifdef UPSCALED_POSTGRES
+  if (queue == "postgresql") return true;
+#endif
   return queue == "sqlite";
 }
 
-// A queue of "sqlite", "redis" or "nats". Jobs with a wait of zero are due at once.
+// The server of a queue that has one.
+const BrokerProcess& BrokerOf(const std::string& queue) {
+  if (queue == "redis") return Broker<RedisServer>();
+  if (queue == "nats") return Broker<NatsServer>();
+  return Broker<PostgresServer>();
+}
+
+// A queue of "sqlite", "redis", "nats" or "postgresql". Jobs with a wait of zero are due at once.
 class JobQueueTest : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     const std::string kind = GetParam();
     if (!IsBuiltIn(kind)) GTEST_SKIP() << "built without a library for " << kind;
     if (kind != "sqlite") {
-      const BrokerProcess& broker = kind == "redis"
-                                        ? static_cast<const BrokerProcess&>(Broker<RedisServer>())
-                                        : Broker<NatsServer>();
-      if (!broker.running()) GTEST_SKIP() << "needs " << kind << "-server";
-      address_ = broker.url(kind, RandomUuid());
+      const BrokerProcess& broker = BrokerOf(kind);
+      if (!broker.running()) GTEST_SKIP() << "needs the server of " << kind;
+      address_ = kind == "postgresql" ? Broker<PostgresServer>().NewDatabase(RandomUuid())
+                                      : broker.url(kind, RandomUuid());
     }
     queue_ = Open();
   }
@@ -106,7 +115,8 @@ class JobQueueTest : public ::testing::TestWithParam<const char*> {
   std::string address_ = folder_ / "jobs";
   std::unique_ptr<JobQueue> queue_;
 };
-INSTANTIATE_TEST_SUITE_P(Queues, JobQueueTest, ::testing::Values("sqlite", "redis", "nats"),
+INSTANTIATE_TEST_SUITE_P(Queues, JobQueueTest,
+                         ::testing::Values("sqlite", "redis", "nats", "postgresql"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(JobQueueTest, DeliversInOrderOfSubmissionAndEachJobOnce) {
@@ -124,6 +134,20 @@ TEST_P(JobQueueTest, DeliversInOrderOfSubmissionAndEachJobOnce) {
   EXPECT_EQ(Info("b").report, "a result");
   EXPECT_EQ(Info("a").state, JobState::kFailed);
   EXPECT_THAT(*queue_->Count(), ElementsAre(Pair(JobState::kDone, 1), Pair(JobState::kFailed, 1)));
+}
+
+TEST_P(JobQueueTest, KeepsEveryByteOfItsTexts) {
+  std::string bytes = "\"quoted\" \\ $1 ' {} %s";
+  for (char byte = 1; byte < 127; ++byte) bytes.push_back(byte);
+  bytes += "\xc3\xa4 \xf0\x9f\x8d\x8b";
+  const JobLabels labels{.tenant = "t'\"\\", .batch = "b", .reference = "r'\"\\ \xc3\xa4"};
+  ASSERT_TRUE(queue_->Enqueue({{{.id = "a", .task = bytes, .labels = labels}}}).ok());
+  const LeasedJob job = Lease();
+  EXPECT_EQ(job.task, bytes);
+  ASSERT_TRUE(queue_->Fail(job, bytes).ok());
+  EXPECT_EQ(Info("a").task, bytes);
+  EXPECT_EQ(Info("a").report, bytes);
+  EXPECT_EQ(Info("a").labels, labels);
 }
 
 TEST_P(JobQueueTest, IdsThatAreKnownArePassedOver) {
@@ -550,7 +574,7 @@ TEST(SqliteQueueTest, OpensWhatAnOlderVersionHasLeft) {
 
 TEST(BrokerQueueTest, SaysWhatIsWrong) {
   FakeClock clock;
-  for (const std::string scheme : {"redis", "nats"}) {
+  for (const std::string scheme : {"redis", "nats", "postgresql"}) {
     for (const char* rest : {"", "a b/jobs", ":1:2"}) {
       const absl::Status wrong =
           OpenQueue(absl::StrCat(scheme, "://", rest), TimeOf(clock)).status();
