@@ -67,6 +67,8 @@ ATTACKS = [
     Attack(streams.slow_header, server=ROOMY),
     Attack(streams.unread_results, streams.connections_ended, seconds=8, server=IMPATIENT),
     Attack(streams.hanging_drain),
+    Attack(streams.slow_grpc_uploads, seconds=8, server=FEW_SLOTS),
+    Attack(streams.slow_grpc_readers, seconds=8, server=FEW_SLOTS),
     Attack(bodies.slow_bodies, victim=HttpImageCall, server=ROOMY),
     Attack(bodies.slow_uploads, victim=HttpImageCall, server=FEW_SLOTS),
     Attack(bodies.slow_readers, victim=HttpImageCall, server=FEW_SLOTS),

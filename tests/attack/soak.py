@@ -18,6 +18,7 @@ import connections
 import forecasts
 import harness
 import messages
+import streams
 import tenants
 import wire
 
@@ -39,6 +40,8 @@ SHARE_PEERS = 3  # beside it
 SHARE_TILE = wire.envelope(messages.tile(64, 64))
 SHARE_TILES = 32  # of a call under way: an address has work queued while the client is about others
 MAX_SHARE = 4  # of another's: what clients are late with goes to those who are not; by calls it would be 10
+STORM_CLIENTS = 500
+STORM_PAUSE_S = 4
 LATENCY_PAUSE_S = 0.1  # between two calls of a client
 MAX_P99_RATIO = 1.3
 
@@ -127,10 +130,26 @@ def reloads(target):
         target.count("reloads")
 
 
+def storms(target):
+    """Every four seconds, 500 clients of ten addresses come back at once, to both ports, and go again."""
+    for _ in target.paced(1 / STORM_PAUSE_S):
+        clients = []
+        for i in range(STORM_CLIENTS):
+            endpoint = (target.server.grpc, target.server.http)[i % 2]
+            try:
+                clients.append(wire.Connection(endpoint, PEERS[i // 2 % len(PEERS)], timeout_s=5))
+                target.count("connected")
+            except OSError:
+                target.count("refused")
+        for client in clients:
+            client.close()
+
+
 def together(target):
-    """Slow uploads and readers, killed clients, dropped connections and reloads at once, and a spool of a megabyte, which
-    is soon full."""
-    acts = (cancels, drops, reloads, bodies.slow_uploads, bodies.slow_readers, connections.silent_connections)
+    """Slow uploads and readers over both transports, killed clients, dropped connections, storms of reconnects and reloads
+    at once. The spool has a megabyte and is soon full, and so is the disk of the audit log (/dev/full)."""
+    acts = (cancels, drops, storms, reloads, bodies.slow_uploads, bodies.slow_readers, streams.slow_grpc_uploads,
+            streams.slow_grpc_readers, connections.silent_connections)
     attackers = [harness.Attacker(act, target.server, target.left_s()) for act in acts]
     for act, attacker in zip(acts, attackers):
         counts, complaints = attacker.wait()
@@ -252,7 +271,7 @@ def run(part, binary, seconds):
     if part is tenants.deadlines:
         flags.append(f"--audit-log={folder.name}/audit")
     if part is together:
-        flags.append("--spool-bytes=1MiB")
+        flags += ["--spool-bytes=1MiB", "--audit-log=/dev/full"]
     server = harness.Server(binary, flags, tls=part is rotation)
     server.keys = keys
     victim = harness.Victim(harness.GrpcCall(server, key=keys.get("modest")))

@@ -85,6 +85,51 @@ def slow_header(target):
     _fill_slots(target, [bytes((byte,)) for byte in messages.png(9, 9)])
 
 
+def slow_grpc_uploads(target):
+    """400 uploads from two addresses, 300 bytes a second each: an upload has no slot before it has come, and a call of
+    a third address is served."""
+    connections = [target.connect(source=f"127.0.0.{3 + i % 2}") for i in range(8)]
+    first = messages.image_chunk(messages.png(16, 16)[:300])
+    uploads = [(one, one.open(wire.IMAGE, messages.image_start(), first)) for one in connections for _ in range(50)]
+    for _ in target.paced(1):
+        for connection, stream in uploads:
+            try:
+                connection.poll()
+                answer = connection.answers.get(stream)
+                if answer is None:
+                    continue
+                if answer.ended:
+                    target.count(f"ended with {connection.answers.pop(stream).status}")
+                else:
+                    connection.send_data(stream, wire.envelope(messages.image_chunk(b"x" * 300)))
+            except OSError:
+                target.count("connections ended")
+
+
+def slow_grpc_readers(target):
+    """12 readers of results of 4 MB from two addresses, 3 KB a second each: a result that its client does not take has
+    no slot."""
+    image = messages.png(600, 600)
+    readers = []
+    for i in range(100):
+        connection = target.connect(source=f"127.0.0.{3 + i % 2}", window=1 << 14, timeout_s=10)
+        chunks = messages.image_chunks(messages.distinct(image))
+        stream = connection.open(wire.IMAGE, messages.image_start(model="fast-2x"), *chunks, end=True)
+        answer = connection.answers[stream]
+        give_up = time.monotonic() + 30
+        while not answer.data and not answer.ended and time.monotonic() < give_up:
+            connection.poll(0.1)
+        if answer.data and not answer.ended:  # it had a slot and is being computed
+            readers.append((connection, stream))
+        if len(readers) == 12:
+            break
+    target.count("readers", len(readers))
+    for _ in target.paced(1):
+        for connection, stream in readers:
+            connection.send(wire.frame(wire.WINDOW_UPDATE, 0, stream, (3000).to_bytes(4, "big")))
+            connection.poll()
+
+
 def hanging_drain(target):
     """SIGTERM while everything hangs that can: idle streams of every method, unread results, and 150,000
     tiles that are cancelled at that moment."""

@@ -67,16 +67,20 @@ class Cluster:
         for tries, count in arrived.items():
             admitted = self.admit(ready, count)
             refused += count - admitted
-            if tries + 1 < MAX_TRIES:
-                self.waiting[now + self.random.randint(1, 2 * RETRY_S - 1)][tries + 1] += count - admitted
-            else:
-                self.lost += count - admitted
+            self.come_again(now, tries, count - admitted)
         self.calls.append((calls, refused))
         self.total += calls
         self.refused += refused
         for replica in ready + self.leaving:
             replica.compute(self.cores)
         self.leaving = [replica for replica in self.leaving if replica.work > 0]
+
+    def come_again(self, now, tries, count):
+        """Calls that were refused at this try."""
+        if tries + 1 < MAX_TRIES:
+            self.waiting[now + self.random.randint(1, 2 * RETRY_S - 1)][tries + 1] += count
+        else:
+            self.lost += count
 
     def admit(self, ready, count):
         """How many get a slot; the proxy asks whom has the fewest calls (least_conn), so that all fill to one level."""
