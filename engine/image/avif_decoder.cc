@@ -12,6 +12,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/image/avif_pixels.h"
 #include "engine/image/codec_list.h"
+#include "engine/image/exif.h"
 #include "engine/image/heif_header.h"
 #include "engine/image/read_file.h"
 #include "engine/image/whole_image.h"
@@ -84,7 +85,8 @@ std::string AvifReader::Keep(const avifRWData& block, absl::string_view name) {
 void AvifReader::ReadMetadata() {
   const avifImage& image = *decoder_->image;
   metadata.icc_profile = Keep(image.icc, "the colour profile");
-  metadata.exif = Keep(image.exif, "EXIF");
+  metadata.exif =
+      WithoutExifBegin(Keep(image.exif, "EXIF"));  // libavif leaves it, exiftool adds it
   metadata.xmp = Keep(image.xmp, "XMP");
   if (image.icc.size == 0) AddCicp(image, metadata);
 }

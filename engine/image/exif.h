@@ -13,8 +13,13 @@
 
 namespace upscaled {
 
-// Stands before the block in a JPEG APP1 segment, and in WebP files of some writers.
+// Stands before the block in a JPEG APP1 segment, and in files of other formats by some writers.
 inline constexpr std::string_view kExifBegin("Exif\0\0", 6);
+
+// The block itself.
+inline std::string_view WithoutExifBegin(std::string_view exif) {
+  return exif.starts_with(kExifBegin) ? exif.substr(kExifBegin.size()) : exif;
+}
 
 // nullopt: no EXIF, or none that states a valid orientation.
 std::optional<Orientation> ExifOrientation(std::span<const uint8_t> tiff);

@@ -13,6 +13,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/image/avif_pixels.h"
 #include "engine/image/codec_list.h"
+#include "engine/image/exif.h"
 #include "engine/image/heic_header.h"
 #include "engine/image/heif_header.h"
 #include "engine/image/hevc_picture.h"
@@ -231,9 +232,9 @@ void HeicReader::ReadBlocks() {
     BoxReader reader(*bytes);
     if (is_exif) reader.TakeBytes(reader.Take(4));  // bytes before its TIFF header
     std::string& block = is_exif ? metadata.exif : metadata.xmp;
-    if (block.empty() && reader.ok())
-      block =
-          Keep(std::string(reader.rest().begin(), reader.rest().end()), is_exif ? "EXIF" : "XMP");
+    if (!block.empty() || !reader.ok()) continue;
+    block = Keep(std::string(reader.rest().begin(), reader.rest().end()), is_exif ? "EXIF" : "XMP");
+    if (is_exif) block = WithoutExifBegin(block);
   }
 }
 

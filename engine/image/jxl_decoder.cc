@@ -14,6 +14,7 @@
 #include "engine/image/buffered_source.h"
 #include "engine/image/codec_list.h"
 #include "engine/image/endian.h"
+#include "engine/image/exif.h"
 #include "engine/image/jxl_colours.h"
 #include "engine/image/jxl_header.h"
 #include "engine/image/memory_io.h"
@@ -174,7 +175,7 @@ void JxlReader::EndBox() {
   constexpr size_t kOffsetBytes = 4;
   if (box_is_exif_ && box_.size() > kOffsetBytes) {
     const uint64_t begin = uint64_t{kOffsetBytes} + LoadBe32(AsBytes(box_).data());
-    box_ = begin < box_.size() ? box_.substr(begin) : "";
+    box_ = begin < box_.size() ? WithoutExifBegin(std::string_view(box_).substr(begin)) : "";
   }
   *box_target_ = std::exchange(box_, {});
   box_target_ = nullptr;

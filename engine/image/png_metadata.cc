@@ -112,10 +112,6 @@ std::string RawProfile(std::string_view name, std::string_view bytes) {
   return text + "\n";
 }
 
-std::string_view WithoutExifBegin(std::string_view exif) {
-  return exif.starts_with(kExifBegin) ? exif.substr(kExifBegin.size()) : exif;
-}
-
 // Takes `text` as the block that some programs write as text; false: it is text.
 bool TakeAsBlock(const ImageText& text, ImageMetadata& metadata) {
   const auto set = [](std::string& block, std::string_view bytes) {

@@ -197,6 +197,12 @@ TEST(AvifTest, CarriesMetadataAndColours) {
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(decoded->metadata, metadata);
   EXPECT_EQ(decoded->header.hdr, "PQ");
+  // As exiftool writes it.
+  ImageMetadata prefixed = metadata;
+  prefixed.exif.insert(0, "Exif\0\0", 6);
+  decoded = test::Decode(*test::Encode(image.view(), kLossless, prefixed));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->metadata, metadata);
 
   const ImageMetadata profile = {test::TestProfile(false, 3144)};
   decoded = test::Decode(*test::Encode(image.view(), kLossless, profile));

@@ -585,6 +585,12 @@ TEST(HeicTest, CarriesMetadataAndColours) {
   EXPECT_EQ(decoded->metadata.xmp, xmp);
   EXPECT_EQ(decoded->metadata.icc_profile, profile);
   EXPECT_THAT(decoded->metadata.colour_chunks, IsEmpty());
+  for (const std::string& begin : {Be(0, 4), Be(0, 4) + std::string("Exif\0\0", 6)}) {
+    decoded = test::Decode(
+        WriteHeif({coloured, {.type = "Exif", .data = begin + exif}}, {links[0]}), kCaged);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(decoded->metadata.exif, exif);
+  }
 
   std::erase_if(coloured.properties,
                 [](const std::string& property) { return property.substr(4, 4) == "colr"; });

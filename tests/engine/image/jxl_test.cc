@@ -229,6 +229,11 @@ TEST(JxlTest, CarriesMetadataAndColours) {
       EXPECT_EQ(decoded->header.hdr, cicp[1] == 16 ? "PQ" : cicp[1] == 18 ? "HLG" : "");
       EXPECT_THAT(decoded->warnings, IsEmpty());
     }
+  ImageMetadata prefixed = metadata;  // as some writers do
+  prefixed.exif.insert(0, "Exif\0\0", 6);
+  const auto bytes = test::Encode(image.view(), {.format = ImageFormat::kJxl}, prefixed);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_EQ(test::Decode(*bytes)->metadata, metadata);
 }
 
 TEST(JxlTest, LossyFilesOfAProfileBecomeSrgbWithAWarning) {
