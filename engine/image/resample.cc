@@ -97,12 +97,14 @@ void AddRow(float weight, const float* __restrict src, float* __restrict dst, si
 template <typename T, int kChannels, bool kWeighed>
 class Resizer final : public RowSource {
  public:
-  Resizer(RowSource& source, Size result, Filter filter)
+  Resizer(RowSource& source, const Rect& part, Size result, Filter filter)
       : source_(source),
         spec_{result.width, result.height, kChannels, source.spec().type},
-        shrinks_(source.spec().height_px > result.height),
-        horizontal_(ComputeTaps(source.spec().width_px, result.width, filter)),
-        vertical_(ComputeTaps(source.spec().height_px, result.height, filter)),
+        shrinks_(part.height > result.height),
+        horizontal_(
+            ComputeTaps(source.spec().width_px, {part.x, part.width}, result.width, filter)),
+        vertical_(
+            ComputeTaps(source.spec().height_px, {part.y, part.height}, result.height, filter)),
         rows_held_(RowsHeld(vertical_, shrinks_)),
         row_floats_(static_cast<size_t>(result.width) * kLanes),
         read_row_(source.spec().row_bytes()),
@@ -174,20 +176,20 @@ class Resizer final : public RowSource {
 };
 
 template <typename T>
-std::unique_ptr<RowSource> MakeTypedResizer(RowSource& source, Size result, Filter filter,
-                                            AlphaColour colour) {
+std::unique_ptr<RowSource> MakeTypedResizer(RowSource& source, const Rect& part, Size result,
+                                            Filter filter, AlphaColour colour) {
   const bool weighs = colour == AlphaColour::kBleed;
   switch (source.spec().channels) {
     case 1:
-      return std::make_unique<Resizer<T, 1, false>>(source, result, filter);
+      return std::make_unique<Resizer<T, 1, false>>(source, part, result, filter);
     case 2:
-      if (!weighs) return std::make_unique<Resizer<T, 2, false>>(source, result, filter);
-      return std::make_unique<Resizer<T, 2, true>>(source, result, filter);
+      if (!weighs) return std::make_unique<Resizer<T, 2, false>>(source, part, result, filter);
+      return std::make_unique<Resizer<T, 2, true>>(source, part, result, filter);
     case 3:
-      return std::make_unique<Resizer<T, 3, false>>(source, result, filter);
+      return std::make_unique<Resizer<T, 3, false>>(source, part, result, filter);
     default:
-      if (!weighs) return std::make_unique<Resizer<T, 4, false>>(source, result, filter);
-      return std::make_unique<Resizer<T, 4, true>>(source, result, filter);
+      if (!weighs) return std::make_unique<Resizer<T, 4, false>>(source, part, result, filter);
+      return std::make_unique<Resizer<T, 4, true>>(source, part, result, filter);
   }
 }
 
@@ -197,36 +199,48 @@ size_t TapTableBytes(int source_length, int result_length, Filter filter) {
   return result_length * (sizeof(Taps) + static_cast<size_t>(2 * reach + 2) * 2 * sizeof(float));
 }
 
+std::unique_ptr<RowSource> MakeResizerOfPart(RowSource& source, const Rect& part, Size result,
+                                             Filter filter, AlphaColour colour) {
+  switch (source.spec().type) {
+    case SampleType::kU8:
+      return MakeTypedResizer<uint8_t>(source, part, result, filter, colour);
+    case SampleType::kU16:
+      return MakeTypedResizer<uint16_t>(source, part, result, filter, colour);
+    case SampleType::kF32:
+      break;
+  }
+  return MakeTypedResizer<float>(source, part, result, filter, colour);
+}
+
+Rect WholeOf(const ImageSpec& source) { return {0, 0, source.width_px, source.height_px}; }
+
 }  // namespace
 
 std::unique_ptr<RowSource> MakeResizer(RowSource& source, Size result, Filter filter,
                                        AlphaColour colour) {
-  switch (source.spec().type) {
-    case SampleType::kU8:
-      return MakeTypedResizer<uint8_t>(source, result, filter, colour);
-    case SampleType::kU16:
-      return MakeTypedResizer<uint16_t>(source, result, filter, colour);
-    case SampleType::kF32:
-      break;
-  }
-  return MakeTypedResizer<float>(source, result, filter, colour);
+  return MakeResizerOfPart(source, WholeOf(source.spec()), result, filter, colour);
 }
 
 RowStage PlanResize(const ImageSpec& source, Size result, Filter filter, AlphaColour colour) {
+  return PlanResizeOfPart(source, WholeOf(source), result, filter, colour);
+}
+
+RowStage PlanResizeOfPart(const ImageSpec& source, const Rect& part, Size result, Filter filter,
+                          AlphaColour colour) {
   // Enlarging, a window of 2 * reach + 1 rows; shrinking, as many result rows overlap.
   const size_t rows_held = static_cast<size_t>(2 * FilterReach(1, 2, filter)) + 3;
   const size_t pixel_bytes = LanesOf(source.channels) * sizeof(float);
   const size_t bytes = source.row_bytes() + source.width_px * pixel_bytes +
                        result.width * pixel_bytes * (rows_held + 1) +
-                       TapTableBytes(source.width_px, result.width, filter) +
-                       TapTableBytes(source.height_px, result.height, filter);
-  const double reach = std::max(FilterReach(source.width_px, result.width, filter),
-                                FilterReach(source.height_px, result.height, filter));
+                       TapTableBytes(part.width, result.width, filter) +
+                       TapTableBytes(part.height, result.height, filter);
+  const double reach = std::max(FilterReach(part.width, result.width, filter),
+                                FilterReach(part.height, result.height, filter));
   return {{.source = source,
            .result = {result.width, result.height, source.channels, source.type},
            .border_px = static_cast<int>(std::ceil(reach)),
            .memory_bytes = bytes},
-          [=](RowSource& rows) { return MakeResizer(rows, result, filter, colour); }};
+          [=](RowSource& rows) { return MakeResizerOfPart(rows, part, result, filter, colour); }};
 }
 
 }  // namespace upscaled

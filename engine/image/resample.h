@@ -26,6 +26,9 @@ enum class Filter : uint8_t {
 // The weight of a source sample at distance `x` from the result sample, before normalising.
 double FilterWeight(Filter filter, double x);
 
+// How far the filter reaches from a result sample's centre, in source samples.
+double FilterReach(int source_length, int result_length, Filter filter);
+
 // `source` must outlive the result, whose rows have its channels and type; `result` is at least
 // 1 x 1. The rows do not depend on how many are read at a time.
 std::unique_ptr<RowSource> MakeResizer(RowSource& source, Size result, Filter filter,
@@ -35,5 +38,10 @@ std::unique_ptr<RowSource> MakeResizer(RowSource& source, Size result, Filter fi
 // each result row and column: some 80 bytes each, more where it shrinks.
 RowStage PlanResize(const ImageSpec& source, Size result, Filter filter,
                     AlphaColour colour = AlphaColour::kBleed);
+
+// PlanResize of `part` of the source, which must contain it. At the part's borders the filter goes
+// on in the rest of the source.
+RowStage PlanResizeOfPart(const ImageSpec& source, const Rect& part, Size result, Filter filter,
+                          AlphaColour colour);
 
 }  // namespace upscaled

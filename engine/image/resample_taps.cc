@@ -29,15 +29,15 @@ double FilterReach(int source_length, int result_length, Filter filter) {
   return Radius(filter) * std::max(1.0, static_cast<double>(source_length) / result_length);
 }
 
-TapTable ComputeTaps(int source_length, int result_length, Filter filter) {
-  const double ratio = static_cast<double>(source_length) / result_length;
+TapTable ComputeTaps(int source_length, Stretch part, int result_length, Filter filter) {
+  const double ratio = static_cast<double>(part.length) / result_length;
   const double widening = std::max(1.0, ratio);
-  const double reach = FilterReach(source_length, result_length, filter);
+  const double reach = FilterReach(part.length, result_length, filter);
   TapTable table;
   table.taps.reserve(result_length);
   std::vector<double> weights;
   for (int i = 0; i < result_length; ++i) {
-    const double centre = (i + 0.5) * ratio - 0.5;
+    const double centre = (i + 0.5) * ratio - 0.5 + part.begin;
     const int first = std::max(0, static_cast<int>(std::ceil(centre - reach)));
     const int last = std::min(source_length - 1, static_cast<int>(std::floor(centre + reach)));
     weights.clear();

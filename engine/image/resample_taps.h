@@ -23,9 +23,12 @@ struct TapTable {
   const float* weights_of(const Taps& t) const { return &weights[t.offset]; }
 };
 
-TapTable ComputeTaps(int source_length, int result_length, Filter filter);
+// A part of a line of samples.
+struct Stretch {
+  int begin = 0, length = 0;
+};
 
-// How far the filter reaches from a result sample's centre, in source samples.
-double FilterReach(int source_length, int result_length, Filter filter);
+// Resizes the samples `part` of `source_length` ones. Taps reach beyond the part, not the line.
+TapTable ComputeTaps(int source_length, Stretch part, int result_length, Filter filter);
 
 }  // namespace upscaled

@@ -8,6 +8,8 @@
 #include "engine/base/int_math.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/tile_plan.h"
+#include "engine/image/bilateral.h"
+#include "engine/image/resample.h"
 #include "engine/image/wrap.h"
 #include "engine/pipeline/cell_pass.h"
 #include "engine/pipeline/corrected_pass.h"
@@ -85,11 +87,22 @@ absl::Status CheckPasses(const ImageSpec& source,
   return absl::OkStatus();
 }
 
-// Source pixels beyond a border on which the result depends, as the networks see, and as the
-// corrections of their colours do. No more than kMaxPx: what lies further off is not seen at a
-// border.
-int WrapPx(const std::vector<std::shared_ptr<const Executable>>& passes) {
-  constexpr int kMaxPx = 64, kImagePx = 2 * kWholeImageHaloPx;
+// Source pixels beyond a border that the last resize takes, of an image that passes have enlarged
+// by `scale`.
+double ResizeMarginPx(Size source, int scale, Size result) {
+  const double x = FilterReach(source.width * scale, result.width, Filter::kLanczos3);
+  const double y = FilterReach(source.height * scale, result.height, Filter::kLanczos3);
+  return std::max(x, y) / scale;
+}
+
+// Source pixels beyond a border on which the result depends: as the networks see and the
+// corrections of their colours do, up to kMaxNetworkPx, beyond which nothing is seen at a border;
+// and as the prefilter and the last resize reach. INVALID_ARGUMENT: the resize makes the image so
+// small that it would take more than kMaxWrapPx.
+absl::StatusOr<int> WrapPx(const ImageSpec& source, Size result,
+                           const std::vector<std::shared_ptr<const Executable>>& passes,
+                           const UpscaleOptions& options) {
+  constexpr int kMaxNetworkPx = 64, kImagePx = 2 * kWholeImageHaloPx, kMaxWrapPx = 1024;
   double px = 0;
   int scale = 1;
   for (const auto& pass : passes) {
@@ -100,8 +113,13 @@ int WrapPx(const std::vector<std::shared_ptr<const Executable>>& passes) {
     px += static_cast<double>(halo + kKeptColoursBorderPx) / scale;
     scale *= network.scale;
   }
-  constexpr int kResizePx = 8;  // of Lanczos
-  return static_cast<int>(std::min<double>(kMaxPx, std::ceil(px) + kResizePx));
+  px = std::min<double>(px, kMaxNetworkPx) + ResizeMarginPx(source.size(), scale, result);
+  if (options.prefilter) px += PlanBilateral(source, *options.prefilter).border_px;
+  if (px <= kMaxWrapPx) return static_cast<int>(std::ceil(px));
+  return absl::InvalidArgumentError(
+      absl::StrCat("seamless: to make ", source.width_px, "x", source.height_px, " as small as ",
+                   result.width, "x", result.height, " takes ", std::ceil(px),
+                   " pixels beyond each border; the limit is ", kMaxWrapPx));
 }
 
 // The rows that the first pass takes.
@@ -257,7 +275,9 @@ absl::StatusOr<UpscalePlan> PlanUpscale(const ImageSpec& source, Size result,
   plan.source = source;
   plan.result = {result.width, result.height, source.channels, options.result_type};
   plan.options = options;
-  if (options.seamless) plan.wrap_px = WrapPx(passes);
+  if (options.seamless) {
+    ASSIGN_OR_RETURN(plan.wrap_px, WrapPx(source, result, passes, options));
+  }
   plan.passes = ChainPasses(plan, std::move(passes));
   size_t activation_cache_bytes = options.activation_cache_bytes;
   double cost = 0;

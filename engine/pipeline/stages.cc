@@ -1,12 +1,9 @@
 #include "engine/pipeline/stages.h"
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
-#include <numeric>
 #include <utility>
 
-#include "engine/base/int_math.h"
 #include "engine/image/alpha.h"
 #include "engine/image/bilateral.h"
 #include "engine/image/convert.h"
@@ -45,42 +42,18 @@ class StageList {
   std::vector<Stage> stages_;
 };
 
-// One axis of a wrapped image that is resized.
-struct WrappedAxis {
-  // `length`: without the margins, which have `margin` pixels each. Margins stay if they become
-  // whole pixels of the result.
-  WrappedAxis(int length, int margin, int result_length) {
-    const int common = std::gcd(length, result_length), step = length / common;
-    const double taps_px = 3 * std::max(1.0, double{1} * length / result_length) + 1;
-    kept = RoundUp(static_cast<int>(std::ceil(taps_px)), step);
-    if (kept > margin) kept = 0;
-    first = margin - kept;
-    resized = kept / step * (result_length / common);
-  }
-
-  int kept = 0;     // pixels of each margin
-  int first = 0;    // one that is kept
-  int resized = 0;  // pixels of each margin after it
-};
-
-// Cuts off the margins of a seamless image: behind the resize, which takes some of them.
+// Cuts off the margins of a seamless image, which a resize looks into.
 void AddUnwrapping(const UpscalePlan& plan, StageList& stages) {
   const Size wrapped = stages.spec().size();
   const int scale = wrapped.width / (plan.source.width_px + 2 * plan.wrap_px);
   const int margin = plan.wrap_px * scale;
-  const Size inner = {wrapped.width - 2 * margin, wrapped.height - 2 * margin};
-  const Size result = plan.result.size();
-  if (inner == result) {
-    stages.Add(PlanCrop(stages.spec(), {margin, margin, inner.width, inner.height}));
-    return;
+  const Rect inner = {margin, margin, wrapped.width - 2 * margin, wrapped.height - 2 * margin};
+  if (inner.size() == plan.result.size()) {
+    stages.Add(PlanCrop(stages.spec(), inner));
+  } else {
+    stages.Add(PlanResizeOfPart(stages.spec(), inner, plan.result.size(), Filter::kLanczos3,
+                                plan.options.alpha_colour));
   }
-  const WrappedAxis x(inner.width, margin, result.width), y(inner.height, margin, result.height);
-  stages.Add(PlanCrop(stages.spec(),
-                      {x.first, y.first, inner.width + 2 * x.kept, inner.height + 2 * y.kept}));
-  stages.Add(PlanResize(stages.spec(),
-                        {result.width + 2 * x.resized, result.height + 2 * y.resized},
-                        Filter::kLanczos3, plan.options.alpha_colour));
-  stages.Add(PlanCrop(stages.spec(), {x.resized, y.resized, result.width, result.height}));
 }
 
 }  // namespace

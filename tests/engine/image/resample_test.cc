@@ -23,13 +23,13 @@ double Kernel(Filter filter, double x) {
   return x < 1 ? 1.5 * x * x * x - 2.5 * x * x + 1 : -0.5 * x * x * x + 2.5 * x * x - 4 * x + 2;
 }
 
-// Weight of every source sample for result sample i.
-std::vector<double> Weights(Filter filter, int source, int result, int i) {
-  const double ratio = static_cast<double>(source) / result, widening = std::max(1.0, ratio);
+// Weight of every source sample for result sample i of the part that begins at `begin`.
+std::vector<double> Weights(Filter filter, int source, int begin, int length, int result, int i) {
+  const double ratio = static_cast<double>(length) / result, widening = std::max(1.0, ratio);
   std::vector<double> weights(source);
   double sum = 0;
   for (int k = 0; k < source; ++k)
-    sum += weights[k] = Kernel(filter, (k + 0.5 - (i + 0.5) * ratio) / widening);
+    sum += weights[k] = Kernel(filter, (k - begin + 0.5 - (i + 0.5) * ratio) / widening);
   for (double& weight : weights) weight /= sum;
   return weights;
 }
@@ -51,9 +51,12 @@ double Full(SampleType type) {
 }
 
 // The exact result of pixel (x, y), not rounded; with alpha, colours are weighted by it.
-std::vector<double> Exact(ImageView src, Size result, Filter filter, int x, int y) {
-  const std::vector<double> wx = Weights(filter, src.width_px(), result.width, x);
-  const std::vector<double> wy = Weights(filter, src.height_px(), result.height, y);
+std::vector<double> Exact(ImageView src, const Rect& part, Size result, Filter filter, int x,
+                          int y) {
+  const std::vector<double> wx =
+      Weights(filter, src.width_px(), part.x, part.width, result.width, x);
+  const std::vector<double> wy =
+      Weights(filter, src.height_px(), part.y, part.height, result.height, y);
   const int channels = src.spec.channels;
   const double full = Full(src.spec.type);
   std::vector<double> sum(channels);
@@ -70,11 +73,15 @@ std::vector<double> Exact(ImageView src, Size result, Filter filter, int x, int 
   return sum;
 }
 
-void ExpectExact(ImageView src, Size size, Filter filter, std::mt19937& random) {
-  SCOPED_TRACE(::testing::Message() << src.spec << " to " << size.width << " x " << size.height
-                                    << ", filter " << static_cast<int>(filter));
+void ExpectExactPart(ImageView src, const Rect& part, Size size, Filter filter,
+                     std::mt19937& random) {
+  SCOPED_TRACE(::testing::Message()
+               << src.spec << ", " << part.width << " x " << part.height << " at " << part.x << ", "
+               << part.y << " to " << size.width << " x " << size.height << ", filter "
+               << static_cast<int>(filter));
   test::ViewRows rows(src);
-  const auto resized = test::ReadAllInPortions(*MakeResizer(rows, size, filter), random);
+  const RowStage stage = PlanResizeOfPart(src.spec, part, size, filter, AlphaColour::kBleed);
+  const auto resized = test::ReadAllInPortions(*stage.make(rows), random);
   ASSERT_TRUE(resized.ok()) << resized.status();
   const ImageView view = resized->view();
   ASSERT_EQ(view.spec.size(), size);
@@ -83,7 +90,7 @@ void ExpectExact(ImageView src, Size size, Filter filter, std::mt19937& random) 
   const int channels = src.spec.channels;
   for (int y = 0; y < size.height; ++y)
     for (int x = 0; x < size.width; ++x) {
-      const std::vector<double> exact = Exact(src, size, filter, x, y);
+      const std::vector<double> exact = Exact(src, part, size, filter, x, y);
       const double alpha = src.spec.has_alpha() ? exact[channels - 1] / full : 1;
       for (int c = 0; c < channels; ++c) {
         const bool is_alpha = src.spec.has_alpha() && c == channels - 1;
@@ -95,6 +102,10 @@ void ExpectExact(ImageView src, Size size, Filter filter, std::mt19937& random) 
             << "(" << x << ", " << y << "), channel " << c;
       }
     }
+}
+
+void ExpectExact(ImageView src, Size size, Filter filter, std::mt19937& random) {
+  ExpectExactPart(src, {0, 0, src.width_px(), src.height_px()}, size, filter, random);
 }
 
 constexpr Size kResampleSizes[] = {{1, 1}, {2, 3}, {5, 40}, {40, 5}, {21, 19}, {33, 50}};
@@ -109,6 +120,17 @@ TEST(ResampleTest, AgreesWithDirectSums) {
             const Image src = test::RandomImage({from.width, from.height, channels, type}, random);
             ExpectExact(src.view(), to, filter, random);
           }
+}
+
+TEST(ResampleTest, PartsAreResizedWithinTheirSurroundings) {
+  std::mt19937 random = test::FreshRandom();
+  for (int channels : {1, 3, 4})
+    for (const Rect& part : {Rect{9, 7, 21, 19}, {0, 13, 40, 2}, {30, 0, 3, 33}, {39, 32, 1, 1}})
+      for (Size to : kResampleSizes)
+        for (Filter filter : {Filter::kLanczos3, Filter::kCatmullRom}) {
+          const Image src = test::PhotoImage({40, 33, channels, SampleType::kU8}, random);
+          ExpectExactPart(src.view(), part, to, filter, random);
+        }
 }
 
 TEST(ResampleTest, WeighsColoursByAlpha) {

@@ -182,21 +182,32 @@ TEST(SeamlessTest, RolledTexturesGiveRolledResults) {
   std::mt19937 random = test::FreshRandom();
   struct Case {
     int passes;
-    double scale;
+    int times, by;  // the factor as a fraction, also of those by which no margin has whole pixels
   };
-  for (const Case& c : {Case{1, 2}, {2, 4}, {2, 3}, {1, 1.5}, {0, 0.5}, {0, 1.25}})
+  for (const Case& c : {Case{1, 2, 1},
+                        {2, 4, 1},
+                        {2, 3, 1},
+                        {1, 3, 2},
+                        {1, 7, 5},
+                        {1, 17, 13},
+                        {0, 1, 2},
+                        {0, 5, 4},
+                        {0, 3, 7},
+                        {0, 1, 10},
+                        {0, 1, 41},
+                        {0, 23, 17}})
     for (const int channels : {1, 3, 4})
       for (const bool tta : {false, true}) {
-        const Size size{4 * test::RandomInt(random, 1, 12), 4 * test::RandomInt(random, 1, 12)};
+        const Size size{c.by * test::RandomInt(random, 1, 40 / c.by + 2),
+                        c.by * test::RandomInt(random, 1, 40 / c.by + 2)};
         const ImageSpec spec{size.width, size.height, channels, SampleType::kU8};
         // A photograph's opposite borders differ.
         const Image image = test::PhotoImage(spec, random);
         const auto upscale = [&](const Image& source, bool seamless) {
-          const auto plan = PlanUpscale(
-              spec,
-              {static_cast<int>(c.scale * size.width), static_cast<int>(c.scale * size.height)},
-              std::vector<std::shared_ptr<const Executable>>(c.passes, executable),
-              {.tta = tta, .seamless = seamless, .concurrency = 2});
+          const auto plan =
+              PlanUpscale(spec, {size.width / c.by * c.times, size.height / c.by * c.times},
+                          std::vector<std::shared_ptr<const Executable>>(c.passes, executable),
+                          {.tta = tta, .seamless = seamless, .concurrency = 2});
           EXPECT_TRUE(plan.ok()) << plan.status();
           test::ViewRows rows(source.view());
           FrameUpscaler frames(*plan, /*frames=*/1, *executor, nullptr, {});
@@ -204,17 +215,26 @@ TEST(SeamlessTest, RolledTexturesGiveRolledResults) {
           EXPECT_TRUE(result.ok()) << result.status();
           return *test::ReadAllInPortions(**result, random);
         };
-        const int x = 4 * test::RandomInt(random, 0, 11), y = 4 * test::RandomInt(random, 0, 11);
+        const int x = test::RandomInt(random, 0, 11), y = test::RandomInt(random, 0, 11);
         const auto difference = [&](bool seamless) {
-          const Image moved = upscale(Rolled(image.view(), x, y), seamless);
-          const Image expected =
-              Rolled(upscale(image, seamless).view(), static_cast<int>(c.scale * x),
-                     static_cast<int>(c.scale * y));
+          const Image moved = upscale(Rolled(image.view(), c.by * x, c.by * y), seamless);
+          const Image expected = Rolled(upscale(image, seamless).view(), c.times * x, c.times * y);
           return test::LargestDifference(moved.view(), expected.view());
         };
-        EXPECT_LE(difference(true), 1) << spec << ", moved by " << x << ", " << y << ", passes "
-                                       << c.passes << ", scale " << c.scale << ", tta " << tta;
+        EXPECT_LE(difference(true), 1)
+            << spec << ", moved by " << c.by * x << ", " << c.by * y << ", passes " << c.passes
+            << ", scale " << c.times << " / " << c.by << ", tta " << tta;
       }
+}
+
+TEST(SeamlessTest, RefusesToReduceBeyondItsMargins) {
+  const ImageSpec spec{4000, 30, 3, SampleType::kU8};
+  EXPECT_TRUE(PlanUpscale(spec, {12, 30}, {}, {.seamless = true}).ok());
+  const absl::Status status = PlanUpscale(spec, {11, 30}, {}, {.seamless = true}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(),
+            "seamless: to make 4000x30 as small as 11x30 takes 1091 pixels beyond each border; the "
+            "limit is 1024");
 }
 
 // A network whose tiles compute several times their pixels.
