@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/buffered_source.h"
 #include "engine/image/codec_checks.h"
@@ -61,6 +63,14 @@ GifFrame ParseGraphicControl(std::span<const uint8_t> block) {
   return control;
 }
 
+void RecordOther(std::string_view name, GifLayout& layout) {
+  constexpr size_t kMaxOthers = 16;
+  if (!std::ranges::all_of(name, [](char c) { return absl::ascii_isprint(c); }))
+    name = "an application's";
+  if (layout.others.size() < kMaxOthers && std::ranges::count(layout.others, name) == 0)
+    layout.others.emplace_back(name);
+}
+
 void ParseApplication(std::span<const uint8_t> prefix, size_t position, size_t end,
                       GifLayout& layout) {
   // XMP is no sub-blocks: 257 bytes behind it lead readers of such to their end.
@@ -68,16 +78,17 @@ void ParseApplication(std::span<const uint8_t> prefix, size_t position, size_t e
   if (prefix[position] != kNameBytes) return;
   const std::string_view name(reinterpret_cast<const char*>(&prefix[position + 1]), kNameBytes);
   const size_t data = position + 1 + kNameBytes;
+  const bool late = !layout.frames.empty();  // where other readers look for nothing
   if (name == "NETSCAPE2.0" || name == "ANIMEXTS1.0") {
     if (end - data < 4 || prefix[data] < 3 || prefix[data + 1] != 1) return;
     const uint32_t repeats = LoadLe16(&prefix[data + 2]);
     layout.plays = repeats == 0 ? 0 : repeats + 1;
-  } else if (!layout.frames.empty()) {
-    return;  // behind the first frame, where other readers look for nothing
-  } else if (name == "ICCRGBG1012") {
+  } else if (!late && name == "ICCRGBG1012") {
     layout.icc_profile = DataOfSubBlocks(prefix, data);
-  } else if (name == "XMP DataXMP" && end - data > kXmpTrailerBytes) {
+  } else if (!late && name == "XMP DataXMP" && end - data > kXmpTrailerBytes) {
     layout.xmp.assign(reinterpret_cast<const char*>(&prefix[data]), end - data - kXmpTrailerBytes);
+  } else {
+    RecordOther(name, layout);
   }
 }
 
@@ -88,6 +99,8 @@ void ParseExtension(uint8_t label, std::span<const uint8_t> prefix, size_t posit
     control = ParseGraphicControl(prefix.subspan(position + 1, 4));
   } else if (label == kComment && layout.comments.size() < kMaxGifTexts && layout.frames.empty()) {
     layout.comments.push_back(DataOfSubBlocks(prefix, position));
+  } else if (label == kComment) {
+    RecordOther("comments", layout);
   } else if (label == kPlainText) {
     layout.has_plain_text = true;
   } else if (label == kApplication) {
@@ -224,6 +237,9 @@ absl::StatusOr<std::optional<ImageHeader>> ParseGifHeader(std::span<const uint8_
                  SampleType::kU8};
   if (layout->has_plain_text)
     header.warnings.push_back("GIF: text that is to be drawn is left out");
+  if (!layout->others.empty())
+    header.warnings.push_back(
+        absl::StrCat("GIF: extensions are left out: ", absl::StrJoin(layout->others, ", ")));
   header.may_move = limits.frame == 1;
   if (limits.frame != 1) {
     const Animation animation{static_cast<int>(layout->frames.size()), layout->plays};

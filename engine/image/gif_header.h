@@ -30,6 +30,7 @@ struct GifLayout {
   uint32_t plays = 1;  // as of Animation
   std::vector<std::string> comments;
   std::string icc_profile, xmp;
+  std::vector<std::string> others;  // extensions that are left out, each once; some of many
   bool has_plain_text = false;
   bool lacks_end = false;   // the file breaks off behind its frames
   size_t screen_bytes = 0;  // before the first block: signature, screen, table

@@ -6,11 +6,14 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/string_view.h"
 #include "engine/image/buffered_source.h"
 #include "engine/image/codec_list.h"
 #include "engine/image/endian.h"
@@ -48,6 +51,7 @@ class JxlReader final : public WholeImage {
   absl::Status ReadInfo();
   void ReadColours();
   void BeginBox();
+  void NameBox(std::string_view type);
   void GrowBox();
   void EndBox();
   // Divides colours that were multiplied by alpha.
@@ -147,6 +151,19 @@ void JxlReader::BeginBox() {
   box_target_ = box_is_exif_ ? &metadata.exif : is_xmp ? &metadata.xmp : nullptr;
   if (box_target_ != nullptr && !box_target_->empty()) box_target_ = nullptr;  // the first counts
   if (box_target_ != nullptr) GrowBox();
+  if (!box_is_exif_ && !is_xmp) NameBox({type, 4});
+}
+
+// Warns of a box that says nothing a result keeps, once for each type of some.
+void JxlReader::NameBox(std::string_view type) {
+  constexpr size_t kMaxWarnings = 16;
+  constexpr std::string_view kImage[] = {"JXL ", "ftyp", "jxlc", "jxlp", "jxll", "jxli", "jbrd"};
+  if (std::ranges::count(kImage, type) > 0 ||
+      !std::ranges::all_of(type, [](char c) { return absl::ascii_isprint(c); }))
+    return;
+  std::string sentence = absl::StrCat("JPEG XL: boxes are left out: ", ToAbsl(type));
+  if (warnings.size() < kMaxWarnings && std::ranges::count(warnings, sentence) == 0)
+    warnings.push_back(std::move(sentence));
 }
 
 // Makes room for more of a box: it does not tell what it inflates to.

@@ -330,6 +330,24 @@ TEST(GifTest, CarriesCommentAndProfile) {
   EXPECT_EQ(decoded->metadata.icc_profile, "a profile");
 }
 
+TEST(GifTest, ExtensionsThatAreLeftOutAreNamed) {
+  std::mt19937 random = test::FreshRandom();
+  const std::string image =
+      WriteGif({.screen = {2, 2}, .frames = {RandomFrame({0, 0, 2, 2}, random)}});
+  constexpr size_t kFirstBlock = 13 + 3 * kColours;
+  std::string bytes = image;
+  const std::string late = std::string("\x21\xfe\x04late\0", 8) +
+                           std::string("\x21\xff\x0bXMP DataXMP\x01x\0", 17) +
+                           std::string("\x21\xff\x0b\1\2\3\4\5\6\7\x08\x09\x0a\x0b\1x\0", 17);
+  bytes.insert(bytes.size() - 1, late + late);
+  bytes.insert(kFirstBlock, std::string("\x21\xff\x0bMAKERNOTES1\x01x\0", 17));
+  const auto header = ParseImageHeader(AsBytes(bytes), {.frame = 0}, /*is_whole=*/true);
+  ASSERT_TRUE(header.ok()) << header.status();
+  EXPECT_THAT((*header)->warnings, ElementsAre("GIF: extensions are left out: MAKERNOTES1, "
+                                               "comments, XMP DataXMP, an application's"));
+  EXPECT_EQ((*ParseImageHeader(AsBytes(image), {.frame = 0}, true))->warnings.size(), 0u);
+}
+
 TEST(GifTest, CutAndDamagedFilesAreRefusedOrFilled) {
   std::mt19937 random = test::FreshRandom();
   const GifFile file{.screen = {40, 30}, .frames = {RandomFrame({0, 0, 40, 30}, random)}};
