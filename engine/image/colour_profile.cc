@@ -212,6 +212,25 @@ void CmykToSrgb::Convert(const void* cmyk, int width_px, void* rgb) const {
   cmsDoTransform(transform_.get(), cmyk, rgb, static_cast<cmsUInt32Number>(width_px));
 }
 
+bool DescribesSamples(std::string_view icc_profile, bool gray) {
+  const Context context = MakeContext();
+  if (context == nullptr) return false;
+  const Profile profile(
+      cmsOpenProfileFromMemTHR(context.get(), icc_profile.data(), icc_profile.size()));
+  if (profile == nullptr ||
+      cmsGetColorSpace(profile.get()) != (gray ? cmsSigGrayData : cmsSigRgbData) ||
+      cmsGetDeviceClass(profile.get()) == cmsSigLinkClass)
+    return false;
+  const Profile srgb(cmsCreate_sRGBProfileTHR(context.get()));
+  if (srgb == nullptr) return false;
+  void* const transform = cmsCreateTransformTHR(
+      context.get(), profile.get(), gray ? TYPE_GRAY_FLT : TYPE_RGB_FLT, srgb.get(), TYPE_RGB_FLT,
+      INTENT_RELATIVE_COLORIMETRIC, cmsFLAGS_NOCACHE | cmsFLAGS_BLACKPOINTCOMPENSATION);
+  if (transform == nullptr) return false;
+  cmsDeleteTransform(transform);
+  return true;
+}
+
 std::string_view HdrTransferOf(std::span<const ColourChunk> chunks) {
   const std::string* const cicp = Find(chunks, "cICP");
   if (cicp == nullptr || cicp->size() != 4) return "";

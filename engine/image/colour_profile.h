@@ -34,6 +34,10 @@ class CmykToSrgb {
   std::unique_ptr<void, Delete> transform_;
 };
 
+// Whether Little CMS can turn samples of gray (`gray`) or RGB by `icc_profile` into other colours.
+// libjxl 0.7 ends the process over a profile by which it cannot.
+bool DescribesSamples(std::string_view icc_profile, bool gray);
+
 // The transfer of absolute or scene light that `chunks` (its cICP) states: "PQ" or "HLG"; "" for
 // all others, which a profile can describe.
 std::string_view HdrTransferOf(std::span<const ColourChunk> chunks);

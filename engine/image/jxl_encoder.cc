@@ -76,8 +76,9 @@ bool JxlWriter::SetColours() {
     metadata_.icc_profile = ProfileOf(metadata_.colour_chunks, metadata_.icc_profile, gray());
   }
   const std::string& profile = metadata_.icc_profile;
-  if (!profile.empty() && JxlEncoderSetICCProfile(encoder_.get(), AsBytes(profile).data(),
-                                                  profile.size()) == JXL_ENC_SUCCESS)
+  if (DescribesSamples(profile, gray()) &&
+      JxlEncoderSetICCProfile(encoder_.get(), AsBytes(profile).data(), profile.size()) ==
+          JXL_ENC_SUCCESS)
     return true;
   JxlColorEncoding srgb;
   JxlColorEncodingSetToSRGB(&srgb, gray());

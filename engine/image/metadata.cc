@@ -26,6 +26,19 @@ constexpr size_t kMaxSegmentBytes = 65533;
 constexpr size_t kMaxJpegExif = kMaxSegmentBytes - 6, kMaxJpegXmp = kMaxSegmentBytes - 29;
 constexpr size_t kMaxJpegIptc = kMaxSegmentBytes - 14 - 12, kMaxJpegProfile = 255 * 65519;
 
+// The colours that a profile's header names, such as "RGB "; "": there is no such header.
+std::string_view ColourSpaceOf(std::string_view icc_profile) {
+  constexpr size_t kSpaceOffset = 16, kSignatureOffset = 36;
+  constexpr std::string_view kSignature = "acsp";
+  if (icc_profile.size() < kSignatureOffset + kSignature.size() ||
+      icc_profile.substr(kSignatureOffset, kSignature.size()) != kSignature)
+    return {};
+  const std::string_view space = icc_profile.substr(kSpaceOffset, 4);
+  return std::ranges::all_of(space, [](char c) { return absl::ascii_isprint(c); })
+             ? space
+             : std::string_view();
+}
+
 // The steps that turn a source's blocks into a result's, in order.
 class MetadataEditor {
  public:
@@ -64,6 +77,26 @@ class MetadataEditor {
         !CorrectExif(metadata_.exif, encoded_.size(), metadata_.keeps_orientation))
       Drop(metadata_.exif, "EXIF is damaged and left out");
     metadata_.xmp = CorrectXmp(metadata_.xmp, encoded_.size(), metadata_.keeps_orientation);
+  }
+
+  // A profile of other colours than the image's means nothing there. Browsers apply one of RGB to
+  // gray, as R = G = B, except in PNG, which forbids it.
+  void FitProfile() {
+    const std::string_view profile = metadata_.icc_profile, space = ColourSpaceOf(profile);
+    if (profile.empty()) return;
+    const bool gray = encoded_.channels < kRgbChannels;
+    const absl::string_view samples = gray ? "gray" : "RGB";
+    const bool fits = gray ? space == "GRAY" || (space == "RGB " && format_ != ImageFormat::kPng)
+                           : space == "RGB ";
+    if (!space.empty() && !fits) {
+      Drop(metadata_.icc_profile,
+           absl::StrCat("the colour profile is left out: it describes ",
+                        absl::StripAsciiWhitespace(ToAbsl(space)), ", the result is ", samples));
+    } else if (format_ == ImageFormat::kJxl && !DescribesSamples(profile, gray)) {
+      Drop(metadata_.icc_profile,
+           absl::StrCat("the colour profile is left out: jxl takes no other than whole ones of ",
+                        samples));
+    }
   }
 
   void FitColours() {
@@ -207,6 +240,7 @@ ImageMetadata MetadataForResult(ImageMetadata metadata, MetadataPolicy policy, I
   if (policy == MetadataPolicy::kIcc) editor.KeepColoursOnly();
   if (policy == MetadataPolicy::kStripLocation) editor.StripLocation();
   editor.Correct();
+  editor.FitProfile();
   editor.FitColours();
   if (format == ImageFormat::kJpeg) editor.FitJpeg();
   if (format == ImageFormat::kWebp || format == ImageFormat::kAvif || format == ImageFormat::kJxl)

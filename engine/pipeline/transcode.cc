@@ -101,19 +101,6 @@ class TimedRows final : public RowSource {
   TranscodeStats& stats_;
 };
 
-// The source's metadata as the result carries them. A profile of gray says nothing of colours.
-ImageMetadata ResultMetadata(ImageMetadata metadata, const ImageSpec& source,
-                             const EncodeOptions& options, const ImageSpec& encoded, bool too_late,
-                             std::vector<std::string>& warnings) {
-  const bool was_gray = source.channels < kRgbChannels;
-  if (was_gray && encoded.channels >= kRgbChannels && !metadata.icc_profile.empty()) {
-    metadata.icc_profile.clear();
-    warnings.push_back("the colour profile is left out: it describes gray, the result has colours");
-  }
-  return MetadataForResult(std::move(metadata), options.metadata, options.format, encoded, too_late,
-                           warnings);
-}
-
 // Sentences about what `header`'s image loses on its way into `encoded`.
 std::vector<std::string> PlanWarnings(const ImageHeader& header, const EncodeOptions& options,
                                       const ImageSpec& encoded) {
@@ -172,9 +159,7 @@ class FrameRun {
 
   absl::Status Begin() {
     const Timed timed = TimeEncoding();
-    const ImageMetadata metadata =
-        ResultMetadata(decoder_.metadata(), decoder_.spec(), plan_.encode, encoded(),
-                       /*too_late=*/false, stats_.warnings);
+    const ImageMetadata metadata = ResultMetadata(decoder_.metadata(), /*too_late=*/false);
     ASSIGN_OR_RETURN(encoder_, CreateImageEncoder(plan_.encode, encoded(), metadata, sink_,
                                                   request_.cancellation));
     return absl::OkStatus();
@@ -218,11 +203,16 @@ class FrameRun {
     return absl::OkStatus();
   }
 
+  // The source's blocks as the result carries them.
+  ImageMetadata ResultMetadata(ImageMetadata metadata, bool too_late) {
+    return MetadataForResult(std::move(metadata), plan_.encode.metadata, plan_.encode.format,
+                             encoded(), too_late, stats_.warnings);
+  }
+
   absl::Status End() {
     const Timed timed = TimeEncoding();
     encoder_->AddLateMetadata(
-        ResultMetadata(decoder_.late_metadata(), decoder_.spec(), plan_.encode, encoded(),
-                       /*too_late=*/!HoldsLateMetadata(plan_.encode), stats_.warnings));
+        ResultMetadata(decoder_.late_metadata(), /*too_late=*/!HoldsLateMetadata(plan_.encode)));
     return encoder_->Finish();
   }
 

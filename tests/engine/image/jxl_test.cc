@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/image/codec.h"
+#include "tests/support/colour_profiles.h"
 #include "tests/support/odd_files.h"
 #include "tests/support/prefixes.h"
 #include "tests/support/test_image.h"
@@ -236,6 +237,18 @@ TEST(JxlTest, CarriesMetadataAndColours) {
   EXPECT_EQ(test::Decode(*bytes)->metadata, metadata);
 }
 
+TEST(JxlTest, BoxesThatAreLeftOutAreNamed) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = test::PhotoImage({20, 10, 3, SampleType::kU8}, random);
+  const auto bytes = test::Encode(image.view(), {.format = ImageFormat::kJxl}, {.xmp = "<x/>"});
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_THAT(test::Decode(*bytes)->warnings, IsEmpty());
+  const std::string box("\0\0\0\x0cjumbdata", 12);
+  const auto decoded = test::Decode(*bytes + box + box);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_THAT(decoded->warnings, ElementsAre("JPEG XL: boxes are left out: jumb"));
+}
+
 TEST(JxlTest, LossyFilesOfAProfileBecomeSrgbWithAWarning) {
   std::mt19937 random = test::FreshRandom();
   const Image image = test::PhotoImage({20, 10, 3, SampleType::kU8}, random);
@@ -253,6 +266,31 @@ TEST(JxlTest, LossyFilesOfAProfileBecomeSrgbWithAWarning) {
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(decoded->metadata, ImageMetadata{});
   EXPECT_THAT(decoded->warnings, ElementsAre(HasSubstr("the colours become sRGB")));
+}
+
+// libjxl 0.7 ends the process over profiles that it cannot apply.
+TEST(JxlTest, ProfilesThatCannotBeAppliedAreLeftOut) {
+  std::mt19937 random = test::FreshRandom();
+  std::string no_curve = test::SrgbProfile(), gray_by_header = test::SrgbProfile();
+  no_curve.replace(no_curve.find("gTRC"), 4, "xTRC");
+  gray_by_header.replace(16, 4, "GRAY");
+  for (const std::string& profile :
+       {test::CmykProfile(), no_curve, gray_by_header, test::TestProfile(true, 200),
+        test::TestProfile(false, 200), std::string(400, 'x')})
+    for (const int channels : {1, 2, 3, 4})
+      for (const int quality : {90, 100}) {
+        const Image image = test::PhotoImage({9, 8, channels, SampleType::kU8}, random);
+        const ImageMetadata metadata = {.icc_profile = profile};
+        const auto bytes =
+            test::Encode(image.view(), {.format = ImageFormat::kJxl, .quality = quality}, metadata);
+        ASSERT_TRUE(bytes.ok()) << bytes.status();
+        EXPECT_EQ(test::Decode(*bytes)->metadata, ImageMetadata{});
+        std::vector<std::string> warnings;
+        EXPECT_EQ(MetadataForResult(metadata, MetadataPolicy::kKeep, ImageFormat::kJxl,
+                                    image.spec(), /*too_late=*/false, warnings),
+                  ImageMetadata{});
+        EXPECT_THAT(warnings, ElementsAre(HasSubstr("the colour profile is left out")));
+      }
 }
 
 TEST(JxlTest, CutAndDamagedFilesAreRefused) {

@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_join.h"
 #include "engine/image/codec.h"
 #include "engine/image/exif.h"
 #include "tests/support/colour_profiles.h"
@@ -295,6 +296,31 @@ TEST(MetadataPolicyTest, StripsWhatItSays) {
     const std::string tags = Exiftool(no_place.file);
     EXPECT_THAT(tags, Not(HasSubstr("GPS")));
     EXPECT_EQ(no_place.decoded.metadata.icc_profile, all.icc_profile);
+  }
+}
+
+TEST(MetadataPolicyTest, ProfilesOfOtherColoursAreLeftOut) {
+  const std::string gray = test::TestProfile(true, 200), rgb = test::TestProfile(false, 200);
+  const auto result = [](const std::string& profile, ImageFormat format, int channels) {
+    std::vector<std::string> warnings;
+    const ImageMetadata kept =
+        MetadataForResult({.icc_profile = profile}, MetadataPolicy::kKeep, format,
+                          {8, 8, channels, SampleType::kU8}, /*too_late=*/false, warnings);
+    EXPECT_EQ(kept.icc_profile, warnings.empty() ? profile : "");
+    return absl::StrJoin(warnings, "; ");
+  };
+  const std::string left_out = "the colour profile is left out: it describes ";
+  for (const ImageFormat format : {ImageFormat::kPng, ImageFormat::kJpeg, ImageFormat::kWebp,
+                                   ImageFormat::kAvif, ImageFormat::kTiff}) {
+    EXPECT_EQ(result(rgb, format, 4), "");
+    EXPECT_EQ(result(gray, format, 2), "");
+    EXPECT_EQ(result(gray, format, 3), left_out + "GRAY, the result is RGB");
+    EXPECT_EQ(result(rgb, format, 1),
+              format == ImageFormat::kPng ? left_out + "RGB, the result is gray" : "");
+    for (const int channels : {1, 3})
+      EXPECT_EQ(result(test::CmykProfile(), format, channels),
+                left_out + "CMYK, the result is " + (channels == 1 ? "gray" : "RGB"));
+    EXPECT_EQ(result("no profile", format, 3), "");
   }
 }
 
