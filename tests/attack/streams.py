@@ -91,6 +91,7 @@ def slow_grpc_uploads(target):
     connections = [target.connect(source=f"127.0.0.{3 + i % 2}") for i in range(8)]
     first = messages.image_chunk(messages.png(16, 16)[:300])
     uploads = [(one, one.open(wire.IMAGE, messages.image_start(), first)) for one in connections for _ in range(50)]
+    target.count("uploads", len(uploads))
     for _ in target.paced(1):
         for connection, stream in uploads:
             try:
