@@ -233,7 +233,7 @@ class KubernetesTest(unittest.TestCase):
         self.assertEqual(*users)
         (policy,) = [x for x in self.overlays["jobs"] if x["kind"] == "NetworkPolicy" and x["metadata"]["name"] != "upscaled"]
         self.assertTrue(matches(policy["spec"]["podSelector"]["matchLabels"], deployment["spec"]["template"]["metadata"]["labels"]))
-        self.assertLessEqual({53, 4222, 6379}, {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]})
+        self.assertLessEqual({53, 4222, 5432, 6379}, {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]})
 
     def test_workers_go_with_every_overlay(self):
         names = {name: {(x["kind"], x["metadata"]["name"]) for x in documents} for name, documents in self.overlays.items()}
