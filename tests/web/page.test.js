@@ -438,6 +438,45 @@ test("files go as they are: metadata stays, and the noise that was chosen is sho
   await page.finish();
 });
 
+test("a chain of models: chosen one after the other, kept, carried by a link", async () => {
+  const page = await openPage(browser);
+  await page.waitForSelector("#health[data-state=ok]");
+  const chain = () =>
+    page.$$eval("#chain select", (selects) => selects.map((select) => select.value));
+  await page.click(".options summary");
+  await page.select("#model", "fast-2x");
+  assert.deepEqual(await chain(), [""]);
+  await page.select("#then-0", "general-2x");
+  assert.deepEqual(await chain(), ["general-2x", ""]);
+  await page.select("#then-1", "fast-2x");
+  assert.deepEqual(await chain(), ["general-2x", "fast-2x", ""]);
+  await page.select("#then-1", "");
+  assert.deepEqual(await chain(), ["general-2x", ""]);
+  // The second has noise levels that the first has not.
+  assert.ok(await page.$eval("#noise", (select) => [...select.options].some((o) => o.value === "3")));
+  await click(page, "4×");
+  await page.select("#format", "png");
+  await checkAccessible(page, "a chain");
+  await give(page, { "house.png": sample });
+  await click(page, "Upscale");
+  await waitForState(page, "house.png", "done");
+  const folder = await downloadFolder(page);
+  await click(page, "Download house.png");
+  const [, result] = await waitForFile(folder, ".png");
+  const direct = await fetch(
+    `${url}/v1/upscale?model=fast-2x,general-2x&scale=4&noise=auto&format=png`,
+    { method: "POST", body: sample },
+  );
+  assert.equal(direct.status, 200);
+  assert.ok(result.equals(Buffer.from(await direct.arrayBuffer())));
+  await click(page, "Remove house.png");
+  await page.goto(`${url}/#model=general-2x&then=fast-2x,gone&size=4`);
+  await page.reload();
+  await page.waitForFunction(() => document.querySelector("#then-0")?.value === "fast-2x");
+  assert.deepEqual(await chain(), ["fast-2x", ""], "a model that the server lacks is left out");
+  await page.finish();
+});
+
 // The browser itself shows some of these, and no HEIC: the page must not turn them into PNG first.
 for (const name of ["avif-plain.avif", "avif-alpha.avif", "gif-plain.gif", "gif-animation.gif", "heic-444.heic", "heic-alpha.heic"]) {
   test(`${name} is sent as it is`, async (context) => {

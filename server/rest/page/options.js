@@ -4,6 +4,7 @@ import { byId, element, fillSelect } from "./dom.js";
 
 const FACTORS = [1, 2, 3, 4, 8];
 const AUTO = "auto";
+const MAX_CHAIN = 8;
 const LOSSY = new Set(["jpeg", "webp", "avif", "jxl"]);
 const SETTINGS_ITEM = "upscaled-settings";
 const NOISE_NAMES = {
@@ -39,7 +40,8 @@ export class OptionsPanel {
         ),
       ),
     );
-    this.#form.addEventListener("input", () => {
+    this.#form.addEventListener("input", (event) => {
+      if (event.target.closest("#chain")) this.#readChain();
       this.#update();
       this.#remember();
       onChange();
@@ -79,7 +81,7 @@ export class OptionsPanel {
     const { model, noise, format, quality, size, width, height, precision, frame, tta, seamless } =
       this.#fields;
     const options = {
-      model: model.value,
+      model: [model.value, ...this.#chain()].join(","),
       noiseLevel: noise.value === AUTO ? AUTO : Number(noise.value),
       format: format.value,
     };
@@ -139,6 +141,7 @@ export class OptionsPanel {
 
   setModel(model, noiseLevel) {
     this.#fields.model.value = model;
+    this.#fields.then.value = "";
     this.#update();
     this.#fields.noise.value = String(noiseLevel);
   }
@@ -155,10 +158,42 @@ export class OptionsPanel {
     );
   }
 
+  /** Names of the models that run after the first. */
+  #chain() {
+    const names = this.#fields.then.value.split(",");
+    return names.filter((name) => this.#models.some((model) => model.name === name));
+  }
+
+  #readChain() {
+    const names = [...byId("chain").querySelectorAll("select")].map((select) => select.value);
+    this.#fields.then.value = names.filter((name) => name).join(",");
+  }
+
+  /** Shows a select for each of these models, and one for another. */
+  #showChain(names) {
+    const box = byId("chain");
+    const count = Math.min(names.length + 1, MAX_CHAIN - 1);
+    while (box.children.length > count) box.lastChild.remove();
+    while (box.children.length < count) {
+      const id = `then-${box.children.length}`;
+      const label = element("label", { htmlFor: id, textContent: "Then run" });
+      box.append(element("div", { className: "field" }, label, element("select", { id })));
+    }
+    const choices = this.#models.map((model) => [model.name, model.name]);
+    box.querySelectorAll("select").forEach((select, i) => {
+      fillSelect(select, [["", "No other model"], ...choices]);
+      select.value = names[i] ?? "";
+    });
+  }
+
   #update() {
     const { model: name, noise, format, size, quality } = this.#fields;
+    const chain = this.#chain();
+    this.#showChain(chain);
     const model = this.#models.find((candidate) => candidate.name === name.value);
-    const levels = [...(model?.noise_levels ?? [-1])].sort((a, b) => a - b);
+    const all = this.#models.filter((other) => other === model || chain.includes(other.name));
+    const offered = new Set(all.length ? all.flatMap((other) => other.noise_levels) : [-1]);
+    const levels = [...offered].sort((a, b) => a - b);
     fillSelect(
       noise,
       [
