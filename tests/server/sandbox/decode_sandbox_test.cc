@@ -152,8 +152,8 @@ TEST_F(DecodeSandboxTest, GivesWhatTheDecodersGive) {
   EXPECT_EQ(sandbox_->crashes(), 0);
 }
 
-// Seeds of every kind of decoder, also of HEIC, which is read in the cage only. A library that opens
-// a file or asks for the machine for the first time there would end it.
+// Seeds of every kind of decoder, also of HEIC, which is read in the cage only. A library that
+// opens a file or asks for the machine for the first time there would end it.
 TEST_F(DecodeSandboxTest, GivesTheSameForEverySeed) {
   const DecodeLimits limits{.is_caged = true};
   int images = 0;
