@@ -88,7 +88,7 @@ cat <<EOF
 
 The result:   $result
 
-The server runs on $endpoint (gRPC), http://$http_endpoint (health) and http://$admin_endpoint (metrics);
+The server runs on $endpoint (gRPC), http://$http_endpoint (page and API) and http://$admin_endpoint (metrics);
 log: $state/server.log
 Go on with:
   $bin/upscale image --local -i IN.jpg -o OUT.png   (without the server)

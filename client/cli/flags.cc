@@ -311,7 +311,8 @@ void FormatFlags::AddTo(CLI::App& command) {
       "Of JPEG, WebP, AVIF, JPEG XL, 1 to 100 (lossless but for JPEG); default: 90")
       ->check(Between(1, 100));
   add("--png-compression", png_compression, "N", "0 fastest to 9 smallest")->check(Between(0, 9));
-  add("--depth", depth, "auto|8|16", "Bits a sample; auto (default): the input's, in PNG")
+  add("--depth", depth, "auto|8|16",
+      "Bits a sample; auto (default): the input's, if the format holds them")
       ->check(CLI::IsMember({"auto", "8", "16"}).description(""));
   command.add_flag("--16-bit", keep_16_bit, "As --depth auto, which came later");
   add("--metadata", metadata, "keep|strip|strip-location|icc",

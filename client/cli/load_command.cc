@@ -30,7 +30,7 @@ namespace {
 
 constexpr char kLoadFooter[] = R"(
 Each client has a connection of its own and makes one call after the other. Nothing is tried again, so
-that refusals show. Calls under way at the end are waited for and counted. Of how to upscale, --size takes
+refusals show. The command waits for the calls that run at the end, and counts them. Of how to upscale, --size takes
 model, noise, scale and precision only.
 
 Examples:

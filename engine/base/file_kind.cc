@@ -156,7 +156,7 @@ std::optional<FileKind> KindOfText(absl::string_view bytes) {
     return FileKind{"a form", "send it with Content-Type: multipart/form-data and its boundary"};
   }
   if (IsBase64(text)) return FileKind{"base64 text", kBase64Advice};
-  return FileKind{"text", "name the file as curl reads it (--data-binary @FILE)"};
+  return FileKind{"text", "with curl, send a file as --data-binary @FILE"};
 }
 
 }  // namespace

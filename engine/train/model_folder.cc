@@ -20,7 +20,7 @@ constexpr char kTrainedStem[] = "model";
 
 constexpr char kCard[] = R"(# %s
 
-Fine-tuned from %s, version %d, on images of one's own by `upscale-train`.
+Fine-tuned from %s, version %d, on own images by `upscale-train`.
 
 | | |
 | --- | --- |

@@ -56,9 +56,11 @@ HttpRouter::HttpRouter(std::string title, std::vector<HttpRoute> routes)
   size_t width = 0;
   for (const HttpRoute& route : routes_) width = std::max(width, route.path.size());
   welcome_.append("\n\n");
+  std::string_view last;
   for (const HttpRoute& route : routes_) {
     if (route.description.empty()) continue;
-    if (route.path != "/") absl::StrAppend(&paths_, ", ", route.path);
+    if (route.path != "/" && route.path != last) absl::StrAppend(&paths_, ", ", route.path);
+    last = route.path;
     absl::StrAppendFormat(&welcome_, "%-*s  %s\n", static_cast<int>(width), route.path,
                           route.description);
   }

@@ -318,7 +318,7 @@ absl::Status Bench(const std::vector<std::string>& args) {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app("Fine-tunes a model on images of one's own.", "upscale-train");
+  CLI::App app("Fine-tunes a model on your images.", "upscale-train");
   Command command;
   AddModelOptions(app, command);
   AddTrainingOptions(app, command);
