@@ -95,10 +95,10 @@ double ResizeMarginPx(Size source, int scale, Size result) {
   return std::max(x, y) / scale;
 }
 
-// Source pixels beyond a border on which the result depends: as the networks see and the
-// corrections of their colours do, up to kMaxNetworkPx, beyond which nothing is seen at a border;
-// and as the prefilter and the last resize reach. INVALID_ARGUMENT: the resize makes the image so
-// small that it would take more than kMaxWrapPx.
+// Source pixels beyond a border on which the result depends: the reach of the networks, of the
+// corrections of their colours and of the colours under alpha 0, up to kMaxNetworkPx, beyond which
+// nothing is seen at a border; and the reach of the prefilter and of the last resize.
+// INVALID_ARGUMENT: the resize makes the image so small that it would take more than kMaxWrapPx.
 absl::StatusOr<int> WrapPx(const ImageSpec& source, Size result,
                            const std::vector<std::shared_ptr<const Executable>>& passes,
                            const UpscaleOptions& options) {
@@ -110,9 +110,12 @@ absl::StatusOr<int> WrapPx(const ImageSpec& source, Size result,
     const TilePlan plan =
         PlanTile(network, {2 * kImagePx, 2 * kImagePx}, {kImagePx, kImagePx, 1, 1});
     const int halo = std::max(kImagePx - plan.input.x, plan.input.right() - kImagePx);
-    px += static_cast<double>(halo + kKeptColoursBorderPx) / scale;
+    const int corrections = options.keep_colours ? kKeptColoursRounds * kKeptColoursBorderPx : 0;
+    px += static_cast<double>(halo + corrections) / scale;
     scale *= network.scale;
   }
+  const bool bleeds = source.has_alpha() && options.alpha_colour == AlphaColour::kBleed;
+  if (bleeds) px += std::min<double>(px, kMaxBleedPx);
   px = std::min<double>(px, kMaxNetworkPx) + ResizeMarginPx(source.size(), scale, result);
   if (options.prefilter) px += PlanBilateral(source, *options.prefilter).border_px;
   if (px <= kMaxWrapPx) return static_cast<int>(std::ceil(px));

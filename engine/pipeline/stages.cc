@@ -16,9 +16,6 @@
 namespace upscaled {
 namespace {
 
-// Enough for every network that is local; those that see the whole image need no more either.
-constexpr int kMaxBleedPx = 32;
-
 class StageList {
  public:
   explicit StageList(const ImageSpec& source) : spec_(source) {}

@@ -16,6 +16,10 @@
 
 namespace upscaled {
 
+// Pixels without alpha get the colours of visible ones up to this far, more than a local network
+// sees. Networks of the whole image need no more either.
+inline constexpr int kMaxBleedPx = 32;
+
 // From source, result, options and passes of a plan. Each stage takes the rows that the one before
 // it gives; the first takes the source's, the last gives the result's.
 std::vector<Stage> PlanStages(const UpscalePlan& plan);
