@@ -9,7 +9,8 @@
 
 namespace upscaled {
 
-absl::StatusOr<SqliteFile> SqliteFile::Open(const std::filesystem::path& file, std::string role) {
+absl::StatusOr<SqliteFile> SqliteFile::Open(const std::filesystem::path& file, std::string role,
+                                            Users users) {
   // SQLite would let everybody read it.
   const UniqueFd made(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR));
   sqlite3* opened = nullptr;
@@ -18,7 +19,7 @@ absl::StatusOr<SqliteFile> SqliteFile::Open(const std::filesystem::path& file, s
                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
   Database database(opened, sqlite3_close);
   if (database == nullptr) return absl::UnavailableError(absl::StrCat("no memory for ", role));
-  SqliteFile sqlite(std::move(database), std::move(role));
+  SqliteFile sqlite(std::move(database), std::move(role), users);
   if (code != SQLITE_OK) return sqlite.Error();
   return sqlite;
 }
@@ -28,6 +29,9 @@ absl::Status SqliteFile::Error() const {
   switch (sqlite3_errcode(database_.get())) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
+      if (users_ == Users::kSeveral) {
+        return absl::UnavailableError(absl::StrCat(message, "; another process has held it long"));
+      }
       return absl::FailedPreconditionError(absl::StrCat(message, "; another process has it open"));
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:

@@ -16,13 +16,18 @@
 namespace upscaled {
 
 // Not thread safe. Errors are UNAVAILABLE, FAILED_PRECONDITION when another process has the file
-// open, or DATA_LOSS when it is damaged or no such file; they say what file it is and what SQLite
-// says.
+// of one process open, or DATA_LOSS when it is damaged or no such file; they say what file it is
+// and what SQLite says.
 class SqliteFile {
  public:
+  // Whether the file is one process's. In one of several, a lock of another process is a matter of
+  // time: UNAVAILABLE.
+  enum class Users { kOne, kSeveral };
+
   // Creates a missing file, readable only by its owner. `role` begins all errors: "the index of
   // results".
-  static absl::StatusOr<SqliteFile> Open(const std::filesystem::path& file, std::string role);
+  static absl::StatusOr<SqliteFile> Open(const std::filesystem::path& file, std::string role,
+                                         Users users = Users::kOne);
 
   // Statements without parameters and rows.
   absl::Status Execute(const char* sql);
@@ -62,12 +67,13 @@ class SqliteFile {
  private:
   using Database = std::unique_ptr<sqlite3, decltype(&sqlite3_close)>;
 
-  SqliteFile(Database database, std::string role)
-      : database_(std::move(database)), role_(std::move(role)) {}
+  SqliteFile(Database database, std::string role, Users users)
+      : database_(std::move(database)), role_(std::move(role)), users_(users) {}
   absl::Status Error() const;
 
   Database database_;
   std::string role_;
+  Users users_;
 };
 
 }  // namespace upscaled

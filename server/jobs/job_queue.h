@@ -102,9 +102,8 @@ struct JobFilter {
 // Processes share the underlying storage.
 //
 // Errors of every function:
-//   UNAVAILABLE          the queue cannot be reached or written now
-//   FAILED_PRECONDITION  another process has held it for long
-//   DATA_LOSS            the queue is damaged
+//   UNAVAILABLE  the queue cannot be reached or written now, or another process has held it long
+//   DATA_LOSS    the queue is damaged
 // Functions with a LeasedJob also return ABORTED if another worker now has the lease, and
 // CANCELLED if the job was cancelled. In both cases the worker drops the job.
 class JobQueue {

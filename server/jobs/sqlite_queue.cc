@@ -19,7 +19,6 @@ namespace {
 // be leased, and when the lease of one that runs ends; `lease` counts up, so that a worker whose
 // lease is another's by now is told from that one; `state` is JobState's number.
 constexpr char kPrepareJobs[] =
-    "PRAGMA busy_timeout = 20000;"
     "PRAGMA journal_mode = WAL;"
     "CREATE TABLE IF NOT EXISTS jobs_1 ("
     "  number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, task TEXT NOT NULL,"
@@ -235,7 +234,8 @@ int64_t LeaseOf(const LeasedJob& job) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<JobQueue>> SqliteQueue::Open(const std::filesystem::path& folder,
-                                                            SystemClock clock) {
+                                                            SystemClock clock,
+                                                            absl::Duration patience) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
@@ -243,7 +243,10 @@ absl::StatusOr<std::unique_ptr<JobQueue>> SqliteQueue::Open(const std::filesyste
   }
   const std::filesystem::path file = folder / "jobs.sqlite";
   ASSIGN_OR_RETURN(SqliteFile database,
-                   SqliteFile::Open(file, absl::StrCat("the jobs in ", file.native())));
+                   SqliteFile::Open(file, absl::StrCat("the jobs in ", file.native()),
+                                    SqliteFile::Users::kSeveral));
+  const int64_t patience_ms = absl::ToInt64Milliseconds(patience);
+  RETURN_IF_ERROR(database.Execute(absl::StrCat("PRAGMA busy_timeout = ", patience_ms).c_str()));
   RETURN_IF_ERROR(database.Execute(kPrepareJobs));
   for (const Upgrade& upgrade : kUpgrades) RETURN_IF_ERROR(Apply(upgrade, database));
   std::unique_ptr<SqliteQueue> queue(new SqliteQueue(std::move(database), std::move(clock)));

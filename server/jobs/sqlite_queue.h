@@ -18,9 +18,11 @@ namespace upscaled::server {
 class SqliteQueue final : public JobQueue {
  public:
   // Opens `folder`/jobs.sqlite, and makes the folder and the file if they do not exist. Times are
-  // `clock`'s; leases and waits do not change when the system's clock is set.
-  static absl::StatusOr<std::unique_ptr<JobQueue>> Open(const std::filesystem::path& folder,
-                                                        SystemClock clock = {});
+  // `clock`'s; leases and waits do not change when the system's clock is set. Calls are UNAVAILABLE
+  // after other processes have held the file for `patience`.
+  static absl::StatusOr<std::unique_ptr<JobQueue>> Open(
+      const std::filesystem::path& folder, SystemClock clock = {},
+      absl::Duration patience = absl::Seconds(20));
 
   absl::Status Enqueue(std::span<const NewJob> jobs) override;
   absl::StatusOr<std::optional<LeasedJob>> Lease(absl::Duration term) override;

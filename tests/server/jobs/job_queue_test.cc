@@ -547,6 +547,26 @@ TEST(SqliteQueueTest, QuestionsAreAnsweredByIndex) {
   EXPECT_LT(cpu() - begin, all);
 }
 
+// FAILED_PRECONDITION says that a job has ended: who cancels takes that for a success.
+TEST(SqliteQueueTest, AFileThatIsHeldCannotBeUsedNow) {
+  const TempFolder folder;
+  FakeClock clock;
+  const auto queue = *SqliteQueue::Open(folder.path(), TimeOf(clock), absl::Milliseconds(1));
+  ASSERT_TRUE(queue->Enqueue({{{.id = "a", .task = "t"}}}).ok());
+  const LeasedJob job = **queue->Lease(kTerm);
+  auto holder = *SqliteFile::Open(folder / "jobs.sqlite", "another process");
+  ASSERT_TRUE(holder.Execute("BEGIN IMMEDIATE").ok());
+  for (const absl::Status& status :
+       {queue->Cancel("a"), queue->Enqueue({{{.id = "b", .task = "t"}}}),
+        queue->Lease(kTerm).status(), queue->Extend(job, kTerm, {}), queue->Complete(job, ""),
+        queue->Fail(job, ""), queue->Retry(job, "", kTerm), queue->HandBack(job),
+        queue->ForgetEnded(kTerm, 1).status(), queue->TakeTurn("duty", kTerm).status()}) {
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  }
+  ASSERT_TRUE(holder.Execute("COMMIT").ok());
+  EXPECT_TRUE(queue->Cancel("a").ok());
+}
+
 TEST(SqliteQueueTest, OpensWhatAnOlderVersionHasLeft) {
   const TempFolder folder;
   FakeClock clock;
