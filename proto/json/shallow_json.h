@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 #include "nlohmann/json.hpp"
@@ -47,6 +48,13 @@ Json ParseShallow(std::string_view text) {
     document = Json(Json::value_t::discarded);
   }
   return document;
+}
+
+// The text of a field; "" if `value` is no object, lacks the field, or has another type there.
+template <typename Json>
+std::string TextOf(const Json& value, const char* name) {
+  const auto field = value.find(name);
+  return field != value.end() && field->is_string() ? field->template get<std::string>() : "";
 }
 
 }  // namespace upscaled

@@ -43,6 +43,22 @@ NatsLease ParseHandle(const std::string& handle) {
   return lease;
 }
 
+json ToJson(const JobLabels& labels) {
+  return {{"tenant", labels.tenant}, {"batch", labels.batch}, {"reference", labels.reference}};
+}
+
+// Empty ones for what `object` lacks.
+JobLabels ReadLabels(const json& object) {
+  return {.tenant = TextOf(object, "tenant"),
+          .batch = TextOf(object, "batch"),
+          .reference = TextOf(object, "reference")};
+}
+
+// One line of ASCII.
+std::string ToHeader(const JobLabels& labels) {
+  return ToJson(labels).dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
+}
+
 }  // namespace
 
 struct NatsQueue::Record {
@@ -57,18 +73,16 @@ struct NatsQueue::Record {
   JobLabels labels;
 
   std::string ToText() const {
-    const json object = {{"number", number},
-                         {"tenant", labels.tenant},
-                         {"batch", labels.batch},
-                         {"reference", labels.reference},
-                         {"task", task},
-                         {"state", std::string(JobStateName(state))},
-                         {"deliveries", deliveries},
-                         {"lease", lease},
-                         {"report", report},
-                         {"tiles_done", progress.tiles_done},
-                         {"tiles", progress.tiles},
-                         {"submitted_us", absl::ToUnixMicros(submitted)}};
+    json object = {{"number", number},
+                   {"task", task},
+                   {"state", std::string(JobStateName(state))},
+                   {"deliveries", deliveries},
+                   {"lease", lease},
+                   {"report", report},
+                   {"tiles_done", progress.tiles_done},
+                   {"tiles", progress.tiles},
+                   {"submitted_us", absl::ToUnixMicros(submitted)}};
+    object.update(ToJson(labels));
     return object.dump(-1, ' ', false, json::error_handler_t::replace);
   }
 
@@ -85,9 +99,7 @@ struct NatsQueue::Record {
                                  .tiles = object.value("tiles", int64_t{0})},
                     .submitted = absl::FromUnixMicros(object.at("submitted_us").get<int64_t>()),
                     .changed = text.changed,
-                    .labels = {.tenant = object.value("tenant", ""),
-                               .batch = object.value("batch", ""),
-                               .reference = object.value("reference", "")}};
+                    .labels = ReadLabels(object)};
       const auto state = ParseJobState(object.at("state").get<std::string>());
       if (state.has_value()) {
         record.state = *state;
@@ -112,7 +124,8 @@ absl::Status NatsQueue::Enqueue(std::span<const NewJob> jobs) {
   for (const NewJob& job : jobs) {
     // The message first: Begin can do without a record, but no worker would look for a lost
     // message.
-    ASSIGN_OR_RETURN(const std::optional<uint64_t> number, streams_->AddWork(job.id, job.task));
+    ASSIGN_OR_RETURN(const std::optional<uint64_t> number,
+                     streams_->AddWork(job.id, job.task, ToHeader(job.labels)));
     if (!number.has_value()) continue;
     const Record record{
         .number = *number, .task = job.task, .submitted = absl::Now(), .labels = job.labels};
@@ -147,7 +160,10 @@ absl::StatusOr<std::optional<LeasedJob>> NatsQueue::Begin(const NatsWork& work) 
   const auto begin = [&work](Record& record) {
     if (HasEnded(record.state)) return false;
     if (record.number == 0) {
-      record = {.number = work.number, .task = work.task, .submitted = work.submitted};
+      record = {.number = work.number,
+                .task = work.task,
+                .submitted = work.submitted,
+                .labels = ReadLabels(ParseShallow(work.labels))};
     }
     record.state = JobState::kRunning;
     ++record.deliveries;

@@ -21,7 +21,8 @@ namespace upscaled::server {
 // Keeps a record and a message per job. JetStream delivers the message, takes heartbeats, and
 // delivers it again if they stop. The record holds the job's state, and decides. It is written
 // by compare and swap, as the successor of the version read. Every change goes to the record
-// first, then the message is answered. Any worker receiving the message of an ended job
+// first, then the message is answered. The message has the labels as well, for a worker that is
+// faster than the record. Any worker receiving the message of an ended job
 // acknowledges it. So neither a crash in between nor a worker with a lost lease does harm.
 //
 // JetStream has one lease term for all, set by the latest Lease. Use the same one on every

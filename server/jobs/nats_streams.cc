@@ -20,6 +20,8 @@ constexpr char kNextRequest[] = R"({"batch": 1, "expires": 100000000})";  // in 
 constexpr int64_t kAskAgain_ms = 2'000;
 // The broker's own default is 1,000, and counts those that wait for their next try.
 constexpr int64_t kMaxUnacknowledged = 1'000'000'000;
+// The field of a message's header.
+constexpr char kLabels[] = "Upscale-Labels";
 // Errors for a sequence that the publisher did not expect; brokers since 2.12 give the second one.
 constexpr int kWrongLastSequence[] = {JSStreamWrongLastSequenceErr, 10164};
 
@@ -175,11 +177,21 @@ absl::Status NatsStreams::MakeStreams() {
 
 absl::StatusOr<std::optional<uint64_t>> NatsStreams::Publish(const std::string& subject,
                                                              const std::string& text,
-                                                             jsPubOptions options) {
+                                                             jsPubOptions options,
+                                                             const std::string& labels) {
+  natsMsg* created = nullptr;
+  RETURN_IF_ERROR(ToStatus(natsMsg_Create(&created, subject.c_str(), nullptr, text.data(),
+                                          static_cast<int>(text.size())),
+                           "make a message"));
+  const Owned<natsMsg> message(created);
+  if (!labels.empty()) {
+    RETURN_IF_ERROR(
+        ToStatus(natsMsgHeader_Set(message.get(), kLabels, labels.c_str()), "label a message"));
+  }
   jsPubAck* published = nullptr;
   jsErrCode error{};
-  const natsStatus status = js_Publish(&published, context_.get(), subject.c_str(), text.data(),
-                                       static_cast<int>(text.size()), &options, &error);
+  const natsStatus status =
+      js_PublishMsg(&published, context_.get(), message.get(), &options, &error);
   if (std::ranges::count(kWrongLastSequence, static_cast<int>(error)) > 0) return std::nullopt;
   RETURN_IF_ERROR(ToStatus(status, absl::StrCat("write ", subject)));
   const Owned<jsPubAck> receipt(published);
@@ -187,11 +199,12 @@ absl::StatusOr<std::optional<uint64_t>> NatsStreams::Publish(const std::string& 
 }
 
 absl::StatusOr<std::optional<uint64_t>> NatsStreams::AddWork(const std::string& job,
-                                                             const std::string& task) {
+                                                             const std::string& task,
+                                                             const std::string& labels) {
   jsPubOptions options;
   jsPubOptions_Init(&options);
   options.ExpectNoMessage = true;
-  return Publish(absl::StrCat(prefix_, ".due.", job), task, options);
+  return Publish(absl::StrCat(prefix_, ".due.", job), task, options, labels);
 }
 
 absl::Status NatsStreams::SetTerm(absl::Duration term) {
@@ -217,9 +230,12 @@ absl::StatusOr<std::optional<NatsWork>> NatsStreams::TakeWork() {
   jsMsgMetaData* parsed = nullptr;
   RETURN_IF_ERROR(ToStatus(natsMsg_GetMetaData(&parsed, message.get()), "read a message"));
   const Owned<jsMsgMetaData> data(parsed);
+  const char* labels = nullptr;
+  natsMsgHeader_Get(message.get(), kLabels, &labels);
   return NatsWork{.job = JobOf(message.get()),
                   .task = std::string(natsMsg_GetData(message.get()),
                                       static_cast<size_t>(natsMsg_GetDataLength(message.get()))),
+                  .labels = labels == nullptr ? "" : labels,
                   .number = data->Sequence.Stream,
                   .submitted = TimeOf(data->Timestamp),
                   .reply_to = natsMsg_GetReply(message.get())};

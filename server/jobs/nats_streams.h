@@ -21,6 +21,7 @@ namespace upscaled::server {
 struct NatsWork {
   std::string job;
   std::string task;
+  std::string labels;   // the text that AddWork was given; "": an older version added it
   uint64_t number = 0;  // in the stream
   absl::Time submitted;
   std::string reply_to;  // where NatsStreams::Answer goes
@@ -45,7 +46,9 @@ class NatsStreams {
   static absl::StatusOr<std::unique_ptr<NatsStreams>> Open(const BrokerUrl& broker);
 
   // The number of the message; nullopt: there is one of this job.
-  absl::StatusOr<std::optional<uint64_t>> AddWork(const std::string& job, const std::string& task);
+  // `labels`, of one line, go with it.
+  absl::StatusOr<std::optional<uint64_t>> AddWork(const std::string& job, const std::string& task,
+                                                  const std::string& labels);
   // For all that is taken from now on, by any client: without a heartbeat in this time, it is due
   // again.
   absl::Status SetTerm(absl::Duration term);
@@ -79,7 +82,8 @@ class NatsStreams {
   absl::Status MakeStreams();
   // The number of the message; nullopt: `options` expect something else.
   absl::StatusOr<std::optional<uint64_t>> Publish(const std::string& subject,
-                                                  const std::string& text, jsPubOptions options);
+                                                  const std::string& text, jsPubOptions options,
+                                                  const std::string& labels = "");
 
   const std::string prefix_;
   std::unique_ptr<natsConnection, Deleter> connection_;

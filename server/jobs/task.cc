@@ -105,12 +105,6 @@ absl::Status ReadField(const std::string& name, const json& value, Task& task) {
   return Wrong(absl::StrCat("has a field \"", name, "\", which is not known"));
 }
 
-// "" for a field that is no text.
-std::string TextOf(const json& object, const char* name) {
-  const auto field = object.find(name);
-  return field != object.end() && field->is_string() ? field->get<std::string>() : "";
-}
-
 }  // namespace
 
 std::string TaskToJson(const Task& task) {

@@ -78,7 +78,7 @@ TEST_F(NatsQueueTest, FailedJobsAreDeadLetters) {
 
 TEST_F(NatsQueueTest, AMessageWithoutARecordIsAJob) {
   const auto streams = NatsStreams::Open(*ParseBrokerUrl(url_, "nats", 0));
-  ASSERT_TRUE((*streams)->AddWork("a", "a task").ok());  // whose submitter then died
+  ASSERT_TRUE((*streams)->AddWork("a", "a task", "").ok());  // whose submitter then died
   const auto job = queue_->Lease(absl::Minutes(1));
   ASSERT_TRUE(job.ok() && job->has_value()) << job.status();
   EXPECT_EQ((*job)->task, "a task");
@@ -86,12 +86,28 @@ TEST_F(NatsQueueTest, AMessageWithoutARecordIsAJob) {
   EXPECT_EQ(queue_->List({})->at(0).report, "done");
 }
 
+// Writes the message of a job as NatsQueue does, and the record never: a worker was faster, or the
+// submitter died.
+TEST_F(NatsQueueTest, AWorkerThatIsFasterThanTheRecordKnowsTheLabels) {
+  const JobLabels labels{.tenant = "ada", .batch = "b", .reference = "line 1\r\nline 2: \"ü\""};
+  ASSERT_TRUE(queue_->Enqueue({{{.id = "a", .task = "a task", .labels = labels}}}).ok());
+  const auto streams = NatsStreams::Open(*ParseBrokerUrl(url_, "nats", 0));
+  ASSERT_TRUE((*streams)->Remove("a").ok());
+  const auto job = queue_->Lease(absl::Minutes(1));
+  ASSERT_TRUE(job.ok() && job->has_value()) << job.status();
+  ASSERT_TRUE(queue_->Enqueue({{{.id = "a", .task = "a task", .labels = labels}}}).ok());
+  const auto found = queue_->List({.id = "a", .tenant = "ada", .batch = "b"});
+  ASSERT_TRUE(found.ok() && found->size() == 1) << found.status();
+  EXPECT_EQ(found->front().labels, labels);
+  EXPECT_EQ(found->front().state, JobState::kRunning);
+}
+
 TEST_F(NatsQueueTest, OfTwoWhoAskForOneJobOneIsToldThatThereIsNone) {
   const auto first = *NatsStreams::Open(*ParseBrokerUrl(url_, "nats", 0));
   const auto second = *NatsStreams::Open(*ParseBrokerUrl(url_, "nats", 0));
   ASSERT_TRUE(first->SetTerm(absl::Minutes(1)).ok());
   for (int round = 0; round < 20; ++round) {
-    ASSERT_TRUE(first->AddWork(absl::StrCat(round), "a task").ok());
+    ASSERT_TRUE(first->AddWork(absl::StrCat(round), "a task", "").ok());
     absl::StatusOr<std::optional<NatsWork>> others;
     std::jthread other([&] { others = second->TakeWork(); });
     const auto own = first->TakeWork();
@@ -103,7 +119,7 @@ TEST_F(NatsQueueTest, OfTwoWhoAskForOneJobOneIsToldThatThereIsNone) {
 
 TEST_F(NatsQueueTest, WhatTheBrokerLostIsAskedForAgain) {
   const auto streams = *NatsStreams::Open(*ParseBrokerUrl(url_, "nats", 0));
-  ASSERT_TRUE(streams->AddWork("a", "a task").ok());
+  ASSERT_TRUE(streams->AddWork("a", "a task", "").ok());
   absl::StatusOr<std::optional<NatsWork>> work;
   std::jthread asks([&] { work = streams->TakeWork(); });  // of a consumer that is not there yet
   absl::SleepFor(absl::Milliseconds(200));
