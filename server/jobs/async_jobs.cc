@@ -50,12 +50,6 @@ int64_t SumOf(const std::map<std::string, int64_t>& bytes) {
   return sum;
 }
 
-// "" for a field that is no text.
-std::string Text(const nlohmann::json& object, const char* name) {
-  const auto field = object.find(name);
-  return field != object.end() && field->is_string() ? field->get<std::string>() : "";
-}
-
 // 0 for a field that is no number.
 int Number(const nlohmann::json& object, const char* name) {
   const auto field = object.find(name);
@@ -77,7 +71,7 @@ AsyncJob ToJob(const JobInfo& info, bool has_result) {
   if (info.state != JobState::kDone) return job;
   nlohmann::json report = ParseShallow(info.report);
   if (!report.is_object()) report = nlohmann::json::object();
-  if (has_result) job.result_name = std::filesystem::path(Text(report, "result")).stem().string();
+  if (has_result) job.result_name = std::filesystem::path(TextOf(report, "result")).stem().string();
   job.width_px = Number(report, "width_px");
   job.height_px = Number(report, "height_px");
   return job;
@@ -161,12 +155,19 @@ absl::StatusOr<std::vector<AsyncJob>> AsyncJobs::Batch::Queue(
     told.push_back(ToJob({.id = id, .submitted = now, .changed = now, .labels = labels},
                          /*has_result=*/false));
   }
-  // Should they be queued all the same after an error, they will find no sources.
   if (const absl::Status done = jobs_.queue_->Enqueue(queued); !done.ok()) {
+    jobs_.TakeBack(queued);
     return jobs_.Trouble(done);
   }
   stored_.clear();
   return told;
+}
+
+void AsyncJobs::TakeBack(const std::vector<NewJob>& jobs) {
+  for (const NewJob& job : jobs) {
+    const absl::Status cancelled = queue_->Cancel(job.id);
+    if (absl::IsUnavailable(cancelled)) return;  // and each call would wait for it again
+  }
 }
 
 absl::StatusOr<AsyncJob> AsyncJobs::Submit(const std::string& tenant, const JobRequest& request,
@@ -294,6 +295,7 @@ void AsyncJobs::Sweep(absl::Time now) {
 absl::StatusOr<bool> AsyncJobs::IsOver(const StoredJob& job, absl::Time now) {
   const absl::Duration age = now - job.changed;
   if (!job.whole) return age > kNeverReceived;
+  if (job.orphan) return age > kNeverQueued;
   // The source went when the job was known to have ended.
   if (!job.source) return age > options_.retention;
   if (!CheckJobId(job.id).ok()) return age > kNeverQueued;

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/files.h"
+#include "engine/base/random_uuid.h"
 #include "engine/base/status_macros.h"
 
 namespace upscaled::server {
@@ -47,16 +48,19 @@ void Note(const struct stat& info, StoredJob& job) {
   job.changed = std::max(job.changed, absl::TimeFromTimespec(info.st_mtim));
 }
 
-// Nullopt: another program wrote it, or it cannot be read now.
+// Nullopt: another program wrote it, or it cannot be read now. Only the names of jobs' folders tell
+// orphans from what others keep here.
 std::optional<StoredJob> ReadJob(const fs::path& folder) {
   const std::string name = folder.filename();
   const absl::StatusOr<std::string> tenant = ReadFile(folder / kTenant, kMaxTenantBytes);
   const bool whole = !name.starts_with(kHidden);
-  if (whole && !tenant.ok()) return std::nullopt;
+  const bool orphan = whole && absl::IsNotFound(tenant.status()) && IsUuid(name);
+  if (whole && !tenant.ok() && !orphan) return std::nullopt;
   StoredJob job{.id = whole ? name : name.substr(sizeof kHidden - 1),
                 .tenant = tenant.value_or(""),
                 .changed = absl::InfinitePast(),
-                .whole = whole};
+                .whole = whole,
+                .orphan = orphan};
   struct stat info {};
   if (ReadStat(folder, info)) Note(info, job);
   std::error_code error;

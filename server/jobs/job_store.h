@@ -24,6 +24,9 @@ struct StoredJob {
   absl::Time changed;   // when a file came or went last
   bool whole = false;   // else it is being received, or was when a server died
   bool source = false;  // is there
+  // A worker made it for a job that the store does not have: its submission failed, but the queue
+  // took it all the same. It has no tenant.
+  bool orphan = false;
 };
 
 // Stores jobs on disk, one folder per job, ID/, with three files:

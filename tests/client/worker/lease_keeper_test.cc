@@ -1,46 +1,22 @@
 #include "client/worker/lease_keeper.h"
 
 #include <atomic>
-#include <optional>
-#include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/server/jobs/idle_queue.h"
 #include "tests/support/await.h"
 
 namespace upscaled::client {
 namespace {
 
 // Counts heartbeats.
-class CountingQueue final : public server::JobQueue {
+class CountingQueue final : public server::IdleQueue {
  public:
-  absl::Status Enqueue(std::span<const server::NewJob>) override { return absl::OkStatus(); }
-  absl::StatusOr<std::optional<server::LeasedJob>> Lease(absl::Duration) override {
-    return std::nullopt;
-  }
   absl::Status Extend(const server::LeasedJob&, absl::Duration,
                       const server::JobProgress&) override {
     ++beats;
     return absl::OkStatus();
   }
-  absl::Status Complete(const server::LeasedJob&, const std::string&) override {
-    return absl::OkStatus();
-  }
-  absl::Status Fail(const server::LeasedJob&, const std::string&) override {
-    return absl::OkStatus();
-  }
-  absl::Status Retry(const server::LeasedJob&, const std::string&, absl::Duration) override {
-    return absl::OkStatus();
-  }
-  absl::Status HandBack(const server::LeasedJob&) override { return absl::OkStatus(); }
-  absl::Status Cancel(const std::string&) override { return absl::OkStatus(); }
-  absl::StatusOr<std::vector<server::JobInfo>> List(const server::JobFilter&) override {
-    return std::vector<server::JobInfo>();
-  }
-  absl::StatusOr<std::map<server::JobState, int64_t>> Count() override {
-    return std::map<server::JobState, int64_t>();
-  }
-  absl::StatusOr<int> ForgetEnded(absl::Duration, int) override { return 0; }
-  absl::StatusOr<bool> TakeTurn(const std::string&, absl::Duration) override { return true; }
 
   std::atomic<int> beats = 0;
 };

@@ -11,6 +11,7 @@
 #include "nlohmann/json.hpp"
 #include "server/base/error.h"
 #include "tests/client/temp_folder.h"
+#include "tests/server/jobs/idle_queue.h"
 #include "tests/server/jobs/worker_of.h"
 
 namespace upscaled::server {
@@ -223,22 +224,8 @@ TEST_F(AsyncJobsTest, SweepsWhatServersThatDiedHaveLeft) {
 }
 
 // Cannot read the record of one job.
-class DamagedQueue : public JobQueue {
+class DamagedQueue final : public IdleQueue {
  public:
-  MOCK_METHOD(absl::Status, Enqueue, (std::span<const NewJob>), (override));
-  MOCK_METHOD(absl::StatusOr<std::optional<LeasedJob>>, Lease, (absl::Duration), (override));
-  MOCK_METHOD(absl::Status, Extend, (const LeasedJob&, absl::Duration, const JobProgress&),
-              (override));
-  MOCK_METHOD(absl::Status, Complete, (const LeasedJob&, const std::string&), (override));
-  MOCK_METHOD(absl::Status, Fail, (const LeasedJob&, const std::string&), (override));
-  MOCK_METHOD(absl::Status, Retry, (const LeasedJob&, const std::string&, absl::Duration),
-              (override));
-  MOCK_METHOD(absl::Status, HandBack, (const LeasedJob&), (override));
-  MOCK_METHOD(absl::Status, Cancel, (const std::string&), (override));
-  using Counts = std::map<JobState, int64_t>;
-  MOCK_METHOD(absl::StatusOr<Counts>, Count, (), (override));
-  MOCK_METHOD(absl::StatusOr<int>, ForgetEnded, (absl::Duration, int), (override));
-  MOCK_METHOD(absl::StatusOr<bool>, TakeTurn, (const std::string&, absl::Duration), (override));
   absl::StatusOr<std::vector<JobInfo>> List(const JobFilter& filter) override {
     if (filter.id == "b-damaged") return absl::DataLossError("damaged");
     return std::vector{JobInfo{.id = filter.id, .state = JobState::kDone}};
@@ -252,13 +239,71 @@ TEST_F(AsyncJobsTest, ARecordThatCannotBeReadHoldsNoSweepUp) {
     WriteText(store / id / "tenant", "ada");
   }
   int troubles = 0;
-  const auto jobs = AsyncJobs::Open(
-      timer_, {.store = store, .warn = [&](const absl::Status&) { ++troubles; }},
-      [](const std::string&) { return std::make_unique<testing::NiceMock<DamagedQueue>>(); });
+  const auto jobs =
+      AsyncJobs::Open(timer_, {.store = store, .warn = [&](const absl::Status&) { ++troubles; }},
+                      [](const std::string&) { return std::make_unique<DamagedQueue>(); });
   ASSERT_TRUE(jobs.ok()) << jobs.status();
   EXPECT_THAT(Stored(), testing::UnorderedElementsAre("a-done/tenant", "b-damaged/source",
                                                       "b-damaged/tenant", "c-done/tenant"));
   EXPECT_EQ(troubles, 1);
+}
+
+// Takes jobs, and loses its answer.
+class TakingQueue final : public IdleQueue {
+ public:
+  explicit TakingQueue(absl::Status on_cancel) : on_cancel_(std::move(on_cancel)) {}
+  absl::Status Enqueue(std::span<const NewJob> jobs) override {
+    for (const NewJob& job : jobs) taken.push_back(job.id);
+    return absl::UnavailableError("lost the broker");
+  }
+  absl::Status Cancel(const std::string& id) override {
+    cancelled.push_back(id);
+    return on_cancel_;
+  }
+
+  std::vector<std::string> taken, cancelled;
+
+ private:
+  const absl::Status on_cancel_;
+};
+
+// No source keeps workers from jobs of URLs.
+TEST_F(AsyncJobsTest, WhatIsQueuedAllTheSameIsTakenBack) {
+  for (const absl::Status& on_cancel :
+       {absl::OkStatus(), absl::NotFoundError("none"), absl::UnavailableError("lost")}) {
+    TakingQueue* queue = nullptr;
+    const auto jobs = *AsyncJobs::Open(timer_, {.store = folder_ / "other"},
+                                       [&](const std::string&) -> std::unique_ptr<JobQueue> {
+                                         auto made = std::make_unique<TakingQueue>(on_cancel);
+                                         queue = made.get();
+                                         return made;
+                                       });
+    {
+      AsyncJobs::Batch batch(*jobs, "ada", "");
+      ASSERT_TRUE(batch.AddUrl("https://example.org/a.png").ok());
+      ASSERT_TRUE(batch.AddUrl("https://example.org/b.png").ok());
+      EXPECT_TRUE(absl::IsUnavailable(batch.Queue({{}, {}}).status()));
+    }
+    ASSERT_EQ(queue->taken.size(), 2u);
+    if (absl::IsUnavailable(on_cancel)) {
+      EXPECT_THAT(queue->cancelled, ElementsAre(queue->taken[0])) << "each would wait as long";
+    } else {
+      EXPECT_EQ(queue->cancelled, queue->taken);
+    }
+    EXPECT_TRUE(fs::is_empty(folder_ / "other"));
+  }
+}
+
+TEST_F(AsyncJobsTest, SweepsResultsOfJobsThatItDoesNotHave) {
+  const std::string store = folder_ / "store", orphan = RandomUuid();
+  WriteText(store + "/" + orphan + "/result", "of a submission that failed");
+  WriteText(store + "/results/result", "of somebody else");
+  WriteText(store + "/" + orphan.substr(1) + "/result", "of somebody else");
+  jobs_->Sweep(absl::Now() + absl::Minutes(30));
+  EXPECT_EQ(Stored().size(), 3u) << "the worker may be at it";
+  jobs_->Sweep(absl::Now() + absl::Hours(2));
+  EXPECT_THAT(Stored(),
+              testing::UnorderedElementsAre("results/result", orphan.substr(1) + "/result"));
 }
 
 TEST_F(AsyncJobsTest, TakesNoMoreThanTheStoreHolds) {
