@@ -155,7 +155,8 @@ class FilmPartRun {
     }
     lines.close();
     if (!lines) return absl::UnavailableError(absl::StrCat("cannot write ", list.native()));
-    RETURN_IF_ERROR(RunFfmpeg(Joiner(list, joined), {.source = source_}, std::move(stop)));
+    RETURN_IF_ERROR(
+        OfMachine(RunFfmpeg(Joiner(list, joined), {.source = source_}, std::move(stop))));
     RETURN_IF_ERROR(Rename(joined, output_));
     std::error_code ignored;  // the film is there
     fs::remove_all(folder_, ignored);

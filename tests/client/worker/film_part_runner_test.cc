@@ -1,0 +1,49 @@
+#include "client/worker/film_part_runner.h"
+
+#include <fcntl.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "client/upscale_client.h"
+#include "engine/base/unique_fd.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/environment_variable.h"
+#include "tests/client/temp_folder.h"
+
+namespace upscaled::client {
+namespace {
+
+using ::testing::HasSubstr;
+
+// ffmpeg says INVALID_ARGUMENT of all of its failures, and the parts of the whole film would be
+// lost with the job.
+TEST(FilmPartRunnerTest, AFailureToJoinMayPass) {
+  const TempFolder folder;
+  WriteText(folder / "bin/ffmpeg", "#!/bin/sh\necho No space left on device >&2\nexit 1\n");
+  std::filesystem::permissions(folder / "bin/ffmpeg", std::filesystem::perms::owner_all);
+  const EnvironmentVariable path("PATH", (folder / "bin").c_str());
+  const std::string output = folder / "film.mkv";
+  const server::FilmPart part{.id = "a-film",
+                              .frames = 10,
+                              .part_frames = 10,
+                              .rate = 25,
+                              .rate_by = 1,
+                              .matrix = "709",
+                              .codec = "ffv1"};
+  const std::filesystem::path parts = server::FilmFolder(output, part);
+  WriteText(parts / "part-000000.nut", "computed already");
+  WriteText(folder / "source", "a film");
+  const UniqueFd source(open((folder / "source").c_str(), O_RDONLY | O_CLOEXEC));
+  const auto service = *UpscaleClient::Create({.channel = {.endpoints = {"127.0.0.1:1"}}});
+  const absl::Status joined =
+      RunFilmPart(*service, {}, part, source.get(), output, [](int64_t) {}, {});
+  EXPECT_TRUE(absl::IsUnavailable(joined)) << joined;
+  EXPECT_THAT(std::string(joined.message()), HasSubstr("No space left on device"));
+  EXPECT_TRUE(std::filesystem::exists(parts / "part-000000.nut"));
+}
+
+}  // namespace
+}  // namespace upscaled::client
