@@ -33,6 +33,8 @@ std::string WhatCame(const TaskOutcome& outcome) {
       return absl::StrCat("failed: ", outcome.status.message());
     case Blame::kPassing:
       return absl::StrCat("not this time: ", outcome.status.message());
+    case Blame::kLimit:
+      return absl::StrCat("handed back, since no room came: ", outcome.status.message());
     case Blame::kWorker:
       return absl::StrCat("handed back: ", outcome.status.message());
   }

@@ -24,6 +24,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The server's name for what the client says of the source's bytes.
+constexpr char kDigestField[] = "source_sha256";
+
 TaskOutcome Failed(absl::Status status, Blame blame) {
   return {.status = std::move(status), .blame = blame};
 }
@@ -54,6 +57,12 @@ Blame BlameAtResults(const absl::Status& status) {
 Blame BlameOfCall(const absl::Status& status) {
   const ErrorDetails details = DetailsOf(status);
   if (details.reason == "UNKNOWN_MODEL") return Blame::kPassing;  // another replica may have it
+  // Others fill the server, or earlier jobs have put the worker's key into debt. Without the name
+  // of a limit the job itself may be why, such as an image that takes all memory.
+  const bool names_limit = details.metadata.contains("limit") && details.retry_delay.has_value();
+  if (absl::IsResourceExhausted(status) && names_limit) return Blame::kLimit;
+  const auto field = details.metadata.find("field");  // the source has changed since it was hashed
+  if (field != details.metadata.end() && field->second == kDigestField) return Blame::kPassing;
   switch (status.code()) {
     case absl::StatusCode::kCancelled:
     case absl::StatusCode::kDataLoss:
@@ -239,7 +248,7 @@ TaskOutcome TaskRunner::Compute(ImageSource& source, const ImageRequest& request
   if (!draft.ok()) return Failed(draft.status(), Blame::kWorker);
   const auto computed = service_.UpscaleImage(request, source, **draft, observer, stop);
   if (!computed.ok()) return Failed(computed.status(), BlameOfCall(computed.status()));
-  // Another name than before, when models, devices or the source itself have changed meanwhile.
+  // Another name than before, when models or devices have changed meanwhile.
   TaskOutcome outcome{.computed = true, .result_bytes = computed->summary.result_bytes()};
   outcome.result = FileNameOf(computed->summary.etag(), computed->header.format(), job);
   RecordSize(computed->header, outcome);

@@ -24,6 +24,7 @@ enum class Blame {
   kNobody,   // it has
   kTask,     // its own: no other try will do better
   kPassing,  // something that may be over at the next try
+  kLimit,    // a limit that the server named, and when to come back: load, or the key's quota
   kWorker,   // this worker's: no task fares better with it, but all may with another one
 };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/error_details.h"
 #include "client/worker/job_report.h"
 #include "client/worker/lease_keeper.h"
 #include "client/worker/webhook.h"
@@ -48,7 +49,7 @@ Worker::Worker(server::JobQueue& queue, Service& service, const ResultStore& res
 absl::Status Worker::Run(std::stop_token stop) {
   const std::stop_callback end(stop, [this] { end_.request_stop(); });
   const std::jthread drain([this](std::stop_token done) {
-    clock_.Sleep(kForever, end_.get_token());
+    while (!end_.stop_requested()) clock_.Sleep(kForever, end_.get_token());
     clock_.Sleep(options_.drain, done);
     if (!done.stop_requested()) abort_.request_stop();
   });
@@ -172,6 +173,13 @@ absl::Status Worker::Settle(const server::LeasedJob& job, const server::Task* ta
         return GiveUp(job, task, outcome.status, std::move(stop));
       }
       return queue_.Retry(job, ErrorReport(outcome.status), WaitAfter(job.delivery));
+    case Blame::kLimit: {
+      const absl::Duration asked = DetailsOf(outcome.status).retry_delay.value_or(absl::Duration());
+      const absl::Duration wait = std::max(asked, WaitAfter(job.delivery));
+      log_(absl::StrCat("job ", job.id, " waits ", absl::FormatDuration(wait), ": ",
+                        outcome.status.message()));
+      return HandBackAfter(job, wait, std::move(stop));
+    }
     case Blame::kWorker:
       Fault(outcome.status);
       return queue_.HandBack(job);
@@ -185,8 +193,7 @@ absl::Status Worker::GiveUp(const server::LeasedJob& job, const server::Task* ta
   if (absl::IsUnavailable(written)) {
     // Perhaps why the job failed: it costs no delivery, but is not tried again at once.
     log_(absl::StrCat("job ", job.id, ": ", written.message()));
-    clock_.Sleep(WaitAfter(job.delivery), stop);
-    return queue_.HandBack(job);
+    return HandBackAfter(job, WaitAfter(job.delivery), std::move(stop));
   }
   if (!written.ok()) {
     // Cancelled: the worker is to end, or has lost the job, of which the queue knows.
@@ -219,6 +226,16 @@ absl::Status Worker::Tell(const server::LeasedJob& job, const server::Task& task
   return SendWebhook(options_.webhook_secret, is_message ? task.cancelled_job : job.id, task,
                      is_message ? server::JobState::kCancelled : state, is_message ? "" : report,
                      clock_.Now(), options_.allowed, std::move(stop));
+}
+
+absl::Status Worker::HandBackAfter(const server::LeasedJob& job, absl::Duration wait,
+                                   std::stop_token stop) {
+  std::stop_source over;
+  const auto end_wait = [&over] { over.request_stop(); };
+  const std::stop_callback on_stop(stop, end_wait);
+  const std::stop_callback on_end(end_.get_token(), end_wait);
+  clock_.Sleep(wait, over.get_token());
+  return queue_.HandBack(job);
 }
 
 absl::Duration Worker::WaitAfter(int delivery) {

@@ -44,7 +44,8 @@ struct WorkerOptions {
   std::function<absl::Status()> check_server;
 };
 
-// Takes jobs only while the server is ready: an outage costs no deliveries. Acknowledges a job
+// Takes jobs only while the server is ready: an outage costs no deliveries, and neither does a
+// refusal for load or for a quota, whose wait the worker keeps. Acknowledges a job
 // last. A worker killed at any time therefore loses nothing, and repeated work gives the same
 // result (see TaskRunner). Calls the task's webhook before it settles the job, so the webhook
 // hears at least once. If the webhook does not answer, the worker retries the job, and finally
@@ -81,6 +82,9 @@ class Worker {
   // Tells only the webhook. For a task that only does this, the message is about the cancelled job.
   absl::Status Tell(const server::LeasedJob& job, const server::Task& task, server::JobState state,
                     const std::string& report, std::stop_token stop);
+  // To another worker, or this one, once `wait` is over or the worker is to end. Costs no delivery.
+  absl::Status HandBackAfter(const server::LeasedJob& job, absl::Duration wait,
+                             std::stop_token stop);
   absl::Duration WaitAfter(int delivery);
   void Fault(const absl::Status& error) ABSL_LOCKS_EXCLUDED(mutex_);
 

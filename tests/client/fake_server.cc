@@ -34,7 +34,8 @@ v1::Model FakeModel(const std::string& name, bool is_default) {
 }  // namespace
 
 grpc::Status ServerError(grpc::StatusCode code, const std::string& message,
-                         const std::string& reason, absl::Duration retry_delay) {
+                         const std::string& reason, absl::Duration retry_delay,
+                         const std::string& field) {
   google::rpc::Status details;
   details.set_code(code);
   details.set_message(message);
@@ -42,6 +43,7 @@ grpc::Status ServerError(grpc::StatusCode code, const std::string& message,
   info.set_reason(reason);
   info.set_domain("upscale.v1");
   (*info.mutable_metadata())["limit"] = "7";
+  if (!field.empty()) (*info.mutable_metadata())["field"] = field;
   details.add_details()->PackFrom(info);
   if (retry_delay >= absl::ZeroDuration()) {
     google::rpc::RetryInfo retry;

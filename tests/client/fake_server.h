@@ -18,9 +18,10 @@ namespace upscaled::client {
 
 namespace v1 = ::upscale::v1;
 
-// A gRPC error with ErrorInfo of our domain and, unless negative, RetryInfo.
+// A gRPC error with ErrorInfo of our domain and, unless negative, RetryInfo. `field`: "" for none.
 grpc::Status ServerError(grpc::StatusCode code, const std::string& message,
-                         const std::string& reason, absl::Duration retry_delay = -absl::Seconds(1));
+                         const std::string& reason, absl::Duration retry_delay = -absl::Seconds(1),
+                         const std::string& field = "");
 
 // The fake result of an encoded image: its bytes, all changed.
 std::string FakeResult(const std::string& image);

@@ -194,6 +194,93 @@ TEST_F(WorkerTest, WhatMayPassIsTriedAgainAndNotForEver) {
   EXPECT_EQ(Results().size(), 1u);
 }
 
+// A tenant in debt for ten minutes, and a server that is full for as long.
+TEST_F(WorkerTest, ARefusalForALimitCostsTimeAndNoDelivery) {
+  constexpr int kRefusals = 10;  // more than the deliveries that a job has
+  constexpr absl::Duration kWait = absl::Milliseconds(900);
+  for (const bool is_named : {true, false}) {  // refused with its name asked for, or computed
+    std::atomic<int> tries = 0;
+    server_.OnImage([&](FakeImageCall& call) {
+      call.ReceiveAll();
+      if (call.start.name_only() != is_named) return FakeServer::Serve(call);
+      return ++tries <= kRefusals
+                 ? ServerError(grpc::StatusCode::RESOURCE_EXHAUSTED, "in debt", "OVERLOADED", kWait)
+                 : FakeServer::Serve(call);
+    });
+    const std::string id = is_named ? "named" : "computed";
+    Submit(id, id);
+    const absl::Time start = clock_.Now();
+    ASSERT_TRUE(Work().ok()) << log();
+    EXPECT_EQ(Info(id).state, server::JobState::kDone) << log();
+    EXPECT_EQ(Info(id).deliveries, 1);
+    EXPECT_GE(clock_.Now() - start, kRefusals * kWait) << "it asked sooner than it was told to";
+  }
+  EXPECT_THAT(log(), HasSubstr("waits 900ms: in debt"));
+}
+
+// The image itself may be why.
+TEST_F(WorkerTest, MemoryThatRunsOutCountsAsATry) {
+  OnCompute([](FakeImageCall&) {
+    return ServerError(grpc::StatusCode::RESOURCE_EXHAUSTED, "out of memory", "OVERLOADED");
+  });
+  Submit("huge", "huge");
+  ASSERT_TRUE(Work().ok()) << log();
+  EXPECT_EQ(Info("huge").state, server::JobState::kFailed);
+}
+
+TEST_F(WorkerTest, AWorkerThatWaitsForALimitStopsAtOnce) {
+  OnCompute([](FakeImageCall&) {
+    return ServerError(grpc::StatusCode::RESOURCE_EXHAUSTED, "in debt", "OVERLOADED",
+                       absl::Hours(1));
+  });
+  Submit("a", "a");
+  std::stop_source stop;
+  std::jthread worker([&] { EXPECT_TRUE(Work(stop.get_token()).ok()); });
+  ASSERT_TRUE(AwaitLog("waits 1h"));
+  stop.request_stop();
+  worker.join();  // though nobody advances the clock
+  EXPECT_EQ(Info("a").state, server::JobState::kWaiting);
+  EXPECT_EQ(Info("a").deliveries, 0);
+}
+
+TEST_F(WorkerTest, ASourceThatChangesMeanwhileIsReadAgain) {
+  std::atomic<int> tries = 0;
+  OnCompute([&](FakeImageCall& call) {
+    return ++tries == 1 ? ServerError(grpc::StatusCode::INVALID_ARGUMENT, "other bytes",
+                                      "INVALID_OPTION", -absl::Seconds(1), "source_sha256")
+                        : FakeServer::Serve(call);
+  });
+  Submit("a", "a");
+  ASSERT_TRUE(Work().ok()) << log();
+  EXPECT_EQ(Info("a").state, server::JobState::kDone) << log();
+  EXPECT_EQ(Info("a").deliveries, 2);
+}
+
+// A worker that was a year old aborted each job as if it had been told to stop.
+TEST_F(WorkerTest, AgeIsNoReasonToStop) {
+  absl::Notification begun, may_end;
+  OnCompute([&](FakeImageCall& call) {
+    if (!begun.HasBeenNotified()) begun.Notify();
+    while (!may_end.HasBeenNotified() && !call.context.IsCancelled()) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    return FakeServer::Serve(call);
+  });
+  options_.lease = absl::Hours(24 * 365'000);
+  Submit("a", "a");
+  std::jthread worker([&] { EXPECT_TRUE(Work().ok()); });
+  begun.WaitForNotification();
+  for (int years = 0; years < 200; ++years) {
+    clock_.Advance(absl::Hours(24 * 366));
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_EQ(log(), "");
+  may_end.Notify();
+  worker.join();
+  EXPECT_EQ(Info("a").state, server::JobState::kDone) << log();
+  EXPECT_EQ(Info("a").deliveries, 1);
+}
+
 TEST_F(WorkerTest, AModelThatOneReplicaLacksIsAskedOfAnother) {
   std::atomic<int> tries = 0;
   server_.OnImage([&](FakeImageCall& call) {
