@@ -66,7 +66,9 @@ absl::Status RedisQueue::Connect() {
   redisSetTimeout(context_.get(), kPatience);
   if (!broker_.password.empty()) {
     const std::string user = broker_.user.empty() ? "default" : broker_.user;
-    RETURN_IF_ERROR(Command({"AUTH", user, broker_.password}).status());
+    const absl::Status admitted = Command({"AUTH", user, broker_.password}).status();
+    if (!admitted.ok()) context_.reset();  // the next call asks again
+    return admitted;
   }
   return absl::OkStatus();
 }

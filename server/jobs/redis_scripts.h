@@ -236,14 +236,13 @@ end
 if only ~= '' then
   if limit > 0 then take(only) end
 else
-  local read = 0
-  while #latest < limit do
-    local ids = redis.call('ZREVRANGEBYSCORE', set, from, '-inf', 'LIMIT', read, 200)
+  while #latest < limit do  -- from where the last part ended: an offset would be walked each time
+    local ids = redis.call('ZREVRANGEBYSCORE', set, from, '-inf', 'WITHSCORES', 'LIMIT', 0, 200)
     if #ids == 0 then break end
-    for i = 1, #ids do
+    for i = 1, #ids, 2 do
       if #latest < limit then take(ids[i]) end
     end
-    read = read + #ids
+    from = '(' .. ids[#ids]
   end
 end
 local jobs = {}

@@ -1,11 +1,13 @@
 // The promises of every queue (job_queue.h).
 #include "server/jobs/job_queue.h"
 
+#include <limits>
 #include <memory>
 #include <set>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
@@ -16,6 +18,7 @@
 #include "tests/client/fake_clock.h"
 #include "tests/client/temp_folder.h"
 #include "tests/server/jobs/broker_process.h"
+#include "tests/support/await.h"
 
 namespace upscaled::server {
 namespace {
@@ -611,7 +614,7 @@ TEST(BrokerQueueTest, SaysWhatIsWrong) {
 }
 
 #ifdef UPSCALED_REDIS
-// The answer's first line to a command that is given to the broker of `url`.
+// The answer to a command that is given to the broker of `url`: its text, or its first line.
 std::string Tell(const std::string& url, const std::string& command) {
   const size_t begin = url.find("127.0.0.1:") + 10;
   sockaddr_in address = {.sin_family = AF_INET,
@@ -621,9 +624,56 @@ std::string Tell(const std::string& url, const std::string& command) {
   EXPECT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   const std::string line = command + "\r\n";
   EXPECT_EQ(send(fd.get(), line.data(), line.size(), MSG_NOSIGNAL), std::ssize(line));
-  std::string answer;
-  for (char byte = 0; recv(fd.get(), &byte, 1, 0) == 1 && byte != '\r';) answer.push_back(byte);
-  return answer;
+  const auto read_line = [&fd] {
+    std::string text;
+    for (char byte = 0; recv(fd.get(), &byte, 1, 0) == 1 && byte != '\n';) text.push_back(byte);
+    return text.substr(0, text.size() - 1);
+  };
+  const std::string answer = read_line();
+  return answer.starts_with('$') ? read_line() : answer;
+}
+
+TEST(RedisQueueTest, ARefusedPasswordIsTriedAgain) {
+  const RedisServer server;
+  if (!server.running()) GTEST_SKIP() << "needs redis-server";
+  const std::string url = server.url("redis", "jobs");
+  ASSERT_EQ(Tell(url, "CONFIG SET requirepass right"), "+OK");
+  std::string with_password = url;
+  with_password.replace(0, sizeof "redis://" - 1, "redis://:right@");
+  const auto queue = OpenQueue(with_password, {});
+  ASSERT_TRUE(queue.ok()) << queue.status();
+  EXPECT_TRUE((*queue)->Count().ok());
+  const auto tell = [&url](const std::string& password, const std::string& command) {
+    // The first command's answer is told; the second one runs all the same.
+    EXPECT_EQ(Tell(url, absl::StrCat("AUTH ", password, "\r\n", command)), "+OK");
+  };
+  // The operator changes the password, and takes that back.
+  tell("right", "CONFIG SET requirepass other\r\nCLIENT KILL TYPE normal");
+  test::Await([&] { return absl::StrContains((*queue)->Count().status().message(), "WRONGPASS"); });
+  tell("other", "CONFIG SET requirepass right");
+  test::Await([&] { return (*queue)->Count().ok(); });
+}
+
+TEST(RedisQueueTest, ListsFromPartToPart) {
+  const RedisServer& server = Broker<RedisServer>();
+  if (!server.running()) GTEST_SKIP() << "needs redis-server";
+  const auto queue = *OpenQueue(server.url("redis", RandomUuid()), {});
+  constexpr int kJobs = 650;  // a script reads 200 at a time
+  std::vector<NewJob> jobs;
+  for (int i = 0; i < kJobs; ++i) jobs.push_back({.id = absl::StrCat("j", i), .task = "t"});
+  ASSERT_TRUE(queue->Enqueue(jobs).ok());
+  const auto expect = [&](const JobFilter& filter, int first, int count) {
+    const auto found = queue->List(filter);
+    ASSERT_TRUE(found.ok()) << found.status();
+    ASSERT_EQ(std::ssize(*found), count);
+    for (int i = 0; i < count; ++i) {
+      EXPECT_EQ((*found)[static_cast<size_t>(i)].id, absl::StrCat("j", first + i));
+    }
+  };
+  expect({.limit = std::numeric_limits<int>::max()}, 0, kJobs);
+  expect({.limit = 401}, kJobs - 401, 401);
+  expect({.before = "j600", .limit = 400}, 200, 400);
+  expect({.before = "j200", .limit = 400}, 0, 200);
 }
 
 TEST(RedisQueueTest, DropsAndCountsEntriesOfJobsThatAreGone) {
@@ -654,7 +704,7 @@ TEST(RedisQueueTest, DropsAndCountsEntriesOfJobsThatAreGone) {
   EXPECT_EQ((*leased)->task, "the task");
   const auto none = (*queue)->Lease(kTerm);
   EXPECT_TRUE(none.ok() && !none->has_value()) << none.status();
-  EXPECT_EQ(Tell(url, absl::StrCat("GET ", prefix, ":dropped")), absl::StrCat("$", 4));
+  EXPECT_EQ(Tell(url, absl::StrCat("GET ", prefix, ":dropped")), absl::StrCat(kGone));
   EXPECT_THAT(*(*queue)->Count(), ElementsAre(Pair(JobState::kRunning, 1)));
 }
 
