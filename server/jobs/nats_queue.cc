@@ -86,6 +86,14 @@ struct NatsQueue::Record {
     return object.dump(-1, ' ', false, json::error_handler_t::replace);
   }
 
+  // Of a job that nobody has begun.
+  static Record Of(const NatsWork& work) {
+    return {.number = work.number,
+            .task = work.task,
+            .submitted = work.submitted,
+            .labels = ReadLabels(ParseShallow(work.labels))};
+  }
+
   // DATA_LOSS for another text.
   static absl::StatusOr<Record> Parse(const std::string& id, const NatsRecord& text) {
     try {
@@ -159,19 +167,16 @@ absl::StatusOr<std::optional<LeasedJob>> NatsQueue::Lease(absl::Duration term) {
 absl::StatusOr<std::optional<LeasedJob>> NatsQueue::Begin(const NatsWork& work) {
   const auto begin = [&work](Record& record) {
     if (HasEnded(record.state)) return false;
-    if (record.number == 0) {
-      record = {.number = work.number,
-                .task = work.task,
-                .submitted = work.submitted,
-                .labels = ReadLabels(ParseShallow(work.labels))};
-    }
+    if (record.number == 0) record = Record::Of(work);
     record.state = JobState::kRunning;
     ++record.deliveries;
     ++record.lease;
     record.progress = {};
     return true;
   };
-  ASSIGN_OR_RETURN(const Record record, Change(work.job, begin));
+  absl::StatusOr<Record> begun = Change(work.job, begin);
+  if (absl::IsDataLoss(begun.status())) begun = FailDamaged(work, begun.status());
+  ASSIGN_OR_RETURN(const Record record, std::move(begun));
   if (HasEnded(record.state)) {
     RETURN_IF_ERROR(DropWork(work.job, record, work.reply_to));
     return std::nullopt;
@@ -180,6 +185,22 @@ absl::StatusOr<std::optional<LeasedJob>> NatsQueue::Begin(const NatsWork& work) 
                    .task = record.task,
                    .delivery = record.deliveries,
                    .handle = ToHandle({record.lease, work.reply_to})};
+}
+
+absl::StatusOr<NatsQueue::Record> NatsQueue::FailDamaged(const NatsWork& work,
+                                                         const absl::Status& why) {
+  Record record = Record::Of(work);
+  record.state = JobState::kFailed;
+  record.report =
+      json({{"code", "DATA_LOSS"}, {"reason", ""}, {"message", std::string(why.message())}}).dump();
+  ASSIGN_OR_RETURN(const NatsRecord read, streams_->Read(work.job));
+  const bool is_damaged = read.revision != 0 && !Record::Parse(work.job, read).ok();
+  const absl::Status changed = absl::UnavailableError(
+      absl::StrCat("the damaged record of job ", work.job, " was replaced meanwhile"));
+  if (!is_damaged) return changed;
+  ASSIGN_OR_RETURN(const bool written, streams_->Write(work.job, record.ToText(), read.revision));
+  if (!written) return changed;
+  return record;
 }
 
 absl::StatusOr<NatsQueue::Record> NatsQueue::Change(const std::string& id,
@@ -275,21 +296,24 @@ absl::Status NatsQueue::Cancel(const std::string& id) {
       absl::StrCat("job ", id, " is ", JobStateName(record.state)));
 }
 
-absl::Status NatsQueue::ReadAll(absl::FunctionRef<void(const std::string&, Record)> receive) {
-  absl::Status damaged;
+absl::Status NatsQueue::ReadAll(absl::FunctionRef<void(const std::string&, Record)> receive,
+                                absl::Status& damaged) {
   const auto parse = [&](const std::string& id, const NatsRecord& text) {
     if (absl::StartsWith(id, kTurn)) return;
     absl::StatusOr<Record> record = Record::Parse(id, text);
     damaged.Update(record.status());
     if (record.ok()) receive(id, *std::move(record));
   };
-  RETURN_IF_ERROR(streams_->ReadAll(parse));
-  return damaged;
+  return streams_->ReadAll(parse);
 }
 
 absl::Status NatsQueue::ReadMatching(const std::string& id,
                                      absl::FunctionRef<void(const std::string&, Record)> receive) {
-  if (id.empty()) return ReadAll(receive);
+  if (id.empty()) {
+    absl::Status damaged;
+    RETURN_IF_ERROR(ReadAll(receive, damaged));
+    return damaged;
+  }
   if (!CheckJobId(id).ok()) return absl::OkStatus();  // not to be asked for
   ASSIGN_OR_RETURN(const NatsRecord read, streams_->Read(id));
   if (read.revision == 0) return absl::OkStatus();
@@ -331,8 +355,10 @@ absl::StatusOr<std::vector<JobInfo>> NatsQueue::List(const JobFilter& filter) {
 
 absl::StatusOr<std::map<JobState, int64_t>> NatsQueue::Count() {
   std::map<std::string, JobState> states;  // by job
+  absl::Status passed_over;                // of what nobody can tell the state
   RETURN_IF_ERROR(
-      ReadAll([&](const std::string& id, const Record& record) { states[id] = record.state; }));
+      ReadAll([&](const std::string& id, const Record& record) { states[id] = record.state; },
+              passed_over));
   std::map<JobState, int64_t> counts;
   for (const auto& [id, state] : states) ++counts[state];
   return counts;
@@ -341,11 +367,14 @@ absl::StatusOr<std::map<JobState, int64_t>> NatsQueue::Count() {
 absl::StatusOr<int> NatsQueue::ForgetEnded(absl::Duration age, int limit) {
   const absl::Time latest = absl::Now() - age;
   std::vector<std::string> old;
-  RETURN_IF_ERROR(ReadAll([&](const std::string& id, const Record& record) {
-    if (HasEnded(record.state) && record.changed < latest && std::ssize(old) < limit) {
-      old.push_back(id);
-    }
-  }));
+  absl::Status passed_over;  // which the operator may want to see
+  RETURN_IF_ERROR(ReadAll(
+      [&](const std::string& id, const Record& record) {
+        if (HasEnded(record.state) && record.changed < latest && std::ssize(old) < limit) {
+          old.push_back(id);
+        }
+      },
+      passed_over));
   for (const std::string& id : old) RETURN_IF_ERROR(streams_->Remove(id));
   return static_cast<int>(old.size());
 }

@@ -57,6 +57,8 @@ class NatsQueue final : public JobQueue {
   absl::Status UseTerm(absl::Duration term) ABSL_LOCKS_EXCLUDED(mutex_);
   // Nullopt: the job has ended, and its message is gone.
   absl::StatusOr<std::optional<LeasedJob>> Begin(const NatsWork& work);
+  // Has a job whose record is damaged be one that has failed, with the record's error `why`.
+  absl::StatusOr<Record> FailDamaged(const NatsWork& work, const absl::Status& why);
   // The record as it is after `change`, which says whether it did; again when another was faster.
   // A job without a record has one whose number is 0.
   absl::StatusOr<Record> Change(const std::string& id, absl::FunctionRef<bool(Record&)> change);
@@ -66,11 +68,13 @@ class NatsQueue final : public JobQueue {
   absl::Status End(const LeasedJob& job, JobState state, const std::string& report);
   // After a job has ended.
   absl::Status DropWork(const std::string& id, const Record& record, const std::string& reply_to);
-  // The one of job `id`, or all of them.
+  // The one of job `id`, or all of them. DATA_LOSS if one of these is damaged.
   absl::Status ReadMatching(const std::string& id,
                             absl::FunctionRef<void(const std::string&, Record)> receive);
-  // Passes on all records, that of a job which changes meanwhile perhaps twice.
-  absl::Status ReadAll(absl::FunctionRef<void(const std::string&, Record)> receive);
+  // Passes on all records, that of a job which changes meanwhile perhaps twice. Records that are
+  // damaged are passed over; `damaged` becomes the error of the first one.
+  absl::Status ReadAll(absl::FunctionRef<void(const std::string&, Record)> receive,
+                       absl::Status& damaged);
 
   const std::unique_ptr<NatsStreams> streams_;
   absl::Mutex mutex_;
