@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The server's name for what the client says of the source's bytes.
+// The server's name for the digest that the client sends.
 constexpr char kDigestField[] = "source_sha256";
 
 TaskOutcome Failed(absl::Status status, Blame blame) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -27,6 +28,9 @@ constexpr long kConnectTimeout_s = 30;
 constexpr int kMaxRedirects = 5;
 // Slower than this for so long is a connection that stalled.
 constexpr long kStalledBytesPerSecond = 1000, kStalledTime_s = 60;
+
+// For a question and its answer, which are short.
+constexpr absl::Duration kMaxAnswerTime = absl::Minutes(2);
 
 // Read of an answer at most, for each: its header, and a body that is no source.
 constexpr size_t kMaxAnswerBytes = size_t{64} << 10;
@@ -51,7 +55,7 @@ enum class Reach { kPublic, kPrivate, kAll };
 // One request; the caller sets what is special of it.
 class Request {
  public:
-  Request(const std::string& url, Reach reach, std::stop_token stop)
+  Request(const std::string& url, Reach reach, absl::Duration max_time, std::stop_token stop)
       : url_(url), reach_(reach), stop_(std::move(stop)), easy_(curl_easy_init()) {
     Set(CURLOPT_URL, url_.c_str());
 #if LIBCURL_VERSION_NUM >= 0x075500  // 7.85
@@ -64,6 +68,9 @@ class Request {
     Set(CURLOPT_OPENSOCKETFUNCTION, &OpenSocket);
     Set(CURLOPT_OPENSOCKETDATA, this);
     Set(CURLOPT_CONNECTTIMEOUT, kConnectTimeout_s);
+    // libcurl takes 0 for no limit.
+    Set(CURLOPT_TIMEOUT_MS,
+        static_cast<long>(std::max<int64_t>(absl::ToInt64Milliseconds(max_time), 1)));
     Set(CURLOPT_LOW_SPEED_LIMIT, kStalledBytesPerSecond);
     Set(CURLOPT_LOW_SPEED_TIME, kStalledTime_s);
     Set(CURLOPT_ERRORBUFFER, error_.data());
@@ -249,14 +256,16 @@ absl::StatusOr<Reach> ReachOf(const std::string& url, const AllowedPlaces* allow
 }  // namespace
 
 absl::StatusOr<UniqueFd> Download(const std::string& url, int64_t max_bytes, const S3Access& access,
-                                  const AllowedPlaces* allowed, std::stop_token stop) {
+                                  const AllowedPlaces* allowed, std::stop_token stop,
+                                  absl::Duration max_time) {
+  const auto end = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(max_time);
   ASSIGN_OR_RETURN(SpoolFile file, SpoolFile::Create());
   std::string place = url;
   for (int redirects = 0; redirects <= kMaxRedirects; ++redirects) {
     ASSIGN_OR_RETURN(const Reach reach, ReachOf(place, allowed));
     absl::Status kept;
     int64_t room = max_bytes;
-    Request request(place, reach, stop);
+    Request request(place, reach, absl::FromChrono(end - std::chrono::steady_clock::now()), stop);
     request.OnReceive([&](absl::string_view bytes) {
       room -= static_cast<int64_t>(bytes.size());
       if (room >= 0) kept = file.Write(bytes);
@@ -285,7 +294,7 @@ absl::StatusOr<UniqueFd> Download(const std::string& url, int64_t max_bytes, con
 absl::Status Post(const std::string& url, const std::vector<std::string>& fields,
                   const std::string& body, const AllowedPlaces* allowed, std::stop_token stop) {
   ASSIGN_OR_RETURN(const Reach reach, ReachOf(url, allowed));
-  Request request(url, reach, std::move(stop));
+  Request request(url, reach, kMaxAnswerTime, std::move(stop));
   for (const std::string& field : fields) request.AddField(field);
   request.Set(CURLOPT_POSTFIELDS, body.data());
   request.Set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
@@ -294,19 +303,20 @@ absl::Status Post(const std::string& url, const std::vector<std::string>& fields
 }
 
 absl::Status Head(const std::string& url, const S3Access& access, std::stop_token stop) {
-  Request request(url, Reach::kAll, std::move(stop));
+  Request request(url, Reach::kAll, kMaxAnswerTime, std::move(stop));
   request.Set(CURLOPT_NOBODY, 1L);
   RETURN_IF_ERROR(request.Sign(access));
   return request.Perform("look for");
 }
 
 absl::Status Upload(const std::string& url, int fd, const std::string& media_type,
-                    const S3Access& access, const AllowedPlaces* allowed, std::stop_token stop) {
+                    const S3Access& access, const AllowedPlaces* allowed, std::stop_token stop,
+                    absl::Duration max_time) {
   ASSIGN_OR_RETURN(const Reach reach, ReachOf(url, allowed));
   struct stat info {};
   if (fstat(fd, &info) != 0) return absl::InternalError("cannot read what is to be sent");
   PartialFile file{.fd = fd};
-  Request request(url, reach, std::move(stop));
+  Request request(url, reach, max_time, std::move(stop));
   request.Set(CURLOPT_UPLOAD, 1L);
   request.Set(CURLOPT_READDATA, &file);
   request.Set(CURLOPT_READFUNCTION, &ReadFile);

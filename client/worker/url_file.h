@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "client/worker/allowed_places.h"
 #include "client/worker/s3.h"
 #include "engine/base/unique_fd.h"
@@ -26,10 +27,15 @@ namespace upscaled::client {
 // followed; of S3, UNAUTHENTICATED where it refuses the keys themselves, and HttpUrlOf's errors.
 // Messages have URLs without their secrets, and S3's name of the error.
 
+// How long a file may take, redirections included, however steadily it moves: a worker does
+// nothing else meanwhile. UNAVAILABLE after that.
+inline constexpr absl::Duration kMaxTransferTime = absl::Hours(4);
+
 // The body that GET gives, redirects followed, in a file without a name, at its start.
 // INVALID_ARGUMENT for more than `max_bytes`; INTERNAL when this machine cannot keep it.
 absl::StatusOr<UniqueFd> Download(const std::string& url, int64_t max_bytes, const S3Access& access,
-                                  const AllowedPlaces* allowed, std::stop_token stop);
+                                  const AllowedPlaces* allowed, std::stop_token stop,
+                                  absl::Duration max_time = kMaxTransferTime);
 
 // OK where HEAD finds something.
 absl::Status Head(const std::string& url, const S3Access& access, std::stop_token stop);
@@ -40,6 +46,7 @@ absl::Status Post(const std::string& url, const std::vector<std::string>& fields
 
 // PUTs the file `fd`, whole.
 absl::Status Upload(const std::string& url, int fd, const std::string& media_type,
-                    const S3Access& access, const AllowedPlaces* allowed, std::stop_token stop);
+                    const S3Access& access, const AllowedPlaces* allowed, std::stop_token stop,
+                    absl::Duration max_time = kMaxTransferTime);
 
 }  // namespace upscaled::client

@@ -148,8 +148,8 @@ class AsyncJobs {
   absl::StatusOr<JobInfo> Look(const std::string& tenant, const std::string& id);
   // As callers see a job of the queue's.
   AsyncJob Show(const JobInfo& job) const;
-  // Of jobs that may be queued although Enqueue failed. What cannot be taken back finds no source,
-  // or leaves an orphan (StoredJob).
+  // Cancels jobs that may be queued although Enqueue failed. Jobs that cannot be cancelled now find
+  // no source, or leave an orphan (StoredJob).
   void TakeBack(const std::vector<NewJob>& jobs);
   absl::Status Store(const std::string& id, const std::string& tenant, ByteSource& source);
   // Counts bytes that are about to be stored. As Submit when there is no room.

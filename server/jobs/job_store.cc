@@ -48,8 +48,8 @@ void Note(const struct stat& info, StoredJob& job) {
   job.changed = std::max(job.changed, absl::TimeFromTimespec(info.st_mtim));
 }
 
-// Nullopt: another program wrote it, or it cannot be read now. Only the names of jobs' folders tell
-// orphans from what others keep here.
+// Nullopt: another program wrote it, or it cannot be read now. An orphan is known by its name,
+// which is a job's.
 std::optional<StoredJob> ReadJob(const fs::path& folder) {
   const std::string name = folder.filename();
   const absl::StatusOr<std::string> tenant = ReadFile(folder / kTenant, kMaxTenantBytes);

@@ -86,7 +86,7 @@ struct NatsQueue::Record {
     return object.dump(-1, ' ', false, json::error_handler_t::replace);
   }
 
-  // Of a job that nobody has begun.
+  // The record of a job before its first delivery.
   static Record Of(const NatsWork& work) {
     return {.number = work.number,
             .task = work.task,
@@ -355,7 +355,7 @@ absl::StatusOr<std::vector<JobInfo>> NatsQueue::List(const JobFilter& filter) {
 
 absl::StatusOr<std::map<JobState, int64_t>> NatsQueue::Count() {
   std::map<std::string, JobState> states;  // by job
-  absl::Status passed_over;                // of what nobody can tell the state
+  absl::Status passed_over;                // a damaged record has no state to count
   RETURN_IF_ERROR(
       ReadAll([&](const std::string& id, const Record& record) { states[id] = record.state; },
               passed_over));

@@ -18,7 +18,8 @@ namespace upscaled::client {
 
 namespace v1 = ::upscale::v1;
 
-// A gRPC error with ErrorInfo of our domain and, unless negative, RetryInfo. `field`: "" for none.
+// A gRPC error with ErrorInfo of our domain and, unless negative, RetryInfo. `field`: "": it has no
+// such entry.
 grpc::Status ServerError(grpc::StatusCode code, const std::string& message,
                          const std::string& reason, absl::Duration retry_delay = -absl::Seconds(1),
                          const std::string& field = "");

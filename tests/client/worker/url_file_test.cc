@@ -1,14 +1,18 @@
 #include "client/worker/url_file.h"
 
+#include <fcntl.h>
+
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "client/worker/spool_file.h"
 #include "engine/base/unique_fd.h"
 #include "tests/client/fake_http_server.h"
+#include "tests/client/temp_folder.h"
 
 namespace upscaled::client {
 namespace {
@@ -66,6 +70,31 @@ TEST(UploadTest, AnAnswerBeforeTheEndOfTheFileStoresNothing) {
     EXPECT_EQ(Upload(patient.url(), file->get(), "image/png", {}, /*allowed=*/nullptr, {}),
               absl::OkStatus());
   }
+}
+
+// Bytes at the slowest rate that is no stall held a worker for weeks.
+TEST(TransferTest, HasAnEnd) {
+  absl::Notification over;
+  const FakeHttpServer server([&](const FakeHttpRequest& request) {
+    if (request.target == "/moved") return FakeAnswer("302 Found", "Location: /file\r\n", "");
+    over.WaitForNotification();
+    return FakeAnswer("200 OK", "", "an image");
+  });
+  const TempFolder folder;
+  WriteText(folder / "result", "a result");
+  const UniqueFd file(open((folder / "result").c_str(), O_RDONLY | O_CLOEXEC));
+  constexpr absl::Duration kTime = absl::Milliseconds(200);
+  for (const char* target : {"/file", "/moved"}) {
+    const absl::Status got =
+        Download(server.url() + target, 1000, {}, /*allowed=*/nullptr, {}, kTime).status();
+    EXPECT_TRUE(absl::IsUnavailable(got)) << got;
+    EXPECT_THAT(std::string(got.message()), testing::HasSubstr("timed out after")) << target;
+  }
+  const absl::Status put =
+      Upload(server.url() + "/file", file.get(), "image/png", {}, /*allowed=*/nullptr, {}, kTime);
+  EXPECT_TRUE(absl::IsUnavailable(put)) << put;
+  EXPECT_THAT(std::string(put.message()), testing::HasSubstr("timed out after"));
+  over.Notify();
 }
 
 }  // namespace

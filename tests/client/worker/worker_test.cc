@@ -720,7 +720,13 @@ TEST(ResultFolderTest, UnfinishedFilesOfTheDeadAreRemoved) {
 }
 
 TEST(TaskTest, IsReadBack) {
-  server::Task task{.source = "https://example.org/a.png?key=1", .output = "/out/a.webp"};
+  server::Task task{.source = "https://example.org/a.png?key=1",
+                    .output = "/out/a.webp",
+                    .webhook = "https://example.org/hook",
+                    .reference = "order \"7\"\nof \u00fc",
+                    .shown_source = "a.png",
+                    .shown_output = "/v1/jobs/a/result",
+                    .cancelled_job = "another"};
   task.options.set_noise_level(2);
   task.options.mutable_size()->set_width_px(3840);
   task.options.set_format(v1::IMAGE_FORMAT_WEBP);
@@ -728,6 +734,11 @@ TEST(TaskTest, IsReadBack) {
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->source, task.source);
   EXPECT_EQ(read->output, task.output);
+  EXPECT_EQ(read->webhook, task.webhook);
+  EXPECT_EQ(read->reference, task.reference);
+  EXPECT_EQ(read->shown_source, task.shown_source);
+  EXPECT_EQ(read->shown_output, task.shown_output);
+  EXPECT_EQ(read->cancelled_job, task.cancelled_job);
   EXPECT_EQ(read->options.SerializeAsString(), task.options.SerializeAsString());
 }
 
