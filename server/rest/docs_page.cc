@@ -227,7 +227,9 @@ class Page {
   void AddReasons() {
     AddHeading("reasons", "Reasons of errors");
     Add("<p>Every error is a ", Link("Problem", "Problem"), "; programs act on its ",
-        Code("reason"), ". Wait for ", Code("Retry-After"), " after 429 and 503.</p>\n<dl>\n");
+        Code("reason"), ". Wait for ", Code("Retry-After"), " after 429 and 503. ",
+        Code("UNSPECIFIED"),
+        " comes with 404 and 405: there is no such route, method, job or result.</p>\n<dl>\n");
     for (const auto& [name, reason] : document_["x-reasons"].items()) {
       Add("<dt id=\"reason-", Html(name), "\">", Code(name), ": ", reason["status"].dump(), "<dd>",
           Html(Text(reason, "description")), " ", Html(Text(reason, "remedy")), "\n");

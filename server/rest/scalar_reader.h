@@ -1,6 +1,7 @@
 // Values of JSON as the texts that form fields would have.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,7 +23,11 @@ class ScalarReader : public nlohmann::json_sax<nlohmann::json> {
   bool boolean(bool value) final { return Take(value ? "true" : "false"); }
   bool number_integer(int64_t value) final { return Take(absl::StrCat(value)); }
   bool number_unsigned(uint64_t value) final { return Take(absl::StrCat(value)); }
-  bool number_float(double, const std::string& text) final { return Take(text); }
+  // To JSON, 90.0 is the whole number 90.
+  bool number_float(double value, const std::string& text) final {
+    const bool is_whole = std::trunc(value) == value && std::abs(value) < 0x1p53;
+    return Take(is_whole ? absl::StrCat(static_cast<int64_t>(value)) : text);
+  }
   bool string(std::string& value) final { return Take(std::move(value)); }
   bool binary(nlohmann::json::binary_t&) final { return false; }
   bool key(std::string& name) final {

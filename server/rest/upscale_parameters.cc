@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <optional>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "engine/base/string_view.h"
 #include "engine/image/codec.h"
 #include "proto/json/enum_names.h"
@@ -29,7 +29,7 @@ using Setter = bool (*)(const std::string& value, UpscaleParameters& parameters)
 struct Parameter {
   std::string_view name;
   std::string_view short_name;  // "": none
-  std::string_view values;      // that it takes, for an error
+  std::string_view values;      // that it takes, for an error; "": see ValuesOf
   Setter set;
   bool is_switch = false;
 };
@@ -80,21 +80,19 @@ bool SetFrame(const std::string& value, UpscaleParameters& p) {
 }
 
 bool SetDepth(const std::string& value, UpscaleParameters& p) {
-  if (value != "auto" && value != "8" && value != "16") return false;
-  p.options.set_depth(value == "8"    ? pb::DEPTH_8
-                      : value == "16" ? pb::DEPTH_16
-                                      : pb::DEPTH_UNSPECIFIED);
+  if (value != "auto")
+    return ReadEnum<pb::Depth>(value, [&](pb::Depth d) { p.options.set_depth(d); });
+  p.options.set_depth(pb::DEPTH_UNSPECIFIED);
   return true;
 }
 
 bool SetPrecision(const std::string& value, UpscaleParameters& p) {
-  if (value != "exact" && value != "fast") return false;
-  p.options.set_precision(value == "exact" ? pb::PRECISION_EXACT : pb::PRECISION_FAST);
-  return true;
+  return ReadEnum<pb::Precision>(value, [&](pb::Precision x) { p.options.set_precision(x); });
 }
 
 bool SetFormat(const std::string& value, UpscaleParameters& p) {
-  const std::optional<ImageFormat> format = FormatFromName(value);
+  const std::optional<ImageFormat> format =
+      FormatFromName(std::string(absl::StripPrefix(value, "IMAGE_FORMAT_")));
   if (!format.has_value() || !CanEncode(*format)) return false;
   p.options.set_format(ToProto(*format));
   return true;
@@ -172,7 +170,7 @@ constexpr Parameter kParameters[] = {
        return ReadSwitch(v, [&](bool on) { p.options.set_seamless(on); });
      },
      true},
-    {"format", "", "png, jpeg, jpg or webp, or what else /v1/info says", SetFormat},
+    {"format", "", "", SetFormat},
     {"quality", "", kInteger,
      [](const std::string& v, UpscaleParameters& p) {
        return ReadInteger(v, [&](int32_t n) { p.options.set_quality(n); });
@@ -260,6 +258,21 @@ constexpr Parameter kParameters[] = {
      }},
 };
 
+// "png, jpeg or webp": the formats that are written here.
+std::string WritableFormats() {
+  std::vector<std::string> names;
+  for (const ImageFormat format : kImageFormats) {
+    if (CanEncode(format)) names.push_back(ShortName(ToProto(format)));
+  }
+  const std::string last = names.back();
+  names.pop_back();
+  return absl::StrCat(absl::StrJoin(names, ", "), " or ", last);
+}
+
+std::string ValuesOf(const Parameter& parameter) {
+  return parameter.values.empty() ? WritableFormats() : std::string(parameter.values);
+}
+
 std::string Shown(std::string_view text) {
   if (text.size() <= kMaxShownBytes) return absl::StrCat("\"", ToAbsl(text), "\"");
   return absl::StrCat("\"", ToAbsl(text.substr(0, kMaxShownBytes)), "...\"");
@@ -300,8 +313,7 @@ absl::Status ParameterReader::Read(const FormField& field) {
                    parameter->name);
   }
   if (!field.value.has_value() && !parameter->is_switch) {
-    return Invalid(absl::StrCat(ToAbsl(parameter->name), " has no value; it must be ",
-                                ToAbsl(parameter->values)),
+    return Invalid(absl::StrCat(field.name, " has no value; it must be ", ValuesOf(*parameter)),
                    parameter->name);
   }
   const std::string value = field.value.value_or("1");
@@ -313,9 +325,9 @@ absl::Status ParameterReader::Read(const FormField& field) {
         parameter->name);
   }
   if (parameter->set(value, parameters_)) return absl::OkStatus();
-  return Invalid(absl::StrCat(ToAbsl(parameter->name), " is ", Shown(value), "; it must be ",
-                              ToAbsl(parameter->values)),
-                 parameter->name);
+  return Invalid(
+      absl::StrCat(field.name, " is ", Shown(value), "; it must be ", ValuesOf(*parameter)),
+      parameter->name);
 }
 
 std::vector<std::string_view> ParameterNames() {

@@ -4,11 +4,13 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/http/http_router.h"
 #include "server/http/operator_routes.h"
 #include "tests/server/http/http_client.h"
 
@@ -77,6 +79,22 @@ TEST_F(HttpServerTest, SaysWhatThereIs) {
   const std::string posted = Request("POST", "/metrics");
   EXPECT_THAT(posted, StartsWith("HTTP/1.1 405 "));
   EXPECT_THAT(posted, HasSubstr("Allow: GET, HEAD\r\n"));
+}
+
+TEST(HttpRouterTest, NamesEachPathOnce) {
+  const HttpHandler none = [](const HttpRequest&, std::unique_ptr<HttpResponseWriter>) {};
+  const HttpRouter router(
+      "a test", {{.method = "POST", .path = "/b", .description = "", .handler = none},
+                 {.method = "GET", .path = "/b", .description = "reads", .handler = none},
+                 {.method = "DELETE", .path = "/b", .description = "ends", .handler = none},
+                 {.method = "GET", .path = "/b/c", .description = "reads more", .handler = none}});
+  HttpRequest request;
+  request.method = "GET";
+  request.path = "/d";
+  const auto found = router.Find(request);
+  ASSERT_TRUE(std::holds_alternative<HttpFault>(found));
+  EXPECT_THAT(std::string(std::get<HttpFault>(found).error.message()),
+              EndsWith("there are /, /b, /b/c"));
 }
 
 TEST_F(HttpServerTest, MetricsAreNotAmongTheRoutesOfHealth) {

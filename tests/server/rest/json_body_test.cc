@@ -27,6 +27,10 @@ TEST(JsonBodyTest, ReadsTheImageAndTheOptions) {
   EXPECT_THAT(body->fields, ElementsAre(FormField{"scale", "1.5"}, FormField{"noise", "-1"},
                                         FormField{"tta", "true"}, FormField{"format", "webp"},
                                         FormField{"quality", "90"}));
+  EXPECT_THAT(
+      ParseJsonBody(R"({"width": 90.0, "quality": 9e1, "scale": 90.5, "a": 1e300})")->fields,
+      ElementsAre(FormField{"width", "90"}, FormField{"quality", "90"}, FormField{"scale", "90.5"},
+                  FormField{"a", "1e300"}));
   EXPECT_EQ(ParseJsonBody(R"({"file": "data:image/png;base64,aGVsbG8="})")->image, "hello");
   EXPECT_EQ(ParseJsonBody(R"({"image": "_-8"})")->image, "\xff\xef") << "of URLs, without padding";
   EXPECT_EQ(ParseJsonBody("{}")->image, std::nullopt);

@@ -1,8 +1,12 @@
 #include <set>
 
+#include "absl/strings/match.h"
+#include "engine/image/codec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/json/enum_names.h"
 #include "server/base/error.h"
+#include "server/handlers/convert.h"
 #include "server/rest/accept.h"
 #include "server/rest/upscale_parameters.h"
 
@@ -94,6 +98,28 @@ TEST(ParameterReaderTest, KnowsShortNamesAndLeavesEmptyFieldsOut) {
   EXPECT_EQ(p.options.size().long_side_px(), 9);
 }
 
+TEST(ParameterReaderTest, ReadsTheContractsWholeNames) {
+  UpscaleParameters p;
+  ASSERT_TRUE(
+      Read("format=IMAGE_FORMAT_WEBP&precision=PRECISION_EXACT&depth=DEPTH_8&fit=FIT_STRETCH&"
+           "alpha=ALPHA_METHOD_RESAMPLE&alpha_colour=ALPHA_COLOUR_KEEP&"
+           "metadata=METADATA_POLICY_ICC&on_damage=DAMAGE_POLICY_FILL",
+           p)
+          .ok());
+  EXPECT_EQ(p.options.format(), pb::IMAGE_FORMAT_WEBP);
+  EXPECT_EQ(p.options.precision(), pb::PRECISION_EXACT);
+  EXPECT_EQ(p.options.depth(), pb::DEPTH_8);
+  EXPECT_EQ(p.options.size().fit(), pb::FIT_STRETCH);
+  EXPECT_EQ(p.options.alpha(), pb::ALPHA_METHOD_RESAMPLE);
+  EXPECT_EQ(p.options.alpha_colour(), pb::ALPHA_COLOUR_KEEP);
+  EXPECT_EQ(p.options.metadata(), pb::METADATA_POLICY_ICC);
+  EXPECT_EQ(p.options.on_damage(), pb::DAMAGE_POLICY_FILL);
+  for (const char* const none : {"format=IMAGE_FORMAT_GIF", "precision=PRECISION_UNSPECIFIED",
+                                 "depth=DEPTH_9", "fit=FIT_UNSPECIFIED"}) {
+    EXPECT_THAT(Refusal(none), HasSubstr("it must be")) << none;
+  }
+}
+
 TEST(ParameterReaderTest, RefusesByName) {
   EXPECT_THAT(Refusal("sacle=2"), HasSubstr("no option \"sacle\"; there are model, noise_level"));
   EXPECT_THAT(Refusal("scale=2&scale=2"), HasSubstr("scale is given more than once"));
@@ -108,7 +134,12 @@ TEST(ParameterReaderTest, RefusesByName) {
   EXPECT_THAT(Refusal("quality=99999999999"), HasSubstr("must be a whole number"));
   EXPECT_THAT(Refusal("tta=maybe"), HasSubstr("true or false"));
   EXPECT_THAT(Refusal("scale"), HasSubstr("scale has no value"));
-  EXPECT_THAT(Refusal("format=gif"), HasSubstr("png, jpeg, jpg or webp"));
+  EXPECT_THAT(Refusal("width=wide"), HasSubstr("width is \"wide\"")) << "the name as it was sent";
+  EXPECT_THAT(Refusal("width_px=wide"), HasSubstr("width_px is \"wide\""));
+  const std::string formats = Refusal("format=text");
+  for (const ImageFormat format : kImageFormats) {
+    EXPECT_EQ(absl::StrContains(formats, ShortName(ToProto(format))), CanEncode(format)) << formats;
+  }
   EXPECT_THAT(Refusal("precision=double"), HasSubstr("exact or fast"));
   EXPECT_THAT(Refusal("on_error=ignore"), HasSubstr("problem or original"));
 }
