@@ -10,13 +10,21 @@ const TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-prac
 export const TIMEOUT_MS = 1000 * Number(process.env.WAIT_S ?? 60);
 
 export const url = process.env.UPSCALED_URL;
+const OTHER_HOST = "server.test";
+/** The server as from another machine without TLS, which browsers trust less than this one. */
+export const remoteUrl = url.replace("127.0.0.1", OTHER_HOST);
 /** A server that wants keys: its url, and the keys of a reader and an uploader. */
 export const keys = JSON.parse(process.env.UPSCALED_KEYS);
 
 export function launch() {
   return puppeteer.launch({
     executablePath: process.env.BROWSER,
-    args: ["--no-sandbox", "--disable-dev-shm-usage", "--force-color-profile=srgb"],
+    args: [
+      "--no-sandbox",
+      "--disable-dev-shm-usage",
+      "--force-color-profile=srgb",
+      `--host-resolver-rules=MAP ${OTHER_HOST} 127.0.0.1`,
+    ],
     protocolTimeout: TIMEOUT_MS,
   });
 }

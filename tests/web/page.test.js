@@ -13,6 +13,7 @@ import {
   keys,
   launch,
   openPage,
+  remoteUrl,
   textOf,
   url,
   waitForState,
@@ -350,18 +351,33 @@ for (const [name, viewport] of [
   });
 }
 
-test("settings outlive the page, and results its reload; a link carries settings", async () => {
-  const page = await openPage(browser);
+/** How many results the browser keeps. */
+const keptResults = () =>
+  new Promise((resolve) => {
+    const request = indexedDB.open("upscaled", 1);
+    request.onsuccess = () => {
+      const count = request.result.transaction("results").objectStore("results").count();
+      count.onsuccess = () => resolve(count.result);
+    };
+  });
+
+async function waitForKept(page, count) {
+  while ((await page.evaluate(keptResults)) !== count) await sleep(50);
+}
+
+for (const [name, server] of [["here", url], ["from another host, without TLS", remoteUrl]])
+  test(`settings outlive the page, and results its reload, ${name}`, () => outlive(server));
+
+async function outlive(server) {
+  const page = await openPage(browser, { server });
+  assert.equal(await page.evaluate(() => isSecureContext), server === url);
   await page.waitForSelector("#health[data-state=ok]");
   await click(page, "3×");
   await page.select("#format", "webp");
   await give(page, { "kept.png": sample });
   await click(page, "Upscale");
   await waitForState(page, "kept.png", "done");
-  await page.waitForFunction(async () => {
-    const cache = await caches.open("upscaled-results");
-    return (await cache.keys()).some(({ url: kept }) => kept.endsWith("/about"));
-  });
+  await waitForKept(page, 1);
   await page.reload();
   await waitForState(page, "kept.png", "done");
   assert.match(await textOf(page, ".job-status"), /^960 × 720/);
@@ -372,17 +388,53 @@ test("settings outlive the page, and results its reload; a link carries settings
     () => document.querySelector(".layer.right > img")?.naturalWidth === 960,
   );
   await click(page, "Remove kept.png");
-  await page.waitForFunction(async () => {
-    const cache = await caches.open("upscaled-results");
-    return (await cache.keys()).length === 0;
-  });
-  await page.goto(`${url}/#size=4&format=jpeg&quality=77&tta=on&frame=3`);
+  await waitForKept(page, 0);
+  await page.goto(`${server}/#size=4&format=jpeg&quality=77&tta=on&frame=3`);
   await page.reload();
   await page.waitForFunction(() => document.querySelector("#format").value === "jpeg");
   assert.equal(await size(), "4");
   assert.equal(await page.$eval("#quality", (input) => input.value), "77");
   assert.ok(await page.$eval("[name=tta]", (input) => input.checked));
   assert.equal(await page.$eval("#frame", (input) => input.value), "3");
+  await click(page, "2×");
+  await page.reload();
+  await page.waitForFunction(() => document.querySelector("#format").value === "jpeg");
+  assert.equal(await size(), "2", "a change outlives the link");
+  await page.finish();
+}
+
+test("a link carries settings, also if the page may not copy", async () => {
+  const page = await openPage(browser, { server: remoteUrl });
+  await page.waitForSelector("#health[data-state=ok]");
+  await click(page, "8×");
+  await page.$eval("#copy-link", (button) => button.click());
+  await page.waitForFunction(() =>
+    /address bar/.test(document.querySelector("#copy-link").textContent),
+  );
+  assert.match(new URL(page.url()).hash, /size=8/);
+  await page.finish();
+});
+
+test("a result that the browser cannot keep is not left without a question", async () => {
+  const page = await openPage(browser, {
+    prepare: (page) =>
+      page.evaluateOnNewDocument(() => {
+        IDBObjectStore.prototype.put = () => {
+          throw new DOMException("full", "QuotaExceededError");
+        };
+      }),
+  });
+  const asked = [];
+  page.on("dialog", (dialog) => {
+    asked.push(dialog.type());
+    dialog.accept();
+  });
+  await give(page, { "lost.png": sample });
+  await page.waitForSelector("#start:not([disabled])");
+  await click(page, "Upscale");
+  await waitForState(page, "lost.png", "done");
+  await page.reload();
+  assert.deepEqual(asked, ["beforeunload"]);
   await page.finish();
 });
 
@@ -484,6 +536,7 @@ for (const name of ["avif-plain.avif", "avif-alpha.avif", "gif-plain.gif", "gif-
     const direct = await fetch(`${url}/v1/upscale?scale=2&noise=auto`, { method: "POST", body: source });
     if (direct.status === 415) return context.skip("the server is built without this format");
     assert.equal(direct.status, 200, "the file is an image that the server reads");
+    const expected = Buffer.from(await direct.arrayBuffer());
     const page = await openPage(browser, {
       // Keeps the bytes of each image that the page sends.
       prepare: (fresh) =>
@@ -509,7 +562,7 @@ for (const name of ["avif-plain.avif", "avif-alpha.avif", "gif-plain.gif", "gif-
     const folder = await downloadFolder(page);
     await click(page, `Download ${name}`);
     const [, result] = await waitForFile(folder, name.startsWith("avif") ? ".avif" : ".png");
-    assert.ok(result.equals(Buffer.from(await direct.arrayBuffer())), "the result is the file's");
+    assert.ok(result.equals(expected), "the result is the file's");
     await page.finish();
   });
 }

@@ -188,10 +188,17 @@ function onJobChanged(job) {
   if (job.error instanceof UnauthorizedError) askKey(job.error);
   if (["done", "failed", "cancelled"].includes(job.state) && announced.get(job) !== job.requestId) {
     announced.set(job, job.requestId);
-    if (job.state === "done") keep(job).catch(() => {}); // a convenience: the result is here
+    if (job.state === "done") keepResult(job);
     byId("announcer").textContent = `${job.name}: ${job.state}`;
   }
   render();
+}
+
+/** A result that the browser does not keep is lost with the page, which asks before it is left. */
+async function keepResult(job) {
+  const { requestId } = job;
+  const kept = await keep(job).catch(() => false);
+  if (job.requestId === requestId) job.kept = kept;
 }
 
 /** "12 of 40 done, 1 failed"; of one image its own row tells. */
@@ -272,7 +279,8 @@ function listen() {
   byId("cancel-all").addEventListener("click", () => queue.cancelAll());
   byId("clear").addEventListener("click", clear);
   window.addEventListener("beforeunload", (event) => {
-    if (queue.count("waiting", "sending", "computing")) event.preventDefault();
+    const unkept = queue.jobs.some((job) => job.state === "done" && !job.kept);
+    if (unkept || queue.count("waiting", "sending", "computing")) event.preventDefault();
   });
   byId("key-form").addEventListener("submit", (event) => {
     event.preventDefault();

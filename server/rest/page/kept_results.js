@@ -1,13 +1,14 @@
-// Finished images of this tab, so that loading the page again loses none (Cache API). They are gone
-// with the tab's session; what sessions have left behind goes after a day.
+// Finished images of this tab, so that loading the page again loses none (IndexedDB, which pages
+// without TLS have, too). They are gone with the tab's session; what sessions have left behind goes
+// after a day.
 
 import { newRequestId } from "./upscaled.js";
 
-const CACHE = "upscaled-results";
+const DATABASE = "upscaled";
+const STORE = "results";
 const SESSION_ITEM = "upscaled-session";
-const MAX_BYTES = 1 << 29; // of all that this page's host keeps in the browser
+const MAX_BYTES = 1 << 29; // of all that is kept
 const MAX_AGE_MS = 24 * 3600 * 1000;
-const PARTS = ["source", "result", "about"]; // written in this order: `about` makes it whole
 const FIELDS = ["width", "height", "seconds"];
 
 function session() {
@@ -16,53 +17,65 @@ function session() {
   return id;
 }
 
-const path = (id, part) => `kept/${session()}/${id}/${part}`;
-
-/** null where the browser has no cache for this page: without TLS, from another host. */
-async function open() {
-  return globalThis.caches ? caches.open(CACHE) : null;
+/** The value of a request of IndexedDB. */
+function outcome(request) {
+  return new Promise((resolve, reject) => {
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
+  });
 }
 
-/** Keeps the source and the result of a job that is done. */
-export async function keep(job) {
-  const cache = await open();
-  const used = (await navigator.storage?.estimate?.())?.usage ?? 0;
-  if (!cache || used + job.file.size + job.result.blob.size > MAX_BYTES) return;
-  const { name, model, noiseLevel, options, warnings, result, requestId } = job;
-  const about = { name, model, noiseLevel, options, warnings, type: job.file.type, at: Date.now() };
-  for (const field of FIELDS) about[field] = result[field];
-  const bodies = [job.file, result.blob, JSON.stringify(about)];
-  for (const [i, part] of PARTS.entries()) {
-    await cache.put(path(requestId, part), new Response(bodies[i]));
+let database;
+
+/** Begins a transaction: its store, and a promise of its end. */
+async function begin(mode) {
+  if (!database) {
+    const request = indexedDB.open(DATABASE, 1);
+    request.onupgradeneeded = () => request.result.createObjectStore(STORE, { keyPath: "id" });
+    database = outcome(request);
   }
+  const transaction = (await database).transaction(STORE, mode);
+  const ended = new Promise((resolve, reject) => {
+    transaction.oncomplete = resolve;
+    transaction.onabort = () => reject(transaction.error);
+  });
+  return { store: transaction.objectStore(STORE), ended };
+}
+
+async function records() {
+  const { store } = await begin("readonly");
+  return outcome(store.getAll());
+}
+
+/** Keeps the source and the result of a job that is done. False: there is no room. */
+export async function keep(job) {
+  const { file, name, model, noiseLevel, frames, options, warnings, result, requestId: id } = job;
+  const bytes = file.size + result.blob.size;
+  const used = (await records()).reduce((sum, record) => sum + record.bytes, 0);
+  if (used + bytes > MAX_BYTES) return false;
+  const about = { name, model, noiseLevel, frames, options, warnings };
+  for (const field of FIELDS) about[field] = result[field];
+  const { store, ended } = await begin("readwrite");
+  store.put({ id, session: session(), at: Date.now(), bytes, about, file, blob: result.blob });
+  await ended;
+  return true;
 }
 
 export async function forget(job) {
-  const cache = await open();
-  if (!cache || !job.requestId) return;
-  for (const part of PARTS) await cache.delete(path(job.requestId, part));
+  if (!job.requestId) return;
+  const { store, ended } = await begin("readwrite");
+  store.delete(job.requestId);
+  await ended;
 }
 
 /** The jobs that this session has kept, oldest first: {id, about, file, blob}. Removes old ones. */
 export async function restore() {
-  const cache = await open();
-  const found = [];
-  for (const { url } of (await cache?.keys()) ?? []) {
-    const [, folder, owner, id] = /^(.*\/kept\/([^/]+)\/([^/]+)\/)about$/.exec(url) ?? [];
-    if (!id) continue;
-    const [source, result, text] = await Promise.all(
-      PARTS.map((part) => cache.match(folder + part)),
-    );
-    const about = await text.json();
-    if (owner !== session()) {
-      if (Date.now() - about.at < MAX_AGE_MS) continue;
-      for (const part of PARTS) await cache.delete(folder + part);
-      continue;
-    }
-    if (!source || !result) continue;
-    const file = new File([await source.blob()], about.name, { type: about.type });
-    const blob = await result.blob();
-    found.push({ id, about, file, blob: new Blob([blob], { type: result.headers.get("content-type") ?? "" }) });
+  const found = await records();
+  const own = found.filter((record) => record.session === session());
+  const { store, ended } = await begin("readwrite");
+  for (const { id, at, session: owner } of found) {
+    if (owner !== session() && Date.now() - at >= MAX_AGE_MS) store.delete(id);
   }
-  return found.sort((a, b) => a.about.at - b.about.at);
+  await ended;
+  return own.sort((a, b) => a.at - b.at);
 }

@@ -46,10 +46,7 @@ export class OptionsPanel {
       this.#remember();
       onChange();
     });
-    byId("copy-link").addEventListener("click", async () => {
-      await navigator.clipboard?.writeText(this.link());
-      byId("copy-link").textContent = "Copied";
-    });
+    byId("copy-link").addEventListener("click", () => this.#copyLink());
     this.#form.addEventListener("submit", (event) => event.preventDefault());
     this.#update();
   }
@@ -104,12 +101,26 @@ export class OptionsPanel {
     return `${location.origin}${location.pathname}#${this.#settings()}`;
   }
 
+  /** Without TLS, browsers let no page copy: the address bar has the link then. */
+  async #copyLink() {
+    let told = "Copied";
+    try {
+      await navigator.clipboard.writeText(this.link());
+    } catch {
+      history.replaceState(null, "", this.link());
+      told = "The link is in the address bar";
+    }
+    byId("copy-link").textContent = told;
+  }
+
   #settings() {
     return new URLSearchParams([...new FormData(this.#form)].filter(([, value]) => value !== ""));
   }
 
   #remember() {
     byId("copy-link").textContent = "Copy a link with these settings";
+    // A link's settings hold until one is changed.
+    if (location.hash) history.replaceState(null, "", location.pathname + location.search);
     try {
       localStorage.setItem(SETTINGS_ITEM, String(this.#settings()));
     } catch {

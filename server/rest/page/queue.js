@@ -35,6 +35,8 @@ export class Job {
   painter;
   /** {blob, url, width, height, model, seconds}, when "done". */
   result;
+  /** Whether loading the page again gives the result back: see kept_results.js. */
+  kept = false;
   requestId = "";
   #abort;
 
@@ -47,9 +49,9 @@ export class Job {
   /** A job that was done before the page was loaded: see kept_results.js. */
   static kept({ id, about, file, blob }) {
     const job = new Job(file);
-    const { width, height, seconds, model, noiseLevel, options, warnings } = about;
+    const { width, height, seconds, model, noiseLevel, frames, options, warnings } = about;
     const url = URL.createObjectURL(blob);
-    Object.assign(job, { state: "done", requestId: id, model, noiseLevel, options, warnings });
+    Object.assign(job, { state: "done", kept: true, requestId: id, model, noiseLevel, frames, options, warnings });
     job.result = { blob, url, width, height, model, seconds };
     return job;
   }
@@ -66,6 +68,7 @@ export class Job {
     Object.assign(this, {
       state: "sending",
       error: undefined,
+      kept: false,
       sent: 0,
       tilesDone: 0,
       tiles: 0,
