@@ -21,7 +21,8 @@
 #include "client/cli/queue_flags.h"
 #include "client/http/http_target.h"
 #include "client/video/film_facts.h"
-#include "client/worker/film_part_runner.h"
+#include "client/worker/film_check.h"
+#include "client/worker/film_commands.h"
 #include "client/worker/url_file.h"
 #include "engine/base/random_uuid.h"
 #include "engine/base/status_macros.h"
@@ -86,7 +87,7 @@ void SubmitFlags::AddTo(CLI::App& command) {
   format.AddTo(command);
   queue.AddTo(command);
   CLI::Option* const film = command.add_flag(
-      "--video", video, "The input is a film, the output its file: .mkv, .mp4, ...");
+      "--video", video, "The input is a film, the output its file: .mkv, .mp4 or .mov");
   for (const char* const name : {"--list", "--format", "--quality", "--png-compression", "--depth",
                                  "--16-bit", "--metadata", "--frame"})
     film->excludes(command.get_option(name));
@@ -180,6 +181,7 @@ absl::StatusOr<std::vector<server::NewJob>> FilmJobs(const SubmitFlags& flags) {
   }
   if (std::error_code ignored; std::filesystem::is_symlink(flags.output, ignored))
     return absl::InvalidArgumentError(absl::StrCat(flags.output, " is a link; name its file"));
+  RETURN_IF_ERROR(ContainerOf(flags.output).status());
   RETURN_IF_ERROR(flags.upscale.CheckForFilm());
   server::Task task{.source = Absolute(flags.inputs[0]),
                     .options = flags.upscale.ToProto(),
@@ -193,7 +195,14 @@ absl::StatusOr<std::vector<server::NewJob>> FilmJobs(const SubmitFlags& flags) {
                                .rate_by = facts.rate_by,
                                .start_s = facts.start_s,
                                .matrix = facts.matrix,
+                               .primaries = facts.primaries,
+                               .transfer = facts.transfer,
+                               .range = facts.range,
                                .codec = flags.codec};
+  ASSIGN_OR_RETURN(const std::vector<std::string> warnings,
+                   CheckFilm(task.source, facts, *task.film, task.output));
+  for (const std::string& warning : warnings)
+    std::fprintf(stderr, "upscale: warning: %s: %s\n", flags.inputs[0].c_str(), warning.c_str());
   std::vector<server::NewJob> jobs;
   for (; task.film->number < task.film->parts(); ++task.film->number) {
     ASSIGN_OR_RETURN(std::string text, ToText(task));

@@ -135,11 +135,12 @@ absl::Status RunFfmpeg(std::vector<std::string> command, const Ffmpeg::Files& fi
   return stop.stop_requested() ? absl::CancelledError("cancelled") : status;
 }
 
-absl::StatusOr<std::string> ReadFfmpeg(std::vector<std::string> command) {
+absl::StatusOr<std::string> ReadFfmpeg(std::vector<std::string> command, int source) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot make a pipe");
   UniqueFd output(ends[0]), input(ends[1]);
-  ASSIGN_OR_RETURN(Ffmpeg process, Ffmpeg::Start(std::move(command), {.output = input.get()}));
+  ASSIGN_OR_RETURN(Ffmpeg process,
+                   Ffmpeg::Start(std::move(command), {.output = input.get(), .source = source}));
   input = UniqueFd();
   std::string text;
   std::array<char, 65536> part;

@@ -57,7 +57,7 @@ class Ffmpeg {
 // Runs a process to its end, which `stop` brings about. CANCELLED after that.
 absl::Status RunFfmpeg(std::vector<std::string> command, const Ffmpeg::Files& files,
                        std::stop_token stop);
-// The same, and returns its standard output.
-absl::StatusOr<std::string> ReadFfmpeg(std::vector<std::string> command);
+// The same, and returns its standard output. `source` becomes kSource; -1: none.
+absl::StatusOr<std::string> ReadFfmpeg(std::vector<std::string> command, int source = -1);
 
 }  // namespace upscaled::client

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -12,16 +13,30 @@ struct FilmFacts {
   int64_t frames = 0;
   int64_t rate = 0, rate_by = 1;  // frames in this many seconds
   double start_s = 0;             // of the first frame, after the beginning of the file
-  std::string matrix;             // "601", "709" or "2020"; "": the file does not say it
+  std::string pixel_format;       // ffmpeg's name
+  std::string matrix;             // "601", "709" or "2020": as the file says, or by the height
+  // As ffmpeg names them, such as "bt2020", "smpte2084" and "tv"; "": the file does not say it.
+  std::string primaries, transfer, range;
 };
 
 // Asks ffprobe. FAILED_PRECONDITION if it is not installed; INVALID_ARGUMENT for another file than
-// a film, and for frames that do not come at an even rate, of which parts could not be put together
-// again.
+// a film, for frames that do not come at an even rate, of which parts could not be put together
+// again, for interlaced films, and for samples and colours that are not read.
 absl::StatusOr<FilmFacts> ReadFilmFacts(const std::string& path);
 
 // From ffprobe's words: lines NAME=VALUE about the file, and the times of its frames, in seconds,
 // one a line and in any order.
 absl::StatusOr<FilmFacts> ParseFilmFacts(const std::string& facts, const std::string& times);
+
+// A stream of a film's file.
+struct FilmStream {
+  int number = 0;           // in the file
+  std::string codec;        // ffmpeg's name
+  std::string type;         // "video", "audio", "subtitle", "attachment" or "data"
+  bool is_picture = false;  // a cover, and no film
+};
+
+// `source` is a descriptor of the file; -1: `input` is its path for ffmpeg.
+absl::StatusOr<std::vector<FilmStream>> ReadFilmStreams(const std::string& input, int source = -1);
 
 }  // namespace upscaled::client

@@ -26,8 +26,6 @@ namespace {
 constexpr absl::string_view kY4mMagic = "YUV4MPEG2", kPngMagic = "\x89PNG\r\n\x1a\n";
 constexpr size_t kMaxHeaderBytes = 4096;
 constexpr int kMaxSidePx = 65535;
-// The last height that is taken for standard definition.
-constexpr int kLastBt601Height = 576;
 
 // Bytes of a source with a look ahead.
 class Bytes {
@@ -149,8 +147,7 @@ absl::Status ReadTag(absl::string_view tag, FilmFormat& format) {
 
 // Chooses what a stream does not tell. INVALID_ARGUMENT for frames that are too large.
 absl::Status Complete(const FrameReaderOptions& options, YuvFormat& yuv) {
-  yuv.matrix = options.matrix.value_or(yuv.size.height <= kLastBt601Height ? Matrix::kBt601
-                                                                           : Matrix::kBt709);
+  yuv.matrix = options.matrix.value_or(MatrixByHeight(yuv.size.height));
   yuv.full_range = options.full_range.value_or(yuv.full_range);
   if (yuv.frame_bytes() <= FrameReader::kMaxFrameBytes) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(

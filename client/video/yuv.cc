@@ -227,6 +227,22 @@ void LoadPlanes(ImageView image, Shares shares, Planes& planes) {
 
 }  // namespace
 
+std::optional<Matrix> MatrixNamed(absl::string_view name) {
+  for (const Matrix matrix : {Matrix::kBt601, Matrix::kBt709, Matrix::kBt2020})
+    if (name == NameOf(matrix)) return matrix;
+  return std::nullopt;
+}
+
+const char* NameOf(Matrix matrix) {
+  constexpr const char* kNames[] = {"601", "709", "2020"};
+  return kNames[static_cast<size_t>(matrix)];
+}
+
+Matrix MatrixByHeight(int height_px) {
+  constexpr int kLastBt601Height = 576;
+  return height_px <= kLastBt601Height ? Matrix::kBt601 : Matrix::kBt709;
+}
+
 Size YuvFormat::chroma_size() const {
   switch (chroma) {
     case Chroma::kMono:

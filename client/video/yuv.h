@@ -6,9 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "engine/base/geometry.h"
 #include "engine/image/image.h"
 
@@ -19,6 +21,12 @@ enum class Chroma : uint8_t { kMono, k420, k422, k444 };
 // rows, in the middle of four, or on the top left one. 4:2:2 is always on the left column.
 enum class Siting : uint8_t { kLeft, kCenter, kTopLeft };
 enum class Matrix : uint8_t { kBt601, kBt709, kBt2020 };
+
+// "601", "709" or "2020".
+std::optional<Matrix> MatrixNamed(absl::string_view name);
+const char* NameOf(Matrix matrix);
+// The matrix of a film that does not name it: BT.601 up to 576 rows, BT.709 above.
+Matrix MatrixByHeight(int height_px);
 
 struct YuvFormat {
   Size size;

@@ -6,18 +6,18 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
-#include <optional>
 #include <system_error>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/image_io.h"
 #include "client/video/ffmpeg.h"
 #include "client/video/film.h"
+#include "client/video/film_facts.h"
+#include "client/video/yuv.h"
+#include "client/worker/film_commands.h"
 #include "engine/base/random_uuid.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/unique_fd.h"
@@ -27,34 +27,6 @@ namespace upscaled::client {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kH264[] = {"-c:v", "libx264", "-preset", "medium", "-crf", "16"};
-constexpr const char* kH265[] = {"-c:v", "libx265", "-preset",      "medium",
-                                 "-crf", "18",      "-x265-params", "log-level=error"};
-constexpr const char* kFfv1[] = {"-c:v", "ffv1", "-level", "3", "-g", "1"};
-constexpr VideoCodec kVideoCodecs[] = {{"h264", kH264}, {"h265", kH265}, {"ffv1", kFfv1}};
-
-using Command = std::vector<std::string>;
-
-void Append(Command& command, std::initializer_list<std::string> arguments) {
-  command.insert(command.end(), arguments);
-}
-
-Command ReadSource() {
-  return {"-protocol_whitelist", "file", "-format_whitelist", kFilmFormats, "-i", Ffmpeg::kSource};
-}
-
-std::optional<Matrix> MatrixNamed(const std::string& name) {
-  if (name == "601") return Matrix::kBt601;
-  if (name == "709") return Matrix::kBt709;
-  return name == "2020" ? std::optional(Matrix::kBt2020) : std::nullopt;
-}
-
-const VideoCodec* FindCodec(const std::string& name) {
-  for (const VideoCodec& codec : kVideoCodecs)
-    if (name == codec.name) return &codec;
-  return nullptr;
-}
 
 struct Pipe {
   UniqueFd output, input;  // for reading, for writing
@@ -117,11 +89,11 @@ class FilmPartRun {
     ASSIGN_OR_RETURN(Pipe frames, Pipe::Make());
     ASSIGN_OR_RETURN(Pipe results, Pipe::Make());
     const fs::path draft = Draft(".nut");
-    ASSIGN_OR_RETURN(Ffmpeg decoder,
-                     Ffmpeg::Start(Decoder(), {.output = frames.input.get(), .source = source_}));
+    ASSIGN_OR_RETURN(Ffmpeg decoder, Ffmpeg::Start(DecodePart(part_), {.output = frames.input.get(),
+                                                                       .source = source_}));
     frames.input = UniqueFd();
-    ASSIGN_OR_RETURN(Ffmpeg encoder,
-                     Ffmpeg::Start(Encoder(codec, draft), {.input = results.output.get()}));
+    ASSIGN_OR_RETURN(Ffmpeg encoder, Ffmpeg::Start(EncodePart(part_, codec, draft.native()),
+                                                   {.input = results.output.get()}));
     results.output = UniqueFd();
     PipeSource source(frames.output.get(), /*max_replay_bytes=*/0);
     PipeSink sink(results.input.get());
@@ -147,7 +119,11 @@ class FilmPartRun {
   }
 
   absl::Status Join(std::stop_token stop) const {
-    const fs::path list = Draft(".txt"), joined = Draft(fs::path(output_).extension());
+    ASSIGN_OR_RETURN(const Container container, ContainerOf(output_));
+    const absl::StatusOr<std::vector<FilmStream>> streams =
+        ReadFilmStreams(Ffmpeg::kSource, source_);
+    if (!streams.ok()) return OfMachine(streams.status());
+    const fs::path list = Draft(".txt"), joined = Draft(EndingOf(container));
     std::ofstream lines(list);
     for (int64_t i = 0; i < part_.parts(); ++i) {
       lines << absl::StrFormat("file %s\nduration %.9f\n", PartPath(folder_, i).filename().native(),
@@ -156,7 +132,8 @@ class FilmPartRun {
     lines.close();
     if (!lines) return absl::UnavailableError(absl::StrCat("cannot write ", list.native()));
     RETURN_IF_ERROR(
-        OfMachine(RunFfmpeg(Joiner(list, joined), {.source = source_}, std::move(stop))));
+        OfMachine(RunFfmpeg(JoinParts(part_, list.native(), *streams, container, joined.native()),
+                            {.source = source_}, std::move(stop))));
     RETURN_IF_ERROR(Rename(joined, output_));
     std::error_code ignored;  // the film is there
     fs::remove_all(folder_, ignored);
@@ -172,47 +149,6 @@ class FilmPartRun {
   // A new name in the folder, which goes with it.
   fs::path Draft(const std::string& extension) const {
     return folder_ / absl::StrCat("draft-", RandomUuid(), extension);
-  }
-
-  // From half a frame before the first one: ffmpeg leaves out frames before that.
-  Command Decoder() const {
-    Command command = {"ffmpeg", "-nostdin", "-v", "error"};
-    if (part_.number > 0) {
-      const double first = static_cast<double>(part_.first_frame()) - 0.5;
-      Append(command, {"-ss", absl::StrFormat("%.6f", part_.start_s + part_.seconds(first))});
-    }
-    const Command source = ReadSource();
-    command.insert(command.end(), source.begin(), source.end());
-    Append(command, {"-map", "0:V:0", "-frames:v", absl::StrCat(part_.count(part_.number)),
-                     "-fps_mode", "passthrough", "-strict", "-1", "-f", "yuv4mpegpipe", "pipe:1"});
-    return command;
-  }
-
-  Command Encoder(const VideoCodec& codec, const fs::path& draft) const {
-    Command command = {"ffmpeg", "-nostdin", "-v", "error", "-f", "yuv4mpegpipe", "-i", "pipe:0"};
-    command.insert(command.end(), codec.arguments.begin(), codec.arguments.end());
-    constexpr std::pair<const char*, const char*> kSpaces[] = {
-        {"601", "smpte170m"}, {"709", "bt709"}, {"2020", "bt2020nc"}};
-    for (const auto& [matrix, space] : kSpaces)
-      if (part_.matrix == matrix) Append(command, {"-colorspace", space});
-    Append(command, {"-f", "nut", "-y", "file:" + draft.native()});
-    return command;
-  }
-
-  // Subtitles and attachments fit Matroska only.
-  Command Joiner(const fs::path& list, const fs::path& joined) const {
-    // Else ffmpeg leaves out a part that it cannot read.
-    Command command = {"ffmpeg", "-nostdin", "-v", "error", "-xerror"};
-    Append(command, {"-itsoffset", absl::StrFormat("%.6f", part_.start_s)});
-    Append(command, {"-protocol_whitelist", "file", "-f", "concat", "-i", "file:" + list.native()});
-    const Command source = ReadSource();
-    command.insert(command.end(), source.begin(), source.end());
-    Append(command, {"-map", "0:v:0", "-map", "1:a?"});
-    if (absl::EndsWithIgnoreCase(output_, ".mkv"))
-      Append(command, {"-map", "1:s?", "-map", "1:t?"});
-    Append(command, {"-map_metadata", "1", "-map_chapters", "1", "-c", "copy", "-y",
-                     "file:" + joined.native()});
-    return command;
   }
 
   // An error, and the reason that a process gives for it.
@@ -232,12 +168,10 @@ class FilmPartRun {
 
 }  // namespace
 
-std::span<const VideoCodec> VideoCodecs() { return kVideoCodecs; }
-
 absl::Status RunFilmPart(Service& service, const v1::UpscaleOptions& options,
                          const server::FilmPart& part, int source, const std::string& output,
                          const std::function<void(int64_t)>& on_frame, std::stop_token stop) {
-  const VideoCodec* const codec = FindCodec(part.codec);
+  const VideoCodec* const codec = FindVideoCodec(part.codec);
   if (codec == nullptr)
     return absl::InvalidArgumentError(absl::StrCat("the codec ", part.codec, " is not known"));
   const FilmPartRun run(part, source, output);

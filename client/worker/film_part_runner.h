@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <stop_token>
 #include <string>
 
@@ -12,13 +11,6 @@
 #include "server/jobs/film_part.h"
 
 namespace upscaled::client {
-
-// An encoder's name for users, and ffmpeg's arguments for it.
-struct VideoCodec {
-  const char* name;
-  std::span<const char* const> arguments;
-};
-std::span<const VideoCodec> VideoCodecs();
 
 // Upscales a part's frames into a file in the film's folder, unless it is there. If that was the
 // last one, joins all parts, with the sound and the other streams of the source, to `output`, and

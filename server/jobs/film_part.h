@@ -17,7 +17,10 @@ struct FilmPart {
   int64_t rate = 0, rate_by = 1;  // frames in this many seconds
   double start_s = 0;             // of the film's first frame, after the beginning of its file
   std::string matrix;             // "601", "709" or "2020"; "": by the height
-  std::string codec;              // of the result: a name in kVideoCodecs
+  // The result's and the film's, by ffmpeg's names, such as "bt2020", "smpte2084" and "tv"; "": the
+  // film does not say it.
+  std::string primaries, transfer, range;
+  std::string codec;  // of the result: a name in kVideoCodecs
 
   bool operator==(const FilmPart&) const = default;
 

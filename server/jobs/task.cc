@@ -64,14 +64,24 @@ absl::Status ReadFilm(const json& object, std::optional<FilmPart>& result) {
       {"part_frames", &film.part_frames, 1},
       {"rate", &film.rate, 1},
       {"rate_by", &film.rate_by, 1}};
+  const std::pair<const char*, std::string*> colours[] = {// which earlier releases did not write
+                                                          {"primaries", &film.primaries},
+                                                          {"transfer", &film.transfer},
+                                                          {"range", &film.range}};
   for (const auto& [name, text] : texts)
     RETURN_IF_ERROR(ReadText(name, object.value(name, json()), *text));
+  size_t known = std::size(texts);
+  for (const auto& [name, text] : colours) {
+    if (!object.contains(name)) continue;
+    RETURN_IF_ERROR(ReadText(name, object[name], *text));
+    ++known;
+  }
   for (const auto& [name, count, least] : counts)
     RETURN_IF_ERROR(ReadCount(name, object.value(name, json()), least, *count));
   const json start = object.value("start_s", json());
   if (!start.is_number()) return Wrong("has a film with a \"start_s\" that is no number");
   film.start_s = start.get<double>();
-  if (object.size() != std::size(texts) + std::size(counts) + 1)
+  if (object.size() != known + std::size(counts) + 1)
     return Wrong("has a film with a field that is not known");
   RETURN_IF_ERROR(CheckJobId(film.id));  // a folder is named after it
   if (film.number >= film.parts())
@@ -81,11 +91,16 @@ absl::Status ReadFilm(const json& object, std::optional<FilmPart>& result) {
 }
 
 json ToJson(const FilmPart& film) {
-  return {{"id", film.id},           {"number", film.number},
-          {"frames", film.frames},   {"part_frames", film.part_frames},
-          {"rate", film.rate},       {"rate_by", film.rate_by},
-          {"start_s", film.start_s}, {"matrix", film.matrix},
-          {"codec", film.codec}};
+  json object = {{"id", film.id},           {"number", film.number},
+                 {"frames", film.frames},   {"part_frames", film.part_frames},
+                 {"rate", film.rate},       {"rate_by", film.rate_by},
+                 {"start_s", film.start_s}, {"matrix", film.matrix},
+                 {"codec", film.codec}};
+  const std::pair<const char*, const std::string*> colours[] = {
+      {"primaries", &film.primaries}, {"transfer", &film.transfer}, {"range", &film.range}};
+  for (const auto& [name, text] : colours)
+    if (!text->empty()) object[name] = *text;
+  return object;
 }
 
 absl::Status ReadField(const std::string& name, const json& value, Task& task) {

@@ -18,6 +18,7 @@ import harness
 
 SKIPPED = 77
 FRAMES, PART = 45, 7
+HIDDEN_S = 0.52
 
 
 def run(*command, **options) -> bytes:
@@ -37,7 +38,7 @@ def make_film(path: pathlib.Path, rate: str, encoder: tuple) -> None:
 
 
 def pictures(path: pathlib.Path) -> bytes:
-    return run("ffmpeg", "-nostdin", "-v", "error", "-i", path, "-map", "0:v", "-f", "rawvideo", "-")
+    return run("ffmpeg", "-nostdin", "-v", "error", "-i", path, "-map", "0:v", "-fps_mode", "passthrough", "-f", "rawvideo", "-")
 
 
 def sound(path: pathlib.Path) -> bytes:
@@ -49,6 +50,31 @@ def times(path: pathlib.Path) -> list:
     return told.decode().replace(",", "").split()  # side data leaves a comma
 
 
+def runs_ffmpeg(worker: subprocess.Popen) -> bool:
+    tasks = pathlib.Path(f"/proc/{worker.pid}/task")
+    try:
+        children = [pid for task in tasks.iterdir() for pid in (task / "children").read_text().split()]
+        return any(pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "ffmpeg" for pid in children)
+    except (FileNotFoundError, ProcessLookupError):  # one ended meanwhile
+        return False
+
+
+def stop_at_work(worker: subprocess.Popen) -> bool:
+    """Stops the worker with a part at work: its ffmpeg has begun, and no stopped worker can put the part into its place."""
+    while worker.poll() is None:
+        worker.send_signal(signal.SIGSTOP)
+        if runs_ffmpeg(worker):
+            return True
+        worker.send_signal(signal.SIGCONT)
+        time.sleep(0.01)
+    return False
+
+
+def streams(path: pathlib.Path, entries: str, kind: str = "v") -> list:
+    told = run("ffprobe", "-v", "error", "-select_streams", kind, "-show_entries", f"stream={entries}", "-of", "csv=p=0", path)
+    return told.decode().split()
+
+
 class Films:
     def __init__(self, programs: list, folder: pathlib.Path):
         self.upscaled, self.upscale, self.worker = programs
@@ -56,19 +82,19 @@ class Films:
         self.server = harness.Server(self.upscaled)
         self.address = "{}:{}".format(*self.server.grpc)
 
-    def submit(self, source: pathlib.Path, output: pathlib.Path, *flags) -> None:
-        run(self.upscale, "submit", "--video", "-i", source, "-o", output, "--frames-per-job", PART, "--codec", "ffv1", "--queue", self.queue, *flags)
+    def submit(self, source: pathlib.Path, output: pathlib.Path, codec: str = "ffv1") -> None:
+        run(self.upscale, "submit", "--video", "-i", source, "-o", output, "--frames-per-job", PART, "--codec", codec, "--queue", self.queue)
 
-    def start_worker(self) -> subprocess.Popen:
-        command = [self.worker, "--queue", self.queue, "--server", self.address, "--lease", "1", "--max-deliveries", "30", "--until-empty"]
-        return subprocess.Popen(command, preexec_fn=harness.die_with_parent, stderr=subprocess.DEVNULL)
+    def start_worker(self, queue: pathlib.Path | None = None, env: dict | None = None) -> subprocess.Popen:
+        command = [self.worker, "--queue", queue or self.queue, "--server", self.address, "--lease", "1", "--max-deliveries", "30", "--until-empty"]
+        return subprocess.Popen(command, preexec_fn=harness.die_with_parent, stderr=subprocess.DEVNULL, env=env)
 
     def work(self, kills: int) -> None:
-        """Two workers until the queue is empty; `kills` times one is killed while parts are missing."""
+        """Two workers until the queue is empty; `kills` times one is killed that has a part at work."""
         workers = [self.start_worker() for _ in range(2)]
         for number in range(kills):
-            time.sleep(0.3)
             victim = workers[number % 2]
+            assert stop_at_work(victim), f"only {number} of {kills} workers had a part at work"
             victim.send_signal(signal.SIGKILL)
             victim.wait()
             workers[number % 2] = self.start_worker()
@@ -77,7 +103,7 @@ class Films:
 
     def expected(self, source: pathlib.Path) -> bytes:
         """The frames, as the pipes of `upscale video` give them."""
-        script = 'ffmpeg -nostdin -v error -i "$1" -f yuv4mpegpipe - | "$2" video --quiet -i - -o - --matrix 601 --server "$3"'
+        script = 'ffmpeg -nostdin -v error -i "$1" -fps_mode passthrough -f yuv4mpegpipe - | "$2" video --quiet -i - -o - --matrix 601 --server "$3"'
         return run("sh", "-c", script + " | ffmpeg -v error -i - -f rawvideo -", "sh", source, self.upscale, self.address)
 
     def check(self, source: pathlib.Path, result: pathlib.Path) -> None:
@@ -96,6 +122,113 @@ def killed_workers_lose_nothing(films: Films) -> None:
         films.submit(source, result)
         films.work(kills)
         films.check(source, result)
+
+
+def two_workers_join_at_once(films: Films) -> None:
+    """Two queues have the same parts, and neither worker's ffmpeg joins before the other's does."""
+    source, result = films.folder / "film.mkv", films.folder / "results" / "twice.mkv"
+    programs, barrier, twin = (films.folder / name for name in ("programs", "barrier", "twin"))
+    programs.mkdir()
+    barrier.mkdir()
+    (programs / "ffmpeg").write_text(f"""#!/bin/sh
+case "$*" in *concat*)
+  touch "{barrier}/$$"
+  for tries in $(seq 600); do [ "$(ls "{barrier}" | wc -l)" -ge 2 ] && break; sleep 0.1; done;;
+esac
+exec {shutil.which("ffmpeg")} "$@"
+""")
+    (programs / "ffmpeg").chmod(0o755)
+    films.submit(source, result)
+    shutil.copytree(films.queue, twin)
+    env = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
+    workers = [films.start_worker(queue, env) for queue in (films.queue, twin)]
+    for worker in workers:
+        assert worker.wait(300) == 0, worker.returncode
+    assert len(list(barrier.iterdir())) >= 2, list(barrier.iterdir())
+    for queue in (films.queue, twin):
+        told = run(films.upscale, "jobs", "--queue", queue, "--json").decode()
+        assert '"failed"' not in told, told
+    films.check(source, result)
+
+
+def films_cut_by_an_edit_list_are_whole(films: Films) -> None:
+    """Frames that an edit list hides are decoded and not shown; those that it shows come once each."""
+    whole, cut, result = films.folder / "film.mp4", films.folder / "cut.mp4", films.folder / "results" / "cut.mkv"
+    run("ffmpeg", "-nostdin", "-v", "error", "-ss", HIDDEN_S, "-i", whole, "-c", "copy", "-strict", "-2", cut)
+    packets = run("ffprobe", "-v", "error", "-select_streams", "v", "-show_entries", "packet=flags", "-of", "csv=p=0", cut).decode().split()
+    shown = sum("D" not in flags for flags in packets)
+    assert 0 < shown < len(packets), packets
+    films.submit(cut, result)
+    films.work(0)
+    assert pictures(result) == films.expected(cut), result
+    # Matroska has no edit lists: the hidden sound is heard, and all comes as much later.
+    for path in (cut, result):
+        assert len(times(path)) == shown, times(path)
+        (heard,) = run("ffprobe", "-v", "error", "-select_streams", "a", "-read_intervals", "%+#1", "-show_entries", "packet=pts_time", "-of",
+                       "csv=p=0", path).decode().split()
+        assert abs(float(times(path)[0]) - float(heard.strip(",")) - HIDDEN_S) < 0.002, (path, times(path)[0], heard)
+        assert all(abs(float(time) - float(times(path)[0]) - number / 25) < 0.002 for number, time in enumerate(times(path))), times(path)
+
+
+def texts(path: pathlib.Path) -> list:
+    """The words of all subtitles."""
+    return [run("ffmpeg", "-nostdin", "-v", "error", "-i", path, "-map", f"0:s:{number}", "-f", "srt", "-").decode().split("\n")[2]
+            for number in range(len(streams(path, "index", "s")))]
+
+
+def subtitles_fit_their_container(films: Films) -> None:
+    """Texts of every kind go into every container; the submitter is told of those that become others."""
+    words = films.folder / "words.srt"
+    words.write_text("1\n00:00:00,100 --> 00:00:00,900\nHello\n\n")
+    film = films.folder / "film.mkv"
+    for kind, ending, codecs in (("mkv", "mkv", ("subrip", "ass", "webvtt")), ("mkv", "mp4", ("mov_text",) * 3), ("mkv", "mov", ("mov_text",) * 3),
+                                 ("mp4", "mkv", ("subrip",)), ("mp4", "mp4", ("mov_text",))):
+        source = films.folder / f"spoken.{kind}"
+        kinds = ("srt", "ass", "webvtt") if kind == "mkv" else ("mov_text",)
+        codec = [option for number, name in enumerate(kinds) for option in (f"-c:s:{number}", name)]
+        video = ("-c:v", "copy") if kind == "mkv" else ("-c:v", "libx264")
+        run("ffmpeg", "-nostdin", "-v", "error", "-y", "-i", film, "-i", words, "-map", "0:v", *(("-map", "1:s") * len(kinds)), *video, *codec, source)
+        result = films.folder / "results" / f"spoken-{kind}.{ending}"
+        done = subprocess.run([films.upscale, "submit", "--video", "-i", source, "-o", result, "--queue", films.queue], capture_output=True, text=True,
+                              timeout=300)
+        assert done.returncode == 0, done.stderr
+        assert ("becomes" in done.stderr) == (kind != ending), done.stderr
+        films.work(0)
+        assert streams(result, "codec_name", "s") == list(codecs), (result, streams(result, "codec_name", "s"))
+        assert texts(result) == ["Hello"] * len(codecs), (result, texts(result))
+
+
+def colours_of_the_film_are_the_results(films: Films) -> None:
+    """Matrix, primaries, transfer and range, for each codec; those of a film that does not say its matrix are by its own height."""
+    entries = "color_range,color_space,color_transfer,color_primaries"
+    hdr = ("-pix_fmt", "yuv420p10le", "-color_range", "tv", "-colorspace", "bt2020nc", "-color_primaries", "bt2020", "-color_trc", "smpte2084")
+    for name, codec, ending, flags, told in (("pq", "h265", "mkv", hdr, "tv,bt2020nc,smpte2084,bt2020"), ("pq", "ffv1", "mkv", hdr, "tv,bt2020nc,smpte2084,bt2020"),
+                                             ("pq", "h264", "mp4", hdr, "tv,bt2020nc,smpte2084,bt2020"),
+                                             ("plain", "h264", "mov", (), "smpte170m"), ("plain", "ffv1", "mkv", (), "smpte170m")):
+        source, result = films.folder / f"{name}.mkv", films.folder / "results" / f"{name}-{codec}.{ending}"
+        run("ffmpeg", "-nostdin", "-v", "error", "-y", "-f", "lavfi", "-i", "testsrc2=size=64x46:rate=25", "-frames:v", "5", "-c:v", "ffv1", *flags, source)
+        films.submit(source, result, codec)
+        films.work(0)
+        assert told in streams(result, entries)[0], (result, streams(result, entries))
+
+
+def refused_before_anything_is_computed(films: Films) -> None:
+    """Results that could not be joined, and films that could not be read."""
+    film, queue = films.folder / "film.mkv", films.folder / "never"
+    folder = films.folder / "folder.mkv"
+    folder.mkdir()
+    wave, striped, interlaced = (films.folder / name for name in ("wave.mkv", "rgb.mkv", "interlaced.mkv"))
+    make = ("ffmpeg", "-nostdin", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=64x46:rate=25", "-frames:v", "5")
+    run(*make[:-2], "-f", "lavfi", "-i", "sine", "-t", "0.2", "-c:v", "ffv1", "-c:a", "pcm_s16le", wave)
+    run(*make, "-c:v", "ffv1", "-pix_fmt", "gbrp", striped)
+    run(*make, "-vf", "setfield=tff", "-c:v", "ffv1", "-field_order", "tt", interlaced)
+    for source, output, flags, word in (
+            (film, folder, (), "is a folder"), (film, "results/", (), "is a folder"), (film, "film-2x", (), "ends in nothing"),
+            (film, "film-2x.avi", (), ".avi"), (film, "film-2x.webm", (), ".webm"), (film, "film-2x.mp4", ("--codec", "ffv1"), "the codec ffv1"),
+            (wave, "wave-2x.mp4", (), "pcm_s16le"), (striped, "rgb-2x.mkv", (), "pixels are bgr0"), (interlaced, "still-2x.mkv", (), "interlaced")):
+        refused(films.upscale, "submit", "--video", "-i", source, "-o", films.folder / output if output != "results/" else f"{films.folder}/results/",
+                "--queue", queue, *flags, word=word)
+    assert not list(films.folder.glob("*.parts")) and not queue.exists(), list(films.folder.iterdir())
 
 
 def other_sources_are_refused(films: Films) -> None:
@@ -148,6 +281,11 @@ def main(*programs: str) -> int:
         films = Films(list(programs), pathlib.Path(name))
         try:
             killed_workers_lose_nothing(films)
+            two_workers_join_at_once(films)
+            films_cut_by_an_edit_list_are_whole(films)
+            subtitles_fit_their_container(films)
+            colours_of_the_film_are_the_results(films)
+            refused_before_anything_is_computed(films)
             other_sources_are_refused(films)
             a_worker_without_the_folder_says_so(films)
             a_playlist_is_no_film(films)

@@ -189,20 +189,23 @@ def resident_bytes(pid: int) -> int:
 
 
 def memory_is_flat(upscale: str, server) -> None:
+    """Over 5,000 frames of noise, which go by themselves, and of a still picture with a pixel of noise, which go together."""
     side, frames, warm = 16, 5000, 1000
+    still = random.randbytes(side * side - 1)
     command = [upscale, "video", "-i", "-", "-o", "-", "--quiet", "--raw", f"{side}x{side}:gray", "--server", "{}:{}".format(*server.grpc)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    feeder = feed(process, random.randbytes(side * side * frames))
-    sizes = []
-    result_bytes = 4 * side * side
-    for count in (warm, frames - warm - 1):
-        assert len(process.stdout.read(count * result_bytes)) == count * result_bytes
-        sizes.append((resident_bytes(process.pid), server.status("VmRSS")))
-    assert len(process.stdout.read()) == result_bytes
-    feeder.join()
-    assert process.wait(300) == 0
-    print("resident bytes of the command and the server:", sizes)
-    assert all(after - before <= 16 << 20 for before, after in zip(*sizes)), sizes
+    for film in (random.randbytes(side * side * frames), b"".join(still + random.randbytes(1) for _ in range(frames))):
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        feeder = feed(process, film)
+        sizes = []
+        result_bytes = 4 * side * side
+        for count in (warm, frames - warm - 1):
+            assert len(process.stdout.read(count * result_bytes)) == count * result_bytes
+            sizes.append((resident_bytes(process.pid), server.status("VmRSS")))
+        assert len(process.stdout.read()) == result_bytes
+        feeder.join()
+        assert process.wait(300) == 0
+        print("resident bytes of the command and the server:", sizes)
+        assert all(after - before <= 16 << 20 for before, after in zip(*sizes)), sizes
 
 
 def options_of_no_use_are_named(upscale: str, server) -> None:

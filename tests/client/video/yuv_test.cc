@@ -127,16 +127,32 @@ double Psnr(const std::string& a, const std::string& b, int depth) {
   return 10 * std::log10(most * most * static_cast<double>(samples) / std::max(sum, 1e-9));
 }
 
+// Every depth, range and matrix.
+std::vector<YuvFormat> FormatsOf(Size size, Chroma chroma, Siting siting) {
+  std::vector<YuvFormat> formats;
+  for (const int depth : {8, 9, 10, 12, 14, 16})
+    for (const bool full_range : {false, true})
+      for (const Matrix matrix : {Matrix::kBt601, Matrix::kBt709, Matrix::kBt2020})
+        formats.push_back({.size = size,
+                           .chroma = chroma,
+                           .siting = siting,
+                           .depth = depth,
+                           .full_range = full_range,
+                           .matrix = matrix});
+  return formats;
+}
+
 TEST(YuvTest, SmoothFramesComeBackAtOddSizesAndAllSitings) {
   for (const Size size : {Size{97, 61}, Size{64, 48}, Size{33, 2}}) {
-    for (const Chroma chroma : {Chroma::k420, Chroma::k422, Chroma::k444}) {
+    for (const Chroma chroma : {Chroma::kMono, Chroma::k420, Chroma::k422, Chroma::k444}) {
       for (const Siting siting : {Siting::kLeft, Siting::kCenter, Siting::kTopLeft}) {
-        for (const int depth : {8, 10}) {
-          const YuvFormat format{.size = size, .chroma = chroma, .siting = siting, .depth = depth};
+        for (const YuvFormat& format : FormatsOf(size, chroma, siting)) {
           const std::string frame = SmoothFrame(format);
           const std::string back = RgbToYuv(YuvToRgb(AsBytes(frame), format).view(), format);
-          EXPECT_GT(Psnr(frame, back, depth), 46)
-              << size.width << " " << static_cast<int>(chroma) << " " << static_cast<int>(siting);
+          ASSERT_GT(Psnr(frame, back, format.depth), 46)
+              << size.width << " " << static_cast<int>(chroma) << " " << static_cast<int>(siting)
+              << " " << format.depth << " " << format.full_range << " "
+              << static_cast<int>(format.matrix);
         }
       }
     }

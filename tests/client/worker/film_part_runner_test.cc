@@ -23,7 +23,9 @@ using ::testing::HasSubstr;
 TEST(FilmPartRunnerTest, AFailureToJoinMayPass) {
   const TempFolder folder;
   WriteText(folder / "bin/ffmpeg", "#!/bin/sh\necho No space left on device >&2\nexit 1\n");
-  std::filesystem::permissions(folder / "bin/ffmpeg", std::filesystem::perms::owner_all);
+  WriteText(folder / "bin/ffprobe", "#!/bin/sh\n");  // the source has no other streams
+  for (const char* const program : {"bin/ffmpeg", "bin/ffprobe"})
+    std::filesystem::permissions(folder / program, std::filesystem::perms::owner_all);
   const EnvironmentVariable path("PATH", (folder / "bin").c_str());
   const std::string output = folder / "film.mkv";
   const server::FilmPart part{.id = "a-film",

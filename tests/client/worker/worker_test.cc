@@ -752,7 +752,10 @@ TEST(TaskTest, PartsOfFilmsAreReadBack) {
                                                    .rate = 24000,
                                                    .rate_by = 1001,
                                                    .start_s = 0.083,
-                                                   .matrix = "709",
+                                                   .matrix = "2020",
+                                                   .primaries = "bt2020",
+                                                   .transfer = "smpte2084",
+                                                   .range = "tv",
                                                    .codec = "ffv1"}};
   const auto read = server::ParseTask(server::TaskToJson(task));
   ASSERT_TRUE(read.ok()) << read.status();
@@ -776,9 +779,9 @@ TEST(TaskTest, SaysWhatIsWrongWithAFilm) {
   EXPECT_FALSE(parse(1).ok());
   EXPECT_FALSE(parse(film, "https://example.org/b").ok());
   const std::pair<const char*, nlohmann::json> wrong[] = {
-      {"id", "../a"},   {"id", ""},       {"number", 2},      {"number", -1},    {"frames", 0},
-      {"frames", 1e30}, {"frames", "10"}, {"part_frames", 0}, {"rate", 0},       {"rate_by", 0},
-      {"start_s", "0"}, {"matrix", 601},  {"codec", nullptr}, {"folder", "/tmp"}};
+      {"id", "../a"},   {"id", ""},       {"number", 2},      {"number", -1},     {"frames", 0},
+      {"frames", 1e30}, {"frames", "10"}, {"part_frames", 0}, {"rate", 0},        {"rate_by", 0},
+      {"start_s", "0"}, {"matrix", 601},  {"codec", nullptr}, {"folder", "/tmp"}, {"transfer", 1}};
   for (const auto& [name, value] : wrong) {
     nlohmann::json part = film;
     part[name] = value;

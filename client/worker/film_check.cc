@@ -1,0 +1,134 @@
+#include "client/worker/film_check.h"
+
+#include <fcntl.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "client/video/ffmpeg.h"
+#include "client/worker/film_commands.h"
+#include "engine/base/status_macros.h"
+#include "engine/base/unique_fd.h"
+
+namespace upscaled::client {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder that goes with this object.
+class TrialFolder {
+ public:
+  static absl::StatusOr<TrialFolder> Make() {
+    std::error_code error;
+    std::string name = fs::temp_directory_path(error) / "upscale-film-XXXXXX";
+    if (error || mkdtemp(name.data()) == nullptr)
+      return absl::ErrnoToStatus(errno, absl::StrCat("cannot make ", name));
+    return TrialFolder(std::move(name));
+  }
+  TrialFolder(TrialFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  TrialFolder& operator=(TrialFolder&&) = delete;
+  ~TrialFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+
+  std::string file() const { return path_ / "trial"; }
+
+ private:
+  explicit TrialFolder(fs::path path) : path_(std::move(path)) {}
+
+  fs::path path_;
+};
+
+class FilmTrial {
+ public:
+  FilmTrial(const server::FilmPart& part, Container container, int source, std::string to)
+      : part_(part), container_(container), source_(source), to_(std::move(to)) {}
+
+  // The pixel format that the codec makes of the film's.
+  absl::StatusOr<std::string> Encode(const std::string& pixel_format) const {
+    const VideoCodec& codec = *FindVideoCodec(part_.codec);
+    RETURN_IF_ERROR(Refuse(RunFfmpeg(TryCodec(part_, codec, pixel_format, container_, to_), {}, {}),
+                           absl::StrCat("the codec ", part_.codec)));
+    ASSIGN_OR_RETURN(const std::string told,
+                     ReadFfmpeg({"ffprobe", "-v", "error", "-show_entries", "stream=pix_fmt", "-of",
+                                 "csv=p=0", "-i", "file:" + to_}));
+    return std::string(absl::StripSuffix(told, "\n"));
+  }
+
+  // The change of a stream of the film in the result; "": none.
+  absl::StatusOr<std::string> Take(const FilmStream& stream) const {
+    const std::string name =
+        absl::StrCat("stream ", stream.number, " (", stream.type, ", ", stream.codec, ")");
+    const bool is_text = stream.type == "subtitle";
+    const std::string codec = is_text ? SubtitleCodecFor(stream.codec, container_) : "copy";
+    const bool stays = stream.type == "data" || stream.type == "video" || codec.empty() ||
+                       (stream.type == "attachment" && container_ != Container::kMatroska);
+    if (stays) return absl::StrCat(name, " is left out");
+    if (stream.type == "attachment") return "";  // all of them fit, none can be tried by itself
+    RETURN_IF_ERROR(
+        Refuse(RunFfmpeg(TryStream(stream, container_, to_), {.source = source_}, {}), name));
+    return codec == "copy" ? "" : absl::StrCat(name, " becomes ", codec);
+  }
+
+ private:
+  absl::Status Refuse(const absl::Status& tried, const std::string& name) const {
+    if (!absl::IsInvalidArgument(tried)) return tried;
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, " does not fit into ", EndingOf(container_),
+        container_ == Container::kMatroska ? "" : "; .mkv takes most", " (", tried.message(), ")"));
+  }
+
+  const server::FilmPart& part_;
+  const Container container_;
+  const int source_;
+  const std::string to_;
+};
+
+// ffmpeg's old names of full range.
+std::string WithoutRange(absl::string_view pixel_format) {
+  return absl::ConsumePrefix(&pixel_format, "yuvj") ? absl::StrCat("yuv", pixel_format)
+                                                    : std::string(pixel_format);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> CheckFilm(const std::string& source,
+                                                   const FilmFacts& facts,
+                                                   const server::FilmPart& part,
+                                                   const std::string& output) {
+  ASSIGN_OR_RETURN(const Container container, ContainerOf(output));
+  const UniqueFd file(open(source.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", source));
+  ASSIGN_OR_RETURN(const TrialFolder folder, TrialFolder::Make());
+  const FilmTrial trial(part, container, file.get(), folder.file());
+  std::vector<std::string> warnings;
+  ASSIGN_OR_RETURN(const std::string pixels, trial.Encode(facts.pixel_format));
+  if (WithoutRange(pixels) != WithoutRange(facts.pixel_format)) {
+    warnings.push_back(absl::StrCat("the result has pixels of ", pixels, ", the film of ",
+                                    facts.pixel_format, "; --codec ffv1 keeps them"));
+  }
+  ASSIGN_OR_RETURN(const std::vector<FilmStream> streams,
+                   ReadFilmStreams(Ffmpeg::kSource, file.get()));
+  bool has_film = false;
+  for (const FilmStream& stream : streams) {
+    const bool is_film = !has_film && stream.type == "video" && !stream.is_picture;
+    has_film |= is_film;
+    if (is_film) continue;
+    ASSIGN_OR_RETURN(std::string change, trial.Take(stream));
+    if (!change.empty()) warnings.push_back(std::move(change));
+  }
+  if (facts.transfer == "smpte2084") {
+    warnings.push_back(
+        "the result has the film's transfer and primaries, and no mastering display or light "
+        "level");
+  }
+  return warnings;
+}
+
+}  // namespace upscaled::client
