@@ -101,12 +101,13 @@ absl::StatusOr<std::unique_ptr<UpscaleClient>> UpscaleClient::Create(const Clien
   ASSIGN_OR_RETURN(std::shared_ptr<grpc::Channel> channel, MakeChannel(options.channel));
   return std::make_unique<UpscaleClient>(std::move(channel), options.retry, options.timeout,
                                          RetryClock::Real(), options.api_key, options.traceparent,
-                                         options.tracer);
+                                         options.tracer, options.priority);
 }
 
 UpscaleClient::UpscaleClient(std::shared_ptr<grpc::Channel> channel, const RetryPolicy& retry,
                              absl::Duration timeout, RetryClock& clock, std::string api_key,
-                             std::string traceparent, std::shared_ptr<Tracer> tracer)
+                             std::string traceparent, std::shared_ptr<Tracer> tracer,
+                             std::string priority)
     : channel_(std::move(channel)),
       stub_(v1::UpscaleService::NewStub(channel_)),
       retry_(retry),
@@ -114,6 +115,7 @@ UpscaleClient::UpscaleClient(std::shared_ptr<grpc::Channel> channel, const Retry
       api_key_(std::move(api_key)),
       traceparent_(std::move(traceparent)),
       tracer_(std::move(tracer)),
+      priority_(std::move(priority)),
       clock_(clock) {}
 
 void UpscaleClient::SetUp(grpc::ClientContext& context, const OperationSpan& span,
@@ -121,6 +123,7 @@ void UpscaleClient::SetUp(grpc::ClientContext& context, const OperationSpan& spa
   if (deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(deadline));
   if (!api_key_.empty()) context.AddMetadata("authorization", absl::StrCat("Bearer ", api_key_));
   if (!span.traceparent().empty()) context.AddMetadata("traceparent", span.traceparent());
+  if (!priority_.empty()) context.AddMetadata("upscale-priority", priority_);
 }
 
 absl::Status UpscaleClient::Connect(absl::Duration patience) {

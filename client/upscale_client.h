@@ -34,6 +34,8 @@ struct ClientOptions {
   std::string traceparent;
   // Takes a span of each operation; null: no spans.
   std::shared_ptr<Tracer> tracer;
+  // Sent with every call, unless empty: "interactive", or "background" for work that may wait.
+  std::string priority;
 };
 
 // Thread safe. Errors carry what DetailsOf returns; CANCELLED when `stop` was requested.
@@ -46,7 +48,8 @@ class UpscaleClient final : public Service {
   UpscaleClient(std::shared_ptr<grpc::Channel> channel, const RetryPolicy& retry,
                 absl::Duration timeout = absl::InfiniteDuration(),
                 RetryClock& clock = RetryClock::Real(), std::string api_key = "",
-                std::string traceparent = "", std::shared_ptr<Tracer> tracer = nullptr);
+                std::string traceparent = "", std::shared_ptr<Tracer> tracer = nullptr,
+                std::string priority = "");
 
   // Connects now rather than with the first call; UNAVAILABLE when `patience` runs out.
   absl::Status Connect(absl::Duration patience);
@@ -113,6 +116,7 @@ class UpscaleClient final : public Service {
   const absl::Duration timeout_;
   const std::string api_key_, traceparent_;
   const std::shared_ptr<Tracer> tracer_;
+  const std::string priority_;
   RetryClock& clock_;
 };
 

@@ -114,6 +114,18 @@ void ConnectionFlags::AddLocalTo(CLI::App& command) {
       ->needs(use_local);
 }
 
+void ConnectionFlags::AddPriorityTo(CLI::App& command, const std::string& by_default) {
+  priority = by_default;
+  command
+      .add_option(
+          "--priority", priority,
+          absl::StrCat("background: runs while the server has no interactive work; default: ",
+                       by_default.empty() ? "the tenant's" : by_default))
+      ->type_name("interactive|background")
+      ->group("Connection")
+      ->check(CLI::IsMember({"interactive", "background"}).description(""));
+}
+
 absl::StatusOr<std::unique_ptr<LocalServer>> ConnectionFlags::StartLocal(
     std::stop_token stop) const {
   if (!local) return nullptr;
@@ -159,6 +171,7 @@ absl::StatusOr<ClientOptions> ConnectionFlags::ToOptions(const LocalServer* own)
   ASSIGN_OR_RETURN(options.tracer, MakeTracer());
   options.retry = retry();
   options.timeout = timeout();
+  options.priority = priority;
   return options;
 }
 
@@ -176,8 +189,11 @@ absl::StatusOr<std::unique_ptr<UpscaleClient>> ConnectionFlags::MakeAdminClient(
 absl::StatusOr<Connection> ConnectionFlags::Connect(std::stop_token stop) const {
   Connection connection;
   if (!local && IsHttpUrl(server)) {
-    HttpClientOptions options{
-        .server = server, .retry = retry(), .timeout = timeout(), .traceparent = TraceOfCommand()};
+    HttpClientOptions options{.server = server,
+                              .retry = retry(),
+                              .timeout = timeout(),
+                              .traceparent = TraceOfCommand(),
+                              .priority = priority};
     if (tls || names_tls_files()) options.tls = tls_options;
     ASSIGN_OR_RETURN(options.api_key, FindApiKey(api_key_file));
     ASSIGN_OR_RETURN(options.tracer, MakeTracer());

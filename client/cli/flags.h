@@ -34,6 +34,7 @@ struct ConnectionFlags {
   TlsOptions tls_options;
   std::string api_key_file;    // "": see FindApiKey
   std::string trace_endpoint;  // "": no spans are sent
+  std::string priority;        // "": the tenant's
   int retries = RetryPolicy().max_retries;
   double timeout_s = 0;  // 0: none.
 
@@ -45,6 +46,8 @@ struct ConnectionFlags {
   void AddTo(CLI::App& command);
   // --local for a command that makes sense with a server of its own.
   void AddLocalTo(CLI::App& command);
+  // --priority for a command that upscales; `by_default` is one, or "".
+  void AddPriorityTo(CLI::App& command, const std::string& by_default);
 
   // The server of --local; null without. Errors as LocalServer::Start.
   absl::StatusOr<std::unique_ptr<LocalServer>> StartLocal(std::stop_token stop) const;

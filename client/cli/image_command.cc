@@ -100,6 +100,7 @@ void ImageFlags::AddTo(CLI::App& command) {
       ->needs(spread_flag);
   connection.AddTo(command);
   connection.AddLocalTo(command);
+  connection.AddPriorityTo(command, "");
   AddRefusedFlags(command);
   command.footer(kImageFooter);
 }

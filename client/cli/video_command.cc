@@ -137,6 +137,7 @@ void VideoFlags::AddTo(CLI::App& command) {
   command.add_flag("--quiet", quiet, "Only say what went wrong");
   connection.AddTo(command);
   connection.AddLocalTo(command);
+  connection.AddPriorityTo(command, "background");
   command.footer(kVideoFooter);
 }
 
@@ -149,11 +150,7 @@ absl::StatusOr<FilmOptions> VideoFlags::ToOptions() const {
   RETURN_IF_ERROR(upscale.CheckForFilm());
   options.upscale = upscale.ToProto();
   if (png_compression.has_value()) options.upscale.set_png_compression(*png_compression);
-  if (!matrix.empty()) {
-    options.reader.matrix = matrix == "601"   ? Matrix::kBt601
-                            : matrix == "709" ? Matrix::kBt709
-                                              : Matrix::kBt2020;
-  }
+  options.reader.matrix = MatrixNamed(matrix);
   if (!range.empty()) options.reader.full_range = range == "full";
   options.reader.resamples_chroma = chroma == "resample";
   return options;

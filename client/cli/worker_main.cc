@@ -120,6 +120,7 @@ void WorkerFlags::AddTo(CLI::App& command) {
   command.add_flag("--quiet", quiet, "Only say why it ends");
   connection.AddTo(command);
   connection.AddLocalTo(command);
+  connection.AddPriorityTo(command, "background");
   command.footer(kWorkerFooter);
 }
 

@@ -51,7 +51,7 @@ absl::StatusOr<ImageResult> HttpClient::UpscaleImage(const ImageRequest& request
     result = ImageResult{.attempts = number};
     Attempt outcome;
     outcome.status = HttpImageCall(target_, *transfers, source, sink, observer)
-                         .Run(request, span.traceparent(), deadline, stop, result);
+                         .Run(request, span.traceparent(), priority_, deadline, stop, result);
     if (!outcome.status.ok()) outcome.repeatable = source.Rewind().ok() && sink.Restart().ok();
     return outcome;
   };

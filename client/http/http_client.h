@@ -29,6 +29,7 @@ struct HttpClientOptions {
   std::string api_key;             // sent with every request, where not empty
   std::string traceparent;         // likewise: the trace that it belongs to
   std::shared_ptr<Tracer> tracer;  // takes a span of each operation; null: there are none
+  std::string priority;            // of images: "interactive", "background" or "", the tenant's
 };
 
 class HttpClient final : public Service {
@@ -53,6 +54,7 @@ class HttpClient final : public Service {
         timeout_(options.timeout),
         traceparent_(options.traceparent),
         tracer_(options.tracer),
+        priority_(options.priority),
         clock_(clock) {}
   // Kept connections, or new ones; to be given back.
   std::unique_ptr<HttpTransfers> TakeTransfers() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -77,6 +79,7 @@ class HttpClient final : public Service {
   const absl::Duration timeout_;
   const std::string traceparent_;
   const std::shared_ptr<Tracer> tracer_;
+  const std::string priority_;
   RetryClock& clock_;
   absl::Mutex mutex_;
   std::vector<std::unique_ptr<HttpTransfers>> idle_ ABSL_GUARDED_BY(mutex_);

@@ -93,7 +93,8 @@ HttpParameters ToParameters(const v1::UpscaleOptions& options) {
 }
 
 absl::Status HttpImageCall::Run(const ImageRequest& request, const std::string& traceparent,
-                                absl::Time deadline, std::stop_token stop, ImageResult& result) {
+                                const std::string& priority, absl::Time deadline,
+                                std::stop_token stop, ImageResult& result) {
   const std::string id = request.request_id.empty() ? RandomUuid() : request.request_id;
   HttpParameters parameters = ToParameters(request.options);
   parameters.emplace_back("request_id", id);
@@ -106,7 +107,8 @@ absl::Status HttpImageCall::Run(const ImageRequest& request, const std::string& 
                      {.path = kPath,
                       .parameters = std::move(parameters),
                       .body = &source_,
-                      .traceparent = traceparent},
+                      .traceparent = traceparent,
+                      .priority = priority},
                      ImageListener(result));
 
   EventStream events(

@@ -27,9 +27,11 @@ class HttpImageCall {
                 ImageSink& sink, ImageObserver& observer)
       : target_(target), transfers_(transfers), source_(source), sink_(sink), observer_(observer) {}
 
-  // Fills `result` but for its attempts. `traceparent` goes along, unless it is empty.
-  absl::Status Run(const ImageRequest& request, const std::string& traceparent, absl::Time deadline,
-                   std::stop_token stop, ImageResult& result);
+  // Fills `result` but for its attempts. `traceparent` and `priority` go along, unless they are
+  // empty.
+  absl::Status Run(const ImageRequest& request, const std::string& traceparent,
+                   const std::string& priority, absl::Time deadline, std::stop_token stop,
+                   ImageResult& result);
 
  private:
   HttpListener ImageListener(ImageResult& result);

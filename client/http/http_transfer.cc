@@ -43,6 +43,7 @@ HttpTransfer::HttpTransfer(const HttpTarget& target, HttpRequest request, HttpLi
   if (!request_.traceparent.empty()) {
     AddField(absl::StrCat("traceparent: ", request_.traceparent));
   }
+  if (!request_.priority.empty()) AddField(absl::StrCat("upscale-priority: ", request_.priority));
   if (request_.body != nullptr) SetUpBody();
   curl_easy_setopt(easy, CURLOPT_HTTPHEADER, fields_.get());
 }

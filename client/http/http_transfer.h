@@ -27,6 +27,7 @@ struct HttpRequest {
   ImageSource* body = nullptr;                            // borrowed; null: GET, else POST
   const char* content_type = "application/octet-stream";  // of the body
   std::string traceparent = {};                           // W3C's field; "": none
+  std::string priority = {};                              // upscale-priority; "": none
 };
 
 // Hears of a request; any may be empty. Called on the thread that waits for the answer.

@@ -1,6 +1,7 @@
 // The payer of a call, and the operator's limits for a tenant.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -37,10 +38,12 @@ struct Payer {
   std::string address;                         // the client's, without a port; empty: nobody's
   std::string tenant;                          // empty: the server asks for no keys
   std::shared_ptr<const TenantLimits> limits;  // the tenant's; null: there are none
+  Priority asked = Priority::kInteractive;     // by the call
 
   const std::string& name() const { return tenant.empty() ? address : tenant; }
+  // The later one of the call's and its tenant's.
   Priority priority() const {
-    return limits == nullptr ? Priority::kInteractive : limits->priority;
+    return limits == nullptr ? asked : std::max(asked, limits->priority);
   }
   double weight() const { return limits == nullptr ? 1 : limits->weight; }
 };

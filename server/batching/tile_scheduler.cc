@@ -130,7 +130,8 @@ void TileScheduler::ChoosePayer(Flow& flow) {
   const std::vector<Payer> payers = flow.payers->list();
   FairQueue& queue = classes_[flow.device_class].queue;
   Payer best = queue.BestPayer(flow, payers);
-  if (best.name() != flow.payer.name()) queue.ChangePayer(flow, std::move(best));
+  if (best.name() == flow.payer.name() && best.priority() == flow.payer.priority()) return;
+  queue.ChangePayer(flow, std::move(best));
 }
 
 Payer TileScheduler::PayerOf(const Flow& flow) const {

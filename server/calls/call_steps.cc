@@ -6,6 +6,8 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "server/base/error.h"
 
@@ -34,6 +36,24 @@ void RecordCaller(const Principal* caller, RequestRecord& record) {
 Payer PayerOf(std::string address, const Principal* caller) {
   if (caller == nullptr) return {.address = std::move(address)};
   return {.address = std::move(address), .tenant = caller->tenant, .limits = caller->limits};
+}
+
+absl::Status ReadPriority(std::string_view asked, Payer& payer) {
+  if (asked.empty()) return absl::OkStatus();
+  const ErrorMetadata metadata = {{"field", kPriorityField}};
+  if (asked != "interactive" && asked != "background") {
+    return MakeError(
+        absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
+        absl::StrCat(kPriorityField, " is \"", absl::CHexEscape(std::string(asked.substr(0, 40))),
+                     "\"; there are interactive and background"),
+        metadata);
+  }
+  payer.asked = asked == "background" ? Priority::kBackground : Priority::kInteractive;
+  if (payer.priority() == payer.asked) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kPermissionDenied, ErrorReason::kPermissionDenied,
+                   absl::StrCat(kPriorityField, " is interactive, and calls of the tenant ",
+                                payer.tenant, " have the priority background"),
+                   metadata);
 }
 
 Watchdog::Id WatchCallTime(Watchdog& watchdog, const Payer& payer,

@@ -21,11 +21,19 @@ namespace upscaled::server {
 absl::Status OutOfMemory();
 absl::Status OutOfThreads();
 
+// The field, or metadata, by which a call asks for its priority.
+inline constexpr char kPriorityField[] = "upscale-priority";
+
 // Enters who calls into `record`; null: the server asks for no keys.
 void RecordCaller(const Principal* caller, RequestRecord& record);
 
 // The payer of a call of `caller` (as above) from `address`.
 Payer PayerOf(std::string address, const Principal* caller);
+
+// Enters the priority that a call asks for into `payer`: "interactive", "background" or "", which
+// leaves its tenant's. INVALID_ARGUMENT (kInvalidOption) for another one, PERMISSION_DENIED
+// (kPermissionDenied) if it is earlier than its tenant's.
+absl::Status ReadPriority(std::string_view asked, Payer& payer);
 
 // Ends a call by `end`, on the timer's thread, when it has taken as long as the payer's tenant
 // may let it; to be dropped at the call's end.

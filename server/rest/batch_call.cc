@@ -130,7 +130,7 @@ absl::StatusOr<std::vector<JobRequest>> BatchCall::ReadUrls(AsyncJobs::Batch& ba
     ASSIGN_OR_RETURN(const UpscaleParameters parameters, ReadFields(fields, json.shared));
     if (parameters.url.empty()) return InvalidForm("the job has no url");
     RETURN_IF_ERROR(host().fetcher.Check(parameters.url).status());
-    ASSIGN_OR_RETURN(JobRequest request, ToJobRequest(host(), parameters, request().Field("Accept"),
+    ASSIGN_OR_RETURN(JobRequest request, ToJobRequest(host(), parameters, request(),
                                                       /*source_name=*/""));
     urls.push_back(parameters.url);
     requests.push_back(std::move(request));
@@ -171,8 +171,7 @@ absl::StatusOr<std::vector<JobRequest>> BatchCall::ReadForm(AsyncJobs::Batch& ba
     return InvalidForm("url is for batches in JSON; the form has images");
   std::vector<JobRequest> requests;
   for (const std::string& name : names) {
-    ASSIGN_OR_RETURN(JobRequest request,
-                     ToJobRequest(host(), parameters, request().Field("Accept"), name));
+    ASSIGN_OR_RETURN(JobRequest request, ToJobRequest(host(), parameters, request(), name));
     requests.push_back(std::move(request));
   }
   return requests;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr char kAllowedFields[] =
     "Authorization, Content-Digest, Content-Type, If-None-Match, Prefer, Range, Traceparent, "
-    "X-API-Key, X-Request-Id";
+    "Upscale-Priority, X-API-Key, X-Request-Id";
 constexpr char kExposedFields[] =
     "Content-Disposition, Content-Range, ETag, Location, Preference-Applied, Retry-After, "
     "Server-Timing, Upscale-Error, Upscale-Header, Upscale-Height, Upscale-Model, Upscale-Summary, "

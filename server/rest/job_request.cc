@@ -2,6 +2,7 @@
 
 #include "engine/base/status_macros.h"
 #include "server/base/error.h"
+#include "server/calls/call_steps.h"
 #include "server/handlers/compute_image.h"
 #include "server/handlers/convert.h"
 #include "server/handlers/request_options.h"
@@ -10,9 +11,14 @@
 namespace upscaled::server {
 
 absl::StatusOr<JobRequest> ToJobRequest(const RestHost& host, const UpscaleParameters& parameters,
-                                        std::string_view accept, const std::string& source_name) {
+                                        const HttpRequest& http, const std::string& source_name) {
+  if (!http.Field(kPriorityField).empty()) {
+    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
+                     "jobs have the priority of their worker (upscale-worker --priority)",
+                     {{"field", kPriorityField}});
+  }
   ASSIGN_OR_RETURN(RequestOptions options, FromProto(parameters.options));
-  if (!options.format.has_value()) options.format = PreferredFormat(accept);
+  if (!options.format.has_value()) options.format = PreferredFormat(http.Field("Accept"));
   ASSIGN_OR_RETURN(const auto models, host.handlers.catalog.FindChain(options.model));
   JobRequest request{.options = parameters.options,
                      .webhook = parameters.webhook,

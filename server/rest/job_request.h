@@ -2,9 +2,9 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "absl/status/statusor.h"
+#include "server/http/http_message.h"
 #include "server/jobs/async_jobs.h"
 #include "server/rest/rest_host.h"
 #include "server/rest/upscale_parameters.h"
@@ -12,11 +12,11 @@
 namespace upscaled::server {
 
 // The options in words that mean the same to the worker's server, which may have other defaults.
-// `accept`: the request's Accept field, which chooses a format if the parameters name none.
-// `source_name`: the file name of an image that is sent. INVALID_ARGUMENT (kInvalidOption) and
-// NOT_FOUND (kUnknownModel) as for an image that is upscaled at once.
+// The Accept field of `http` chooses a format if the parameters name none. `source_name`: the file
+// name of an image that is sent. INVALID_ARGUMENT (kInvalidOption) and NOT_FOUND (kUnknownModel) as
+// for an image that is upscaled at once; INVALID_ARGUMENT (kInvalidOption) for a priority.
 absl::StatusOr<JobRequest> ToJobRequest(const RestHost& host, const UpscaleParameters& parameters,
-                                        std::string_view accept, const std::string& source_name);
+                                        const HttpRequest& http, const std::string& source_name);
 
 // UNIMPLEMENTED (kUnsupported) for a webhook or a reference of an image that is upscaled at once.
 absl::Status CheckNoJobParameters(const UpscaleParameters& parameters);

@@ -36,13 +36,13 @@ RestCall::RestCall(RestHost& host, std::unique_ptr<HttpExchange> exchange, std::
 }
 
 void RestCall::Start(int64_t memory_bytes) {
-  WatchClient();
+  if (const absl::Status refusal = Begin(); !refusal.ok()) return Refuse(refusal);
   Admit(memory_bytes);
 }
 
 void RestCall::StartWithBody(int64_t memory_bytes) {
-  WatchClient();
-  absl::Status refusal = host_.calls.admission.CheckCall(payer_);
+  absl::Status refusal = Begin();
+  if (refusal.ok()) refusal = host_.calls.admission.CheckCall(payer_);
   if (refusal.ok()) refusal = CheckHeader();
   if (!refusal.ok()) return Refuse(refusal);
   if (!AwaitsBody()) return Admit(memory_bytes);
@@ -50,15 +50,15 @@ void RestCall::StartWithBody(int64_t memory_bytes) {
 }
 
 void RestCall::StartWithoutSlot() {
-  WatchClient();
-  absl::Status refusal = host_.calls.admission.CheckOpen();
+  absl::Status refusal = Begin();
+  if (refusal.ok()) refusal = host_.calls.admission.CheckOpen();
   if (refusal.ok() && !host_.calls.workers.Run([self = shared_from_this()] { self->Run(); })) {
     refusal = OutOfThreads();
   }
   if (!refusal.ok()) Refuse(refusal);
 }
 
-void RestCall::WatchClient() {
+absl::Status RestCall::Begin() {
   const std::weak_ptr<RestCall> weak = weak_from_this();
   exchange_->OnGone([weak] {
     if (const auto call = weak.lock()) call->GiveUp(ClientGone());
@@ -70,6 +70,7 @@ void RestCall::WatchClient() {
   on_cancel_ = cancellation().OnCancel([weak] {
     if (const auto call = weak.lock()) call->exchange_->Cancel(call->cancellation().status());
   });
+  return ReadPriority(request().AllFields(kPriorityField), payer_);
 }
 
 void RestCall::Admit(int64_t memory_bytes) {

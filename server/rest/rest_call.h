@@ -71,8 +71,8 @@ class RestCall : public std::enable_shared_from_this<RestCall> {
   AnswerSink& sink() { return sink_; }
 
  private:
-  // Ends its work when the client goes, or its time is over.
-  void WatchClient();
+  // Has its work end when the client goes, or its time is over. An error is the answer.
+  absl::Status Begin();
   // Goes on on a worker, with a slot.
   void Admit(int64_t memory_bytes);
   void Refuse(const absl::Status& refusal);
@@ -80,7 +80,7 @@ class RestCall : public std::enable_shared_from_this<RestCall> {
   RestHost& host_;
   CallRegistry::Entry entry_;
   const std::unique_ptr<HttpExchange> exchange_;
-  const Payer payer_;
+  Payer payer_;
   const absl::Time start_;
   RequestRecord record_;
   AdmissionController::CallSlot slot_;

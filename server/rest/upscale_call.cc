@@ -150,9 +150,8 @@ absl::Status UpscaleCall::SubmitJob() {
     return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
                      "timeout is for an image that is upscaled at once", {{"field", "timeout"}});
   }
-  ASSIGN_OR_RETURN(
-      const JobRequest asked,
-      ToJobRequest(host(), parameters_, request().Field("Accept"), upload_.file_name()));
+  ASSIGN_OR_RETURN(const JobRequest asked,
+                   ToJobRequest(host(), parameters_, request(), upload_.file_name()));
   record().model = asked.options.model();
   DigestedSource image(upload_.image(), upload_.digest());
   ASSIGN_OR_RETURN(const AsyncJob job, host().jobs->Submit(payer().tenant, asked, image));

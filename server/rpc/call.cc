@@ -89,7 +89,10 @@ void Call::OnStarted(bool ok) {
   on_cancel_ = cancellation().OnCancel([weak = weak_from_this()] {
     if (const std::shared_ptr<Call> call = weak.lock()) call->OnCancelled();
   });
-  if (const absl::Status refusal = Authorize(peer); !refusal.ok()) return Finish(refusal);
+  absl::Status refusal = Authorize(peer);
+  if (refusal.ok())
+    refusal = ReadPriority(AllEntries(context_.client_metadata(), kPriorityField), payer_);
+  if (!refusal.ok()) return Finish(refusal);
   if (const absl::Status status = BeginReading(); !status.ok()) Finish(status);
 }
 

@@ -170,6 +170,11 @@ std::vector<std::string> FakeServer::authorizations() const {
   return authorizations_;
 }
 
+std::vector<std::string> FakeServer::priorities() const {
+  absl::MutexLock lock(&mutex_);
+  return priorities_;
+}
+
 std::vector<v1::UpscaleImageStart> FakeServer::starts() const {
   absl::MutexLock lock(&mutex_);
   return starts_;
@@ -202,12 +207,13 @@ void FakeServer::SetHealth(ServingStatus health) {
 
 int FakeServer::CountCall(const grpc::ServerContext& context) {
   const auto& metadata = context.client_metadata();
-  const auto entry = metadata.find("authorization");
+  const auto value_of = [&metadata](const char* name) {
+    const auto entry = metadata.find(name);
+    return entry == metadata.end() ? "" : std::string(entry->second.data(), entry->second.size());
+  };
   absl::MutexLock lock(&mutex_);
-  authorizations_.emplace_back();
-  if (entry != metadata.end()) {
-    authorizations_.back().assign(entry->second.data(), entry->second.size());
-  }
+  authorizations_.push_back(value_of("authorization"));
+  priorities_.push_back(value_of("upscale-priority"));
   return ++calls_;
 }
 

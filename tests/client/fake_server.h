@@ -85,6 +85,8 @@ class FakeServer final : public v1::UpscaleService::Service {
   int calls() const ABSL_LOCKS_EXCLUDED(mutex_);
   // The keys that the calls so far have shown, "" for each that had none.
   std::vector<std::string> authorizations() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Their priorities.
+  std::vector<std::string> priorities() const ABSL_LOCKS_EXCLUDED(mutex_);
   // The start messages of image calls so far that were read.
   std::vector<v1::UpscaleImageStart> starts() const ABSL_LOCKS_EXCLUDED(mutex_);
   // The ids of the tiles so far.
@@ -122,6 +124,7 @@ class FakeServer final : public v1::UpscaleService::Service {
   mutable absl::Mutex mutex_;
   int calls_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::string> authorizations_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> priorities_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::UpscaleImageStart> starts_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint64_t> tile_ids_ ABSL_GUARDED_BY(mutex_);
   ImageHandler on_image_ ABSL_GUARDED_BY(mutex_) = Serve;

@@ -3,6 +3,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "absl/strings/match.h"
 #include "client/error_details.h"
 #include "client/http/event_stream.h"
 #include "client/http/http_image_call.h"
@@ -42,7 +43,8 @@ TEST(HttpKeyTest, GoesAlongWithEveryRequest) {
     return FakeAnswer("401 Unauthorized", "WWW-Authenticate: Bearer\r\n",
                       R"({"reason":"UNAUTHENTICATED","code":"UNAUTHENTICATED","detail":"no"})");
   });
-  const auto client = HttpClient::Create({.server = server.url(), .api_key = "a-key"}, clock);
+  const auto client = HttpClient::Create(
+      {.server = server.url(), .api_key = "a-key", .priority = "background"}, clock);
   ASSERT_TRUE(client.ok()) << client.status();
   const absl::Status refused = (*client)->ListModels().status();
   EXPECT_TRUE(absl::IsUnauthenticated(refused)) << refused;
@@ -54,6 +56,9 @@ TEST(HttpKeyTest, GoesAlongWithEveryRequest) {
   ASSERT_THAT(server.requests(), SizeIs(Gt(1u)));
   for (const FakeHttpRequest& request : server.requests()) {
     EXPECT_THAT(request.header, HasSubstr("Authorization: Bearer a-key\r\n")) << request.target;
+    const bool is_image = absl::StartsWith(request.target, "/v1/upscale");
+    EXPECT_EQ(absl::StrContains(request.header, "upscale-priority: background\r\n"), is_image)
+        << request.target;
   }
 }
 

@@ -383,10 +383,11 @@ TEST_F(UpscaleClientTest, HealthIsAskedOnce) {
   EXPECT_EQ(client.CheckHealth("nobody").status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST(ApiKeyTest, GoesAlongWithEveryCall) {
+TEST(ApiKeyTest, AndPriorityGoAlongWithEveryCall) {
   FakeServer server;
-  const auto client =
-      UpscaleClient::Create({.channel = {.endpoints = {server.endpoint()}}, .api_key = "a-key"});
+  const auto client = UpscaleClient::Create({.channel = {.endpoints = {server.endpoint()}},
+                                             .api_key = "a-key",
+                                             .priority = "background"});
   ASSERT_TRUE(client.ok()) << client.status();
   MemorySource source("an image");
   MemorySink sink;
@@ -395,6 +396,7 @@ TEST(ApiKeyTest, GoesAlongWithEveryCall) {
   ASSERT_TRUE((*client)->UpscaleTiles({}, tiles, [](const auto&) {}).ok());
   ASSERT_TRUE((*client)->ListModels().ok());
   EXPECT_THAT(server.authorizations(), ElementsAre("Bearer a-key", "Bearer a-key", "Bearer a-key"));
+  EXPECT_THAT(server.priorities(), ElementsAre("background", "background", "background"));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // The effect of a tenant's limits in the key file on its calls over both interfaces, and no others.
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <map>
 #include <memory>
@@ -65,11 +66,12 @@ class TenantsTest : public ::testing::Test {
     return *test::Encode(test::RandomImage(spec, random_).view(), {});
   }
   Ending CallGrpc(TestServer& server, const std::string& key, const std::string& image,
-                  int tile_px = 0) {
+                  int tile_px = 0, const std::string& priority = "") {
     pb::UpscaleOptions options;
     options.set_tile_px(tile_px);
     grpc::ClientContext context;
     context.AddMetadata("x-api-key", keys_.at(key));
+    if (!priority.empty()) context.AddMetadata("upscale-priority", priority);
     const auto stream = server.stub().UpscaleImage(&context);
     if (stream->Write(StartMessage(options)) && stream->Write(ChunkMessage(image))) {
       stream->WritesDone();
@@ -257,6 +259,61 @@ TEST_F(TenantsTest, BackgroundWorkDelaysAnInteractiveImageByOneTileAtMost) {
   EXPECT_EQ(server.gate().tiles_passed(), passed + 2);
   server.gate().Open();
   ExpectOk({background.get()});
+}
+
+// One tenant's calls: those that ask for it come later, over either interface.
+TEST_F(TenantsTest, ACallMayAskForThePriorityBackground) {
+  ServerConfig config = Config(json::object());
+  config.threads = 1;  // and so one stream
+  TestServer server(config);
+  const ImageSpec night{8 * 64, 64, 3, SampleType::kU8};
+  const auto call_grpc = [&](const std::string& image, const std::string& priority) {
+    return std::async(std::launch::async, [this, &server, image, priority] {
+      return CallGrpc(server, "other", image, 64, priority).code;
+    });
+  };
+  const auto call_http = [&](const std::string& image, const std::string& priority) {
+    return std::async(std::launch::async, [this, &server, image, priority] {
+      const HttpAnswer answer =
+          Request(server.server().http_port(), "POST", "/v1/upscale?tile_px=64", image,
+                  {{"X-API-Key", keys_.at("other")}, {"Upscale-Priority", priority}});
+      return std::string(answer.status == 200 ? "OK" : answer.body);
+    });
+  };
+  const auto await_queued = [&](int64_t tiles) {
+    test::Await([&] { return server.server().tile_load().queued_tiles == tiles; });
+  };
+  const auto expect_order = [&](std::future<std::string> background,
+                                const std::function<std::future<std::string>()>& call) {
+    server.gate().AwaitWaiting(1);
+    await_queued(7);
+    std::future<std::string> interactive = call();
+    await_queued(8);
+    const int64_t passed = server.gate().tiles_passed();
+    server.gate().Allow(2);  // the tile that stands before the gate, and one more
+    EXPECT_EQ(interactive.get(), "OK");
+    EXPECT_EQ(server.gate().tiles_passed(), passed + 2);
+    server.gate().Open();
+    EXPECT_EQ(background.get(), "OK");
+  };
+  server.gate().Close();
+  expect_order(call_grpc(NewImage(night), "background"),
+               [&] { return call_grpc(NewImage(), "interactive"); });
+  server.gate().Close();
+  expect_order(call_http(NewImage(night), "background"),
+               [&] { return call_http(NewImage(), "interactive"); });
+  EXPECT_EQ(call_grpc(NewImage(), "low").get(), "INVALID_ARGUMENT");
+  EXPECT_THAT(call_http(NewImage(), "low").get(), HasSubstr("upscale-priority is"));
+}
+
+TEST_F(TenantsTest, NoCallGoesBeforeItsTenant) {
+  TestServer server(Config({{"priority", "background"}}));
+  EXPECT_EQ(CallGrpc(server, "shop", NewImage(), 0, "interactive").code, "PERMISSION_DENIED");
+  const HttpAnswer answer =
+      Request(server.server().http_port(), "POST", "/v1/upscale", NewImage(),
+              {{"X-API-Key", keys_.at("shop")}, {"Upscale-Priority", "interactive"}});
+  EXPECT_EQ(answer.status, 403);
+  EXPECT_THAT(answer.body, HasSubstr("the tenant shop"));
 }
 
 // Sixty-four background tiles next to an interactive image of eight bands.

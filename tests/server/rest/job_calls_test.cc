@@ -286,6 +286,13 @@ TEST_F(JobCallsTest, WebhooksAndReferencesAreForJobs) {
   EXPECT_EQ(env_.Post("reference=" + std::string(257, 'a'), PngOf(8, 8), kAsync)->status(), 400);
 }
 
+TEST_F(JobCallsTest, ThePriorityIsTheWorkers) {
+  const auto refused = env_.Post("", PngOf(20, 10),
+                                 {{"Prefer", "respond-async"}, {"Upscale-Priority", "background"}});
+  EXPECT_EQ(refused->status(), 400) << refused->body();
+  EXPECT_THAT(refused->body(), testing::HasSubstr("upscale-worker --priority"));
+}
+
 TEST_F(JobCallsTest, ACancelledJobsWebhookIsTold) {
   const std::string id = IdOf(*env_.Post("webhook=https://a.example/", PngOf(8, 8), kAsync));
   EXPECT_EQ(Call("DELETE", "/v1/jobs/{id}", id)->status(), 204);
