@@ -269,7 +269,8 @@ absl::Status Builder::CheckAlignment(const Value& result) {
   }
   // The layers may need less than is written; a fixed size tells less than they need.
   const int needed_px = network_.align_px;
-  const bool less = AlignsTo(alignment_->image, alignment_->added, needed_px);
+  const bool less = 2 * alignment_->pad_px % needed_px == 0 &&
+                    AlignsTo(alignment_->image, alignment_->added, needed_px);
   if (!less) network_.align_px = alignment_->align_px;
   const bool fits = alignment_->pad_px == network_.pad_px && network_.ValidateSizes().ok();
   if (cut && fits) return absl::OkStatus();

@@ -52,21 +52,19 @@ bool AreFixed(const std::array<PerProbe, 4>& ends) {
 
 }  // namespace
 
-// Whether the border makes these sides the next multiples of this: with the same on both ends, or
-// within it.
+// Whether the sides become the next multiples of this, and then get the same border at all ends.
 bool Builder::AlignsTo(const Sides& sides, const Cut& added, int multiple) {
   const auto missing = [multiple](int64_t side) { return (multiple - side % multiple) % multiple; };
   for (size_t i = 0; i < kProbes; ++i) {
     const int64_t border = 2 * added[kTop][i];
-    if (border % multiple != 0) return false;
     if (added[kTop][i] + added[kBottom][i] != border + missing(sides.height[i])) return false;
     if (added[kLeft][i] + added[kRight][i] != border + missing(sides.width[i])) return false;
   }
   return true;
 }
 
-// The image itself is padded before the layers, if by its edge and seen in no other way; other
-// planes by a layer.
+// The image itself is padded before the layers, if by its edge and seen in no other way, and with
+// its border it has multiples, too; other planes by a layer.
 absl::StatusOr<Builder::Value> Builder::Aligned(const Value& value, const Cut& added, Layer pad) {
   const int64_t pad_px = added[kTop][0];
   const Sides sides = sides_[value.layer];
@@ -80,8 +78,9 @@ absl::StatusOr<Builder::Value> Builder::Aligned(const Value& value, const Cut& a
                      kMaxPadPx, ", or make the sides multiples of a number up to ", kMaxPeriodPx));
   }
   aligned_ = true;
-  const bool of_image = value.layer == 0 && !value.shared && !alignment_;
-  if (!of_image || pad.pad_mode != PadMode::kReplicate) {
+  const bool of_image = value.layer == 0 && !value.shared && !alignment_ &&
+                        pad.pad_mode == PadMode::kReplicate && 2 * pad_px % multiple == 0;
+  if (!of_image) {
     pad.padding_px = static_cast<int>(pad_px);
     pad.factor = multiple;
     ASSIGN_OR_RETURN(const int index, AppendUnnamed(std::move(pad)));

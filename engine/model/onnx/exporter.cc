@@ -53,8 +53,8 @@ class Writer {
     const bool cuts = aligned || std::ranges::any_of(network_.layers, PadsToMultiple);
     values_.push_back(kImage);
     if (aligned) {
-      values_[0] = PadToMultiple(kImage, PadMode::kReplicate, network_.pad_px, network_.align_px, 0,
-                                 "padded_image");
+      values_[0] = PadToMultiple(kImage, PadMode::kReplicate, network_.pad_px, network_.align_px,
+                                 Border::kCounts, 0, "padded_image");
     } else if (network_.pad_px > 0) {
       values_[0] = Pad(kImage, PadMode::kReplicate, network_.pad_px, 0, "padded_image");
     }
@@ -75,6 +75,9 @@ class Writer {
   }
 
  private:
+  // Whether the border is a part of the sides that become multiples.
+  enum class Border { kCounts, kComesAfter };
+
   onnx::GraphProto& graph() { return *model_.mutable_graph(); }
   const std::string& Input(const Layer& layer, size_t i) const { return values_[layer.inputs[i]]; }
 
@@ -140,12 +143,13 @@ class Writer {
                  value, name);
   }
 
-  // Adds pad_px on every side, and on the right and at the bottom as many pixels as the whole sides
-  // lack to multiples. Mod's result has the sign of the divisor.
+  // Adds pad_px on every side, and on the right and at the bottom the pixels that the sides lack to
+  // multiples, with the border or without it. Mod's result has the sign of the divisor.
   std::string PadToMultiple(const std::string& input, PadMode mode, int64_t pad_px,
-                            int64_t multiple, float value, const std::string& name) {
+                            int64_t multiple, Border border, float value, const std::string& name) {
     const std::string sides = SidesOf(input, name + "_sides");
-    Node("Sub", {Ints({-2 * pad_px, -2 * pad_px}, name + "_minus_border"), sides},
+    const int64_t counted_px = border == Border::kCounts ? -2 * pad_px : 0;
+    Node("Sub", {Ints({counted_px, counted_px}, name + "_minus_border"), sides},
          name + "_minus_padded_sides");
     Node("Mod", {name + "_minus_padded_sides", Ints({multiple, multiple}, name + "_multiple")},
          name + "_missing");
@@ -329,7 +333,7 @@ class Writer {
       case Op::kPad:
         if (PadsToMultiple(layer)) {
           return PadToMultiple(Input(layer, 0), layer.pad_mode, layer.padding_px, layer.factor,
-                               layer.pad_value, name);
+                               Border::kComesAfter, layer.pad_value, name);
         }
         return Pad(Input(layer, 0), layer.pad_mode, layer.padding_px, layer.pad_value, name);
       case Op::kAffine:
@@ -387,14 +391,10 @@ class Writer {
 
 absl::StatusOr<std::string> ExportOnnx(const Network& network) {
   for (const Layer& layer : network.layers) {
-    // The sides are made multiples first, then the border is added: for others it is not the same.
-    const bool pads = PadsToMultiple(layer) && 2 * layer.padding_px % layer.factor != 0;
-    if (layer.op != Op::kGroupNorm && !IsExactOnly(layer) && !pads) continue;
-    return absl::UnimplementedError(absl::StrCat(
-        "layer ", Quote(layer.name), " is a ", ToAbsl(OpName(layer.op)),
-        pads ? absl::StrCat(" of ", layer.padding_px, " pixels to multiples of ", layer.factor)
-             : "",
-        ", which is not exported to ONNX"));
+    if (layer.op != Op::kGroupNorm && !IsExactOnly(layer)) continue;
+    return absl::UnimplementedError(absl::StrCat("layer ", Quote(layer.name), " is a ",
+                                                 ToAbsl(OpName(layer.op)),
+                                                 ", which is not exported to ONNX"));
   }
   return Writer(network).Write();
 }

@@ -119,7 +119,8 @@ TEST_F(ExportTest, OnnxReadsBackAsTheSame) {
 TEST_F(ExportTest, OnnxReadsBackPaddingToMultiplesInTheLayers) {
   for (const PadMode mode : {PadMode::kReflect, PadMode::kReplicate, PadMode::kConstant}) {
     for (const bool of_image : {true, false}) {
-      for (const auto& [padding_px, factor] : {std::pair{2, 4}, {3, 2}, {6, 3}}) {
+      for (const auto& [padding_px, factor] :
+           {std::pair{2, 4}, {3, 2}, {6, 3}, {1, 4}, {5, 3}, {0, 8}}) {
         Network network = test::InputAlone();
         if (!of_image) test::AppendConv(network, 3, 3);
         network.layers.push_back({.op = Op::kPad,

@@ -51,6 +51,7 @@ struct Spelling {
   std::string read_twice;               // by a node of its own
   bool rolls_twice = false;
   std::vector<int64_t> bias_dims = {1, kHeads, kTokens, kTokens};
+  bool of_rows = false;  // as SwinIR's: pixels in a row become planes, and windows squares first
 };
 
 struct Weights {
@@ -137,19 +138,32 @@ OnnxFile Attention(const Weights& weights, const Spelling& spelling) {
   onnx::TensorProto& bias = *file.graph().mutable_initializer()->rbegin();
   bias.mutable_dims()->Assign(spelling.bias_dims.begin(), spelling.bias_dims.end());
   file.Add({"Conv", {"x", "first_weights"}, "features"});
-  file.Add(OnnxNode("Transpose", {"features"}, "planes").Ints("perm", {0, 2, 3, 1}));
-  file.Add({"Shape", {"planes"}, "size"});
-  for (const auto& [name, axis] : {std::pair{"rows", "one"}, {"columns", "window"}}) {
-    const std::string side = name;
-    file.Add(OnnxNode("Gather", {"size", axis}, side + "_px").Int("axis", 0));
-    file.Add({"Div", {side + "_px", "window"}, side});
-  }
-  file.Add({"Mul", {"rows", "columns"}, "count"});
   const auto shape = [&](const std::string& name, const Names& parts) {
     const auto other = spelling.shapes.find(name);
     file.Add(OnnxNode("Concat", other == spelling.shapes.end() ? parts : other->second, name)
                  .Int("axis", 0));
   };
+  if (!spelling.of_rows) {
+    file.Add(OnnxNode("Transpose", {"features"}, "planes").Ints("perm", {0, 2, 3, 1}));
+  }
+  file.Add({"Shape", {spelling.of_rows ? "features" : "planes"}, "size"});
+  const std::string row_axis = spelling.of_rows ? "window" : "one",
+                    column_axis = spelling.of_rows ? "three" : "window";  // 2 and 3, or 1 and 2
+  for (const auto& [name, axis] : {std::pair{"rows", row_axis}, {"columns", column_axis}}) {
+    const std::string side = name;
+    file.Add(OnnxNode("Gather", {"size", axis}, side + "_px").Int("axis", 0));
+    file.Add({"Div", {side + "_px", "window"}, side});
+  }
+  file.Add({"Mul", {"rows", "columns"}, "count"});
+  if (spelling.of_rows) {
+    shape("in_a_row", {"one", "channels", "rest"});
+    shape("laid_out", {"one", "rows_px", "columns_px", "channels"});
+    shape("squares", {"rest", "window", "window", "channels"});
+    shape("squares_again", {"rest", "window", "window", "channels"});
+    file.Add({"Reshape", {"features", "in_a_row"}, "channels_first"});
+    file.Add(OnnxNode("Transpose", {"channels_first"}, "row_of_pixels").Ints("perm", {0, 2, 1}));
+    file.Add({"Reshape", {"row_of_pixels", "laid_out"}, "planes"});
+  }
   shape("split", {"one", "rows", "window", "columns", "window", "channels"});
   shape("pixels", {"rest", "tokens", "channels"});
   shape("by_head", {"rest", "tokens", "three", "heads", "depth"});
@@ -179,7 +193,10 @@ OnnxFile Attention(const Weights& weights, const Spelling& spelling) {
   }
   file.Add({"Reshape", {planes, "split"}, "parts"});
   file.Add(OnnxNode("Transpose", {"parts"}, "windows").Ints("perm", {0, 1, 3, 2, 4, 5}));
-  file.Add({"Reshape", {"windows", "pixels"}, "tokens_of_windows"});
+  if (spelling.of_rows) file.Add({"Reshape", {"windows", "squares"}, "square_windows"});
+  file.Add({"Reshape",
+            {spelling.of_rows ? "square_windows" : "windows", "pixels"},
+            "tokens_of_windows"});
   file.Add({"MatMul", {"tokens_of_windows", "qkv_weights"}, "qkv_products"});
   file.Add({"Add", {"qkv_bias", "qkv_products"}, "qkv"});
   file.Add({"Reshape", {"qkv", "by_head"}, "thirds"});
@@ -209,7 +226,12 @@ OnnxFile Attention(const Weights& weights, const Spelling& spelling) {
   file.Add(OnnxNode("Transpose", {"mixed"}, "heads_last").Ints("perm", {0, 2, 1, 3}));
   file.Add({"Reshape", {"heads_last", "attended_shape"}, "attended"});
   file.Add({"MatMul", {"attended", "projection"}, "projected"});
-  file.Add({"Reshape", {"projected", "joined"}, "joined_windows"});
+  if (spelling.of_rows) {
+    file.Add({"Reshape", {"projected", "squares_again"}, "projected_squares"});
+  }
+  file.Add({"Reshape",
+            {spelling.of_rows ? "projected_squares" : "projected", "joined"},
+            "joined_windows"});
   file.Add(OnnxNode("Transpose", {"joined_windows"}, "put_back").Ints("perm", {0, 1, 3, 2, 4, 5}));
   file.Add({"Reshape", {"put_back", "whole"}, "back"});
   std::string result = "back";
@@ -228,9 +250,10 @@ OnnxFile Attention(const Weights& weights, const Spelling& spelling) {
   return file;
 }
 
-// In double, window by window, of an image whose edge is repeated up to two windows each way.
+// In double, window by window. The image's edge is repeated up to two windows each way, unless it
+// is of rows: then it must have whole windows.
 std::vector<double> Expected(const Weights& weights, const Spelling& spelling, const Image& image) {
-  const int multiple = 2 * kWindow;
+  const int multiple = spelling.of_rows ? kWindow : 2 * kWindow;
   const auto whole = [&](int side) { return (side + multiple - 1) / multiple * multiple; };
   const int width = image.spec().width_px, height = image.spec().height_px;
   const int columns = whole(width), rows = whole(height);
@@ -342,6 +365,35 @@ TEST_F(OnnxAttentionTest, ImagesArePaddedToTwoWindows) {
   EXPECT_EQ(network->layers[1].op, Op::kPad);
   EXPECT_EQ(network->layers[1].factor, 2 * kWindow);
   EXPECT_EQ(network->layers[1].pad_mode, PadMode::kReplicate);
+}
+
+TEST_F(OnnxAttentionTest, PixelsInARowAreLaidOutAsPlanes) {
+  // An axis of one window is rolled, too.
+  for (const Size size : {Size{8, 4}, {2, 6}, {2, 2}}) {
+    ExpectSame({.roll_px = 0, .roll_back_px = 0, .masks = false, .of_rows = true}, size);
+    ExpectSame({.of_rows = true}, size);
+  }
+  const auto network = ParseOnnx(Attention(RandomWeights(random_), {.of_rows = true}).bytes());
+  ASSERT_TRUE(network.ok()) << network.status();
+  EXPECT_EQ(network->layers[1].op, Op::kPad);
+  EXPECT_EQ(network->layers[1].factor, kWindow);
+  const std::vector<std::pair<std::string, Names>> kOthers = {
+      {"laid_out", {"one", "columns_px", "rows_px", "channels"}},
+      {"laid_out", {"one", "rest", "columns_px", "channels"}},
+      {"squares", {"rest", "tokens", "one", "channels"}},
+      {"squares", {"rest", "channels", "window", "window"}},
+      {"squares_again", {"rest", "tokens", "one", "channels"}},
+      {"joined", {"one", "columns", "rows", "window", "window", "channels"}}};
+  for (const auto& [name, shape] : kOthers) {
+    SCOPED_TRACE(name);
+    ExpectRefused({.shapes = {{name, shape}}, .of_rows = true});
+  }
+  for (const char* name : {"square_windows", "projected_squares", "projected"}) {
+    SCOPED_TRACE(name);
+    ExpectRefused({.read_twice = name, .of_rows = true});
+  }
+  ExpectRefused({.masks = false, .of_rows = true});
+  ExpectRefused({.masked_roll_px = 0, .of_rows = true});
 }
 
 TEST_F(OnnxAttentionTest, SpellingsOfTheSameAreTaken) {
