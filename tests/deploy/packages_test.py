@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """deploy/packages: the Debian packages that CPack makes of a finished build folder: packages_test.py BUILD. Exits with 77 where a tool
-is missing. BareSystemTest installs, upgrades and purges them in a copy of the debootstrap folder $UPSCALED_BARE_SYSTEM, as root."""
-import contextlib
+is missing. BareSystemTest and BootedSystemTest install, upgrade and purge them in copies of a bare system: see bare_system.py."""
 import gzip
 import hashlib
 import json
@@ -15,9 +14,9 @@ import tempfile
 import tomllib
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-SKIPPED = 77
-BARE_SYSTEM = os.environ.get("UPSCALED_BARE_SYSTEM", "")
+import bare_system
+from packing import ROOT, build_to_pack, run, version
+
 PROGRAMS = {"upscaled": "upscaled", "upscaled-client": "upscale", "upscaled-worker": "upscale-worker"}
 LIFE = """
 set -e
@@ -67,23 +66,57 @@ kill $server
 wait $server || true
 dpkg --purge upscaled upscaled-client upscaled-worker
 """
+# The booted system has no network: the packages that ours depend on are there before it.
+DEPENDENCIES = """
+set -e
+export DEBIAN_FRONTEND=noninteractive
+apt-get -qq update
+apt-get -qq install -y --no-install-recommends systemd systemd-sysv
+apt-get -qq install -y --no-install-recommends /debs/upscaled_*.deb /debs/upscaled-client_*.deb /debs/upscaled-worker_*.deb
+dpkg --purge upscaled upscaled-client upscaled-worker
+"""
+UNITS = """
+export DEBIAN_FRONTEND=noninteractive
+find / -xdev -not -path '/proc/*' -not -path '/sys/*' -not -path '/var/cache/apt/*' | grep upscale | grep -v ^/debs > /before || true
+dpkg -i /debs/upscaled_*.deb /debs/upscaled-client_*.deb /debs/upscaled-worker_*.deb
+systemctl is-active upscaled || { journalctl --no-pager -u upscaled; exit 1; }
+systemd-analyze verify upscaled.service upscale-worker.service
+upscale -i /debs/sample.png -o /debs/first.png
 
+mkdir -p /debs/images /debs/results /etc/systemd/system/upscale-worker.service.d
+chmod 777 /debs/results
+echo '[Service]\nReadWritePaths=/debs/results' > /etc/systemd/system/upscale-worker.service.d/results.conf
+systemctl daemon-reload
+systemctl start upscale-worker
+systemctl is-active upscale-worker
+for number in 1 2 3 4 5 6; do cp /debs/sample.png /debs/images/$number.png; done
+export UPSCALE_QUEUE=/var/lib/upscale-worker
+upscale submit -i /debs/images -o /debs/results/ -s 4 --tta
+until upscale jobs --state running | grep -q png; do sleep 0.1; done
+server=$(systemctl show --property MainPID upscaled) worker=$(systemctl show --property MainPID upscale-worker)
+dpkg -i /debs/upscaled_*.deb /debs/upscaled-client_*.deb /debs/upscaled-worker_*.deb
+systemctl is-active upscaled upscale-worker
+test "$server" != "$(systemctl show --property MainPID upscaled)"
+test "$worker" != "$(systemctl show --property MainPID upscale-worker)"
+until test "$(upscale jobs --state done | grep -c png)" = 6; do
+  upscale jobs --state failed | grep -q png && upscale jobs && exit 1
+  sleep 0.5
+done
 
-def run(*command, **more):
-    done = subprocess.run(command, capture_output=True, timeout=500, **more)
-    if done.returncode != 0:
-        raise AssertionError(f"{command} exits with {done.returncode}: {done.stdout.decode()}{done.stderr.decode()}")
-    return done.stdout
+systemctl reload upscaled
+upscale health
+dpkg --purge upscaled upscaled-client upscaled-worker
+systemctl list-units --all --plain --no-legend 'upscale*' && test -z "$(systemctl list-unit-files --no-legend 'upscale*')"
+rm -r /etc/systemd/system/upscale-worker.service.d
+find / -xdev -not -path '/proc/*' -not -path '/sys/*' -not -path '/var/cache/apt/*' | grep upscale | grep -v ^/debs > /after || true
+diff /before /after
+"""
 
 
 def pack(folder, *options):
     """Runs CPack, whose default compression takes a minute more."""
     run("cpack", "-B", folder, "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=gzip", *options, cwd=BUILD,
         env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000", "LC_ALL": "C.UTF-8"})
-
-
-def version():
-    return re.search(r"^project\(upscaled VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text(), re.M)[1]
 
 
 def setUpModule():
@@ -196,48 +229,35 @@ class PackagesTest(unittest.TestCase):
                 self.assertEqual(*digests, file.name)
 
 
-@unittest.skipUnless(BARE_SYSTEM and os.geteuid() == 0, "needs root and UPSCALED_BARE_SYSTEM, a folder that debootstrap made")
+@unittest.skipUnless(bare_system.can_enter(), "needs root and UPSCALED_BARE_SYSTEM, a folder that debootstrap made")
 class BareSystemTest(unittest.TestCase):
     def test_install_upgrade_purge_leaves_nothing(self):
-        with self.system() as system:
-            self.enter(system, LIFE)
+        with bare_system.copy(FOLDER.glob("*.deb")) as system:
+            bare_system.enter(system, LIFE)
             self.assertTrue((system / "debs/first.png").exists())
             begin, installed, seen = map(float, (system / "debs/times").read_text().split())
             print(f"installed in {installed - begin:.1f} s, the first picture {seen - installed:.1f} s later", file=sys.stderr)
 
     def test_an_upgrade_loses_no_job(self):
-        with self.system() as system:
-            self.enter(system, UPGRADE)
+        with bare_system.copy(FOLDER.glob("*.deb")) as system:
+            bare_system.enter(system, UPGRADE)
             for number in range(1, 7):
                 self.assertTrue((system / f"debs/results/{number}.png").exists(), number)
 
-    @contextlib.contextmanager
-    def system(self):
-        """A copy of the bare system, with the packages in /debs."""
-        with tempfile.TemporaryDirectory() as folder:
-            system = pathlib.Path(folder) / "system"
-            run("cp", "-a", BARE_SYSTEM, system)
-            (system / "debs").mkdir(exist_ok=True)
-            shutil.copy(ROOT / "deploy/demo/sample.png", system / "debs")
-            shutil.copy("/etc/resolv.conf", system / "etc")
-            for package in FOLDER.glob("*.deb"):
-                shutil.copy(package, system / "debs")
-            yield system
 
-    def enter(self, system, script):
-        """Runs the script as root of the system."""
-        enter = 'mount --make-rprivate / && mount --bind /dev "$0/dev" && mount -t proc proc "$0/proc" && exec chroot "$0" sh -c "$1"'
-        ours = {name: value for name, value in os.environ.items() if not name.startswith("UPSCALE")}  # the server refuses names that it lacks
-        run("unshare", "--mount", "sh", "-c", enter, system, script, env=ours)
+@unittest.skipUnless(bare_system.can_boot(), "needs what BareSystemTest needs, and cgroups of version 2")
+class BootedSystemTest(unittest.TestCase):
+    """The units under a systemd that runs as the system's first process."""
+
+    def test_units_start_drain_and_go(self):
+        with bare_system.copy(FOLDER.glob("*.deb")) as system:
+            bare_system.enter(system, DEPENDENCIES)
+            bare_system.boot(system, UNITS)
+            self.assertTrue((system / "debs/first.png").exists())
+            for number in range(1, 7):
+                self.assertTrue((system / f"debs/results/{number}.png").exists(), number)
 
 
 if __name__ == "__main__":
-    BUILD = pathlib.Path(sys.argv[1]).resolve()
-    missing = [tool for tool in ("cpack", "dpkg-deb", "dpkg-shlibdeps", "readelf") if shutil.which(tool) is None]
-    if missing:
-        print(f"SKIPPED: no {', '.join(missing)} here")
-        sys.exit(SKIPPED)
-    if "UPSCALED_SANITIZE:STRING=\n" not in (BUILD / "CMakeCache.txt").read_text():
-        print("SKIPPED: programs with sanitizers are not packed")
-        sys.exit(SKIPPED)
+    BUILD = build_to_pack(sys.argv[1], "cpack", "dpkg-deb", "dpkg-shlibdeps", "readelf")
     unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)

@@ -12,8 +12,8 @@ import sys
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-SKIPPED = 77
+from packing import ROOT, build_to_pack, run, version
+
 NVCC = shutil.which("nvcc") or next((path for path in ("/usr/local/cuda/bin/nvcc",) if os.path.exists(path)), None)
 IMAGE = shutil.which("buildah") is not None and os.geteuid() == 0
 PARTS = "archive,chart,clients,sbom" + (",image" if IMAGE else "")
@@ -22,13 +22,6 @@ ENVIRONMENTS = (
     {"LC_ALL": "C.UTF-8", "TZ": "UTC", "umask": 0o022},
     {"LC_ALL": "C", "TZ": "Pacific/Kiritimati", "umask": 0o077},
 )
-
-
-def run(*command, **more):
-    done = subprocess.run(command, capture_output=True, timeout=500, **more)
-    if done.returncode != 0:
-        raise AssertionError(f"{command} exits with {done.returncode}: {done.stdout.decode()}{done.stderr.decode()}")
-    return done.stdout
 
 
 class ReleaseTest(unittest.TestCase):
@@ -57,16 +50,15 @@ class ReleaseTest(unittest.TestCase):
     def test_equal_sources_give_equal_files(self):
         (first, sums), (_, again) = (self.release(str(number), **environment) for number, environment in enumerate(ENVIRONMENTS))
         self.assertEqual(sums, again)
-        version = re.search(r"^project\(upscaled VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text(), re.M)[1]
-        kinds = {re.sub(r"(linux|image)-\w+", r"\1", name).replace(version, "V") for name in sums}
+        kinds = {re.sub(r"(linux|image)-\w+", r"\1", name).replace(version(), "V") for name in sums}
         self.assertEqual(kinds, {"upscaled-V-linux.tar.gz", "upscaled-chart-V.tgz", "upscaled-client-V.tgz",
                                  "upscaled_client-V-py3-none-any.whl", "upscaled-V.spdx.json"} | ({"upscaled-V-image.tar"} if IMAGE else set()))
-        self.check_archive(next(first.glob("*-linux-*.tar.gz")), version)
+        self.check_archive(next(first.glob("*-linux-*.tar.gz")))
 
-    def check_archive(self, archive, version):
+    def check_archive(self, archive):
         """The archive's programs run where it is unpacked, and it has their pages."""
         run("tar", "-xf", archive, "-C", self.folder)
-        tree = self.folder / f"upscaled-{version}"
+        tree = self.folder / f"upscaled-{version()}"
         for program in ("upscaled", "upscale", "upscale-worker"):
             run(tree / "bin" / program, "--help")
             self.assertTrue((tree / f"share/man/man1/{program}.1.gz").exists(), program)
@@ -99,12 +91,5 @@ class ReleaseTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    BUILD = pathlib.Path(sys.argv[1]).resolve()
-    missing = [tool for tool in ("npm", "cmake", "dpkg", "tar") if shutil.which(tool) is None]
-    if missing:
-        print(f"SKIPPED: no {', '.join(missing)} here")
-        sys.exit(SKIPPED)
-    if "UPSCALED_SANITIZE:STRING=\n" not in (BUILD / "CMakeCache.txt").read_text():
-        print("SKIPPED: programs with sanitizers are not packed")
-        sys.exit(SKIPPED)
+    BUILD = build_to_pack(sys.argv[1], "npm", "cmake", "dpkg", "tar")
     unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)
