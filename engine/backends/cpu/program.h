@@ -30,10 +30,10 @@ struct Step {
   const KernelEntry* kernel_entry = nullptr;  // also of views that had a kernel
   int block_px = 1;
   BlockOrigin block_origin;
-  int pixel_stride = 0;  // of the layer's tensor, in floats
-  bool half = false;     // whether the tensor is blocked and of halves
-  Margin margin;         // around the tensor: consumers read it
-  std::vector<int> consumers;
+  int pixel_stride = 0;        // of the layer's tensor, in floats
+  bool half = false;           // whether the tensor is blocked and of halves
+  Margin margin;               // around the tensor: consumers read it
+  std::vector<int> consumers;  // that have kernels: not global poolings
   // The layer in whose tensor this one's planes lie, and the first of them: parts of a
   // concatenation that are whole planes are written into its tensor. Most layers are their own
   // home.

@@ -218,12 +218,17 @@ void Connect(Program& program) {
 void ChooseScaledViews(Program& program) {
   const std::vector<Layer>& layers = program.network.layers;
   const std::vector<bool> per_image = IsPerImage(program.network);
+  // Sums are those of computed rows. A pooling has no kernel, and so is no consumer.
+  std::vector<bool> pooled(layers.size());
+  for (const int pooling : ListPoolings(program.network)) pooled[layers[pooling].inputs[0]] = true;
   for (size_t i = 1; i < layers.size(); ++i) {
     const Layer& layer = layers[i];
     const bool scales = layer.op == Op::kMul && layer.activation == Activation::kNone &&
                         layer.out_channels > kMaxInterleavedChannels && per_image[layer.inputs[1]];
-    if (!scales || program.steps[layer.inputs[0]].scaled_view || program.steps[i].consumers.empty())
+    if (!scales || pooled[i] || program.steps[layer.inputs[0]].scaled_view ||
+        program.steps[i].consumers.empty()) {
       continue;
+    }
     size_t scratch_floats = 0;
     const bool all_can = std::ranges::all_of(program.steps[i].consumers, [&](int consumer) {
       const LayerKernel* kernel = program.steps[consumer].kernel.get();

@@ -462,6 +462,27 @@ TEST_P(ConformanceTest, TheMeanOfMeansIsTheMean) {
              WholeResult(*backend_, **once, source.view()).view());
 }
 
+TEST_P(ConformanceTest, EveryLayerCanBePooled) {
+  for (Network& network : test::PooledLayerNetworks(random_)) {
+    network_ = std::move(network);
+    SCOPED_TRACE(Describe(network_));
+    const auto executable = backend_->Compile(network_, Precision::kExact);
+    ASSERT_TRUE(executable.ok()) << executable.status();
+    const ImageSpec spec{RandomInt(random_, 1, 40), RandomInt(random_, 1, 40), 3, SampleType::kU8};
+    const Image source = RandomImage(spec, random_);
+    const Image whole = WholeResult(*backend_, **executable, source.view());
+    ExpectNear(whole.view(), ReferenceResult(source.view()).view());
+    for (const bool keep : {false, true}) {
+      Image tiled(whole.spec());
+      const auto tasks =
+          CutIntoTiles(**executable, source.view(), {16, 16}, tiled.mutable_view(), random_);
+      const absl::Status status = RunImage(*backend_->CreateStream(), **executable, tasks, keep);
+      ASSERT_TRUE(status.ok()) << status;
+      EXPECT_TRUE(test::SameImages(tiled.view(), whole.view())) << (keep ? "cached" : "");
+    }
+  }
+}
+
 TEST_P(ConformanceTest, RefusesMeansThatDoNotFitTheRun) {
   const auto executable = backend_->Compile(TimesMeans(1), Precision::kExact);
   ASSERT_TRUE(executable.ok()) << executable.status();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "engine/base/check.h"
 #include "engine/graph/pooling.h"
 #include "engine/model/border.h"
 #include "engine/model/op.h"
@@ -177,6 +178,10 @@ class Builder {
     if (Chance(random_, 20)) ChangeValues();
     Factors(channels);
     Join(Op::kMul, scaled, last());
+    if (!Chance(random_, 20)) return;
+    const int product = last();
+    Conv(channels, 1, 1, 0, false);
+    SqueezeExcite(product);
   }
   void SqueezeExcite() { SqueezeExcite(last()); }
   // One value per channel for the whole image of the last layer's, as every operation may leave
@@ -513,6 +518,97 @@ Network RandomPooledNetwork(std::mt19937& random, double max_macs_per_px) {
     const double macs = network.MacsPerOutputPixel() * network.scale * network.scale;
     if (!ListPoolings(network).empty() && macs < max_macs_per_px) return network;
   }
+}
+
+std::vector<Network> PooledLayerNetworks(std::mt19937& random) {
+  // Each returns the layer to pool, and leaves the last one at the size of the image.
+  using Append = int (*)(Builder&);
+  constexpr Append kAppends[] = {
+      [](Builder& b) {  // a product with factors of the image
+        b.SqueezeExcite();
+        return b.last();
+      },
+      [](Builder& b) {  // a concatenation of whole planes
+        const int first = b.last();
+        b.Conv(32, 3, 1, 1, true);
+        b.Concat({first, b.last()});
+        return b.last();
+      },
+      [](Builder& b) {  // a part of one
+        const int first = b.last();
+        b.Conv(32, 3, 1, 1, true);
+        const int part = b.last();
+        b.Concat({first, part});
+        return part;
+      },
+      [](Builder& b) {  // a concatenation that a larger one begins with
+        const int first = b.last();
+        b.Conv(16, 3, 1, 1, true);
+        const int second = b.last();
+        b.Concat({first, second});
+        const int joined = b.last();
+        b.Conv(16, 3, 1, 1, true);
+        b.Concat({first, second, b.last()});
+        return joined;
+      },
+      [](Builder& b) {  // a convolution that is added to
+        const int skip = b.last();
+        b.Conv(32, 3, 1, 1, false);
+        const int convolved = b.last();
+        b.Join(Op::kAdd, skip, convolved);
+        return convolved;
+      },
+      [](Builder& b) {  // the sum
+        const int skip = b.last();
+        b.Conv(32, 3, 1, 1, false);
+        b.Join(Op::kAdd, skip, b.last());
+        return b.last();
+      },
+      [](Builder& b) {  // pixels shuffled behind a convolution
+        b.Conv(128, 3, 1, 1, false);
+        b.PixelShuffle(2);
+        const int shuffled = b.last();
+        b.Conv(32, 2, 2, 0, true);
+        return shuffled;
+      },
+      [](Builder& b) {  // padded
+        b.Pad(1);
+        const int padded = b.last();
+        b.Conv(32, 3, 1, 0, true);
+        return padded;
+      },
+      [](Builder& b) {  // cropped
+        b.Crop(b.last(), 1);
+        return b.last();
+      },
+      [](Builder& b) {  // sliced, convolved and joined
+        b.PartialConv(3);
+        return b.last();
+      },
+      [](Builder& b) {  // thin
+        b.Conv(3, 3, 1, 1, true);
+        return b.last();
+      },
+      [](Builder& b) {  // one value per channel
+        const int skip = b.last();
+        b.SqueezeExcite();
+        const int factors = b.network().layers.back().inputs[1];
+        b.Join(Op::kAdd, skip, b.last());
+        return factors;
+      },
+  };
+  std::vector<Network> networks;
+  for (const Append append : kAppends) {
+    Builder b(random);
+    b.Conv(32, 3, 1, 1, true);
+    const int pooled = append(b);
+    b.Conv(32, 1, 1, 0, false);
+    b.SqueezeExcite(pooled);
+    b.Conv(3, 3, 1, 1, false);
+    Network& network = networks.emplace_back(std::move(b.network()));
+    UPSCALED_CHECK(InferBorder(network).ok());
+  }
+  return networks;
 }
 
 Network InputAlone() {

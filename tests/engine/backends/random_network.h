@@ -4,6 +4,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "engine/model/network.h"
 
@@ -25,6 +26,9 @@ Network RandomFastNetwork(std::mt19937& random);
 // One with global poolings, of fewer multiply-adds for each source pixel. Small ones are rare.
 Network RandomPooledNetwork(std::mt19937& random,
                             double max_macs_per_px = std::numeric_limits<double>::infinity());
+// Small ones of two global poolings or more, one for each way in which the layer that the last one
+// reads is computed or made of others: those other layers read it, too.
+std::vector<Network> PooledLayerNetworks(std::mt19937& random);
 
 // By hand, for tests of what is refused or pooled: nothing but an RGB input; a same-padded
 // convolution of zeros more; the mean of the last layer, and layer `factor` times that mean.

@@ -143,13 +143,18 @@ TEST(ProgramTest, KernelsThatCannotAddStayApart) {
   EXPECT_THAT(NamesIn(network, "naive"), AllOf(Contains("conv2"), Contains("sum")));
 }
 
-// A layer, times its mean, read by a last layer of so many pixels a side.
-bool IsScaledView(int kernel_px, Activation activation = Activation::kNone) {
+// A layer, times its mean, read by a last layer of so many pixels a side; `pooled`: and by another
+// pooling.
+bool IsScaledView(int kernel_px, Activation activation = Activation::kNone, bool pooled = false) {
   Network network = test::InputAlone();
   test::AppendConv(network, 16, 1);
   test::AppendTimesMean(network, 1);
   network.layers.back().activation = activation;
-  test::AppendConv(network, 8, kernel_px);
+  test::AppendConv(network, 16, kernel_px);
+  if (pooled) {
+    test::AppendTimesMean(network, 4);
+    network.layers[5].inputs = {3};
+  }
   test::AppendConv(network, 3, 1);
   const auto program = BuildProgram(network, ListIsas().front(), nullptr);
   EXPECT_TRUE(program.ok()) << program.status();
@@ -160,6 +165,7 @@ TEST(ProgramTest, ProductsWithMeansAreLeftToReadersThatCan) {
   EXPECT_TRUE(IsScaledView(1));
   EXPECT_FALSE(IsScaledView(3)) << "a Winograd kernel";
   EXPECT_FALSE(IsScaledView(1, Activation::kRelu));
+  EXPECT_FALSE(IsScaledView(1, Activation::kNone, /*pooled=*/true)) << "nothing would add it up";
 }
 
 void AppendConcat(Network& network, const std::vector<int>& parts) {
