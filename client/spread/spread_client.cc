@@ -1,7 +1,6 @@
 #include "client/spread/spread_client.h"
 
 #include <functional>
-#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -92,6 +91,7 @@ class SpreadImage {
         deadline_(absl::Now() + options.timeout) {}
 
   absl::StatusOr<ImageResult> Run(ImageSource& source, ImageSink& sink) {
+    RETURN_IF_ERROR(CheckOptions(request_.options));
     ASSIGN_OR_RETURN(const v1::ListModelsResponse models, client_.ListModels(stop_));
     ASSIGN_OR_RETURN(model_, FindModel(models, request_.options.model()));
     ASSIGN_OR_RETURN(const v1::GetServerInfoResponse server, client_.ServerInfo(stop_));
@@ -104,8 +104,7 @@ class SpreadImage {
                              .output = output,
                              .executor = *executor,
                              .cancellation = &cancellation_,
-                             .limits = {.max_pixels = std::numeric_limits<int32_t>::max(),
-                                        .frame = std::max(1, request_.options.frame())}};
+                             .limits = DecodeLimitsFor(request_.options)};
     request.progress.on_tile = [this](int64_t done, int64_t total) { OnTile(done, total); };
     const absl::Time start = absl::Now();
     ASSIGN_OR_RETURN(
@@ -149,7 +148,7 @@ class SpreadImage {
     ASSIGN_OR_RETURN(TranscodePlan transcode,
                      PlanTranscode(header, plan.part, std::move(upscale), plan.encode));
     transcode.warnings.insert(transcode.warnings.end(), plan.warnings.begin(), plan.warnings.end());
-    Announce(transcode);
+    Announce(transcode, plan.noise_level);
     return transcode;
   }
 
@@ -166,7 +165,7 @@ class SpreadImage {
                                options_.max_message_bytes, stop_);
   }
 
-  void Announce(const TranscodePlan& plan) {
+  void Announce(const TranscodePlan& plan, int noise_level) {
     const ImageSpec &source = plan.crop.source, &encoded = plan.convert.result;
     v1::UpscaleImageHeader& header = result_.header;
     header.set_request_id(request_.request_id);
@@ -178,6 +177,8 @@ class SpreadImage {
     header.set_bits_per_sample(static_cast<int>(8 * SampleBytes(encoded.type)));
     header.set_channels(encoded.channels);
     header.set_model(model_.name());
+    if (noise_level != kNoDenoise) header.set_noise_level(noise_level);
+    header.set_frames(plan.frames());
     header.set_tiles(plan.upscale.tile_count);
     for (const std::string& warning : plan.warnings) header.add_warnings(warning);
     observer_.OnHeader(header);
@@ -218,6 +219,9 @@ absl::StatusOr<ImageResult> SpreadClient::UpscaleImage(const ImageRequest& reque
                                                        std::stop_token stop) {
   if (!request.source_url.empty()) {
     return absl::InvalidArgumentError("images of URLs are fetched by one server, and not spread");
+  }
+  if (request.name_only) {
+    return absl::InvalidArgumentError("results of several servers have no names");
   }
   return SpreadImage(*client_, options_, request, observer, std::move(stop)).Run(source, sink);
 }

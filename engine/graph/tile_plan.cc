@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/base/check.h"
 #include "engine/graph/pooling.h"
 #include "engine/model/multiply_adds.h"
 #include "engine/model/shapes.h"
@@ -50,6 +51,7 @@ size_t TilePlan::bytes() const {
 
 TilePlan PlanTile(const Network& network, Size image, const Rect& tile,
                   std::span<const int> block_px, std::span<const BlockOrigin> block_origins) {
+  UPSCALED_CHECK(!network.layers.empty());
   TilePlan plan{.tile = tile, .image = image, .layer_sizes = LayerSizes(network, image)};
   const std::vector<Size>& sizes = plan.layer_sizes;
   std::vector<Rect>& regions = plan.regions;

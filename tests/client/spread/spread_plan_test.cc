@@ -1,0 +1,191 @@
+// Each option of a request is honoured by an image over several servers, or refused by name.
+#include "client/spread/spread_plan.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+
+#include <functional>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace upscaled::client {
+namespace {
+
+namespace v1 = ::upscale::v1;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+v1::UpscaleOptions Parse(const std::string& text) {
+  v1::UpscaleOptions options;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &options)) << text;
+  return options;
+}
+
+v1::Model SomeModel() {
+  v1::Model model;
+  model.set_name("some");
+  model.add_scales(2);
+  for (const int level : {-1, 0, 1, 2, 3}) model.add_noise_levels(level);
+  return model;
+}
+
+// A JPEG of strong compression.
+ImageHeader SomeSource() {
+  ImageHeader source;
+  source.format = ImageFormat::kJpeg;
+  source.spec = {60, 40, 3, SampleType::kU8};
+  source.jpeg = JpegCoding{.quality = 30};
+  return source;
+}
+
+SpreadPlan Plan(const std::string& text, const ImageHeader& source = SomeSource()) {
+  const v1::UpscaleOptions options = Parse(text);
+  const absl::Status checked = CheckOptions(options);
+  EXPECT_TRUE(checked.ok()) << text << ": " << checked;
+  const auto plan = PlanSpread(options, SomeModel(), source);
+  EXPECT_TRUE(plan.ok()) << text << ": " << plan.status();
+  return plan.value_or(SpreadPlan());
+}
+
+std::string Refusal(const std::string& text) {
+  const absl::Status status = CheckOptions(Parse(text));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
+  return std::string(status.message());
+}
+
+struct Honoured {
+  const char* field;
+  const char* option;  // as text
+  std::function<bool(const SpreadPlan& plan)> is_done;
+};
+
+const Honoured kHonoured[] = {
+    {"noise_level", "noise_level: 1", [](const auto& p) { return p.passes[0].noise_level == 1; }},
+    {"auto_noise", "auto_noise: true", [](const auto& p) { return p.passes[0].noise_level == 3; }},
+    {"scale", "scale: 1.5",
+     [](const auto& p) {
+       return p.result == Size{90, 60};
+     }},
+    {"size", "size { width_px: 30 }",
+     [](const auto& p) {
+       return p.result == Size{30, 20};
+     }},
+    {"max_pixels", "max_pixels: 600",
+     [](const auto& p) {
+       return p.result == Size{30, 20};
+     }},
+    {"no_enlarge", "no_enlarge: true",
+     [](const auto& p) {
+       return p.result == Size{60, 40};
+     }},
+    {"tta", "tta: true", [](const auto& p) { return p.upscale.tta; }},
+    {"format", "format: IMAGE_FORMAT_TIFF",
+     [](const auto& p) { return p.encode.format == ImageFormat::kTiff; }},
+    {"quality", "quality: 7", [](const auto& p) { return p.encode.quality == 7; }},
+    {"png_compression", "png_compression: 9",
+     [](const auto& p) { return p.encode.compression == 9; }},
+    {"tile_px", "tile_px: 64", [](const auto& p) { return p.upscale.tile_px == 64; }},
+    {"prefilter", "prefilter { sigma_space: 2 sigma_range: 9 }",
+     [](const auto& p) { return p.upscale.prefilter && p.upscale.prefilter->sigma_range == 9; }},
+    {"alpha", "alpha: ALPHA_METHOD_RESAMPLE",
+     [](const auto& p) { return p.upscale.alpha == AlphaMethod::kResample; }},
+    {"alpha_colour", "alpha_colour: ALPHA_COLOUR_KEEP",
+     [](const auto& p) { return p.upscale.alpha_colour == AlphaColour::kKeep; }},
+    {"keep_colours", "keep_colours: false", [](const auto& p) { return !p.upscale.keep_colours; }},
+    {"metadata", "metadata: METADATA_POLICY_STRIP_LOCATION",
+     [](const auto& p) { return p.encode.metadata == MetadataPolicy::kStripLocation; }},
+    {"depth", "depth: DEPTH_16 format: IMAGE_FORMAT_PNG",
+     [](const auto& p) { return p.upscale.result_type == SampleType::kU16; }},
+};
+
+// The others have tests of their own: of the function that reads each.
+const std::set<std::string> kElsewhere = {
+    "model",        // FindModel
+    "precision",    // SpreadClient, for each pass (tests/integration/spread_test.cc)
+    "keep_16_bit",  // says nothing new
+    "on_damage",    // DecodeLimitsFor, as the next one
+    "frame",
+    "seamless",  // is refused
+};
+
+TEST(SpreadPlanTest, EveryOptionIsHonoured) {
+  std::set<std::string> tested = kElsewhere;
+  for (const Honoured& honoured : kHonoured) {
+    EXPECT_TRUE(honoured.is_done(Plan(honoured.option))) << honoured.option;
+    EXPECT_TRUE(tested.insert(honoured.field).second) << honoured.field << " is listed twice";
+  }
+  const auto* const message = v1::UpscaleOptions::descriptor();
+  for (int i = 0; i < message->field_count(); ++i) {
+    EXPECT_THAT(tested, Contains(message->field(i)->name()));
+  }
+}
+
+TEST(SpreadPlanTest, EveryPolicyOfMetadataIsHonoured) {
+  const auto policy = [](const char* text) { return Plan(text).encode.metadata; };
+  EXPECT_EQ(policy(""), MetadataPolicy::kKeep);
+  EXPECT_EQ(policy("metadata: METADATA_POLICY_KEEP"), MetadataPolicy::kKeep);
+  EXPECT_EQ(policy("metadata: METADATA_POLICY_STRIP"), MetadataPolicy::kStrip);
+  EXPECT_EQ(policy("metadata: METADATA_POLICY_ICC"), MetadataPolicy::kIcc);
+}
+
+TEST(SpreadPlanTest, TheSourceIsReadAsAsked) {
+  EXPECT_FALSE(DecodeLimitsFor(Parse("")).fill_damage);
+  EXPECT_FALSE(DecodeLimitsFor(Parse("on_damage: DAMAGE_POLICY_FAIL")).fill_damage);
+  EXPECT_TRUE(DecodeLimitsFor(Parse("on_damage: DAMAGE_POLICY_FILL")).fill_damage);
+  EXPECT_EQ(DecodeLimitsFor(Parse("frame: 3")).frame, 3);
+  EXPECT_FALSE(DecodeLimitsFor(Parse("frame: 3")).warns_of_frames);
+  EXPECT_TRUE(DecodeLimitsFor(Parse("")).warns_of_frames) << "the first of all";
+}
+
+TEST(SpreadPlanTest, LosslessWebpStaysLossless) {
+  ImageHeader source = SomeSource();
+  source.format = ImageFormat::kWebp;
+  source.jpeg.reset();
+  EXPECT_EQ(Plan("", source).encode.quality, EncodeOptions().quality);
+  source.lossless_webp = true;
+  EXPECT_EQ(Plan("", source).encode.quality, kLosslessWebpQuality);
+  EXPECT_EQ(Plan("quality: 60", source).encode.quality, 60);
+  EXPECT_EQ(Plan("format: IMAGE_FORMAT_JPEG", source).encode.quality, EncodeOptions().quality);
+}
+
+TEST(SpreadPlanTest, AResultOfAnotherFormatIsToldOf) {
+  ImageHeader source = SomeSource();
+  source.format = ImageFormat::kBmp;
+  EXPECT_THAT(Plan("", source).warnings, Contains("bmp is not written: the result is png"));
+  EXPECT_TRUE(Plan("format: IMAGE_FORMAT_PNG", source).warnings.empty());
+}
+
+TEST(SpreadPlanTest, OtherValuesAreRefusedByNameAndValue) {
+  EXPECT_THAT(Refusal("seamless: true"), HasSubstr("seamless"));
+  EXPECT_EQ(Refusal("scale: 0"), "scale is 0; it must be above 0, at most 16");
+  EXPECT_EQ(Refusal("scale: 17"), "scale is 17; it must be above 0, at most 16");
+  EXPECT_THAT(Refusal("size {}"), HasSubstr("a width, a height or both"));
+  EXPECT_THAT(Refusal("size { width_px: 3 long_side_px: 9 }"), HasSubstr("long_side_px: 9"));
+  EXPECT_THAT(Refusal("size { width_px: 3 fit: FIT_COVER }"), HasSubstr("size.fit is FIT_COVER"));
+  EXPECT_EQ(Refusal("max_pixels: -1"), "max_pixels is -1; it must be 0 or more");
+  EXPECT_EQ(Refusal("noise_level: 4"), "noise_level is 4; it must be -1 to 3");
+  EXPECT_THAT(Refusal("noise_level: 1 auto_noise: true"), HasSubstr("auto_noise is given"));
+  EXPECT_THAT(Refusal("format: IMAGE_FORMAT_GIF"), HasSubstr("format is IMAGE_FORMAT_GIF"));
+  EXPECT_EQ(Refusal("quality: 101"), "quality is 101; it must be 0 to 100");
+  EXPECT_EQ(Refusal("png_compression: 10"), "png_compression is 10; it must be 0 to 9");
+  EXPECT_EQ(Refusal("tile_px: 31"), "tile_px is 31; it must be 32 to 4096");
+  EXPECT_EQ(Refusal("frame: -1"), "frame is -1; it must be 0 to 1000000");
+}
+
+TEST(SpreadPlanTest, UnknownValuesOfEnumsAreRefused) {
+  const auto* const message = v1::UpscaleOptions::descriptor();
+  for (int i = 0; i < message->field_count(); ++i) {
+    const auto* const field = message->field(i);
+    if (field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_ENUM) continue;
+    v1::UpscaleOptions options;
+    options.GetReflection()->SetEnumValue(&options, field, 99);
+    const absl::Status status = CheckOptions(options);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << field->name();
+    EXPECT_THAT(status.message(), HasSubstr(absl::StrCat(field->name(), " is 99")));
+  }
+}
+
+}  // namespace
+}  // namespace upscaled::client
