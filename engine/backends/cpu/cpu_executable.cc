@@ -33,7 +33,7 @@ struct TiledProgram {
 // Every layer's blocks widen the halo of a tile; over hundreds of layers that costs far more than
 // kernels without blocks. Found out before any weights are packed.
 bool HasRoomForBlocks(const Program& planned) {
-  constexpr size_t kMaxBytes = CpuExecutable::kMaxWorkspaceBytes / 2;  // some 150 layers
+  constexpr size_t kMaxBytes = kMaxWorkspaceBytes / 2;  // some 150 layers
   return WorkspaceOf(planned, InnerTileOf(planned.network, kSmallestTile)) <= kMaxBytes;
 }
 
@@ -74,7 +74,7 @@ absl::StatusOr<BuiltProgram> BuildBest(const Network& network, const Request& re
     ASSIGN_OR_RETURN(const Program planned, BuildProgram(WithoutWeights(network), plan, {}));
     if (!HasRoomForBlocks(planned)) {
       built.rows_only = request.precision == Precision::kExact && !request.for_tiles &&
-                        planned.poolings.empty() && HasBlocks(planned);
+                        planned.poolings.empty() && !ReadsAnywhere(network) && HasBlocks(planned);
       if (!built.rows_only) {
 #ifdef UPSCALED_VNNI
         const bool halves = request.precision == Precision::kFast && HasFp16(request.isa);
@@ -183,9 +183,12 @@ bool CpuExecutable::ComputesWhole(Size image) const {
 }
 
 bool CpuExecutable::HasRoomForWhole(Size image) const {
-  const InnerTile whole = WholeImage(image);
-  return TileWorkspaceBytes(whole) <= kMaxWorkspaceBytes &&
-         ActivationCacheBytes(image, image) <= kMaxWorkspaceBytes;
+  const auto [shorter, longer] = std::minmax(image.width, image.height);
+  const auto has_room = [this](Size whole) {
+    return TileWorkspaceBytes(WholeImage(whole)) <= kMaxWorkspaceBytes &&
+           ActivationCacheBytes(whole, whole) <= kMaxWorkspaceBytes;
+  };
+  return has_room({longer, shorter}) && has_room({shorter, longer});
 }
 
 TilePlan CpuExecutable::MakePlan(const Rect& tile, Size image) const {
@@ -201,16 +204,21 @@ size_t CpuExecutable::WeightBytes() const {
 
 size_t CpuExecutable::TileWorkspaceBytes(const InnerTile& tile) const {
   const auto bytes = [&](const Program& program) {
-    return WorkspaceOf(program, tile) + program.scratch_floats * sizeof(float);
+    return HugeBuffer::BytesFor(WorkspaceOf(program, tile) / sizeof(float)) +
+           program.scratch_floats * sizeof(float);
   };
   return exact_program_ ? std::max(bytes(program_), bytes(*exact_program_)) : bytes(program_);
 }
 
 size_t CpuExecutable::WorkspaceBytes(Size tile) const {
-  // A larger tile than the preferred one is of an image that has room in one.
-  if (MayComputeWhole() && tile.Area() > preferred_tile_.Area()) return kMaxWorkspaceBytes;
-  if (rows_only_) return kMaxWorkspaceBytes;
-  return TileWorkspaceBytes(AnywhereTileOf(program_.network, tile));
+  // A larger tile than the preferred one is all of an image.
+  const bool is_whole = MayComputeWhole() && tile.Area() > preferred_tile_.Area();
+  const size_t whole =
+      is_whole ? whole_workspaces_.Of(tile, [&] { return TileWorkspaceBytes(WholeImage(tile)); })
+               : 0;
+  if (rows_only_) return is_whole ? whole : kMaxWorkspaceBytes;
+  const Size cut = is_whole ? preferred_tile_ : tile;
+  return std::max(whole, TileWorkspaceBytes(AnywhereTileOf(program_.network, cut)));
 }
 
 std::unique_ptr<ActivationCache> CpuExecutable::CreateActivationCache() const {
@@ -222,7 +230,7 @@ size_t CpuExecutable::ActivationCacheBytes(Size tile, Size image) const {
   if (program_.poolings.empty()) return 0;
   const InnerTile anywhere = AnywhereTile(tile, image);
   const TilePlan plan = PlanTile(program_, anywhere.image, anywhere.rect);
-  return ScheduleRows(program_, plan, 0, /*keeps=*/true).cached_floats * sizeof(float);
+  return SpareBuffers::MostBytes(MeasureRows(program_, plan, 0, /*keeps=*/true).cached_floats);
 }
 
 std::unique_ptr<RowStream> CpuExecutable::CreateRowStream(Size image) const {

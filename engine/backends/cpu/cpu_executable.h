@@ -16,9 +16,6 @@ namespace upscaled::cpu {
 
 class CpuExecutable final : public Executable {
  public:
-  // The scratch of a stream for the smallest tile that is ever preferred.
-  static constexpr size_t kMaxWorkspaceBytes = size_t{1} << 30;
-
   // `forced_kernel` and `chooser` may be null; kFast needs HasVnni(isa). `always_stages`: see
   // BackendOptions. `spare_buffers`: where the memory of kept layers is from. UNIMPLEMENTED: see
   // BuildProgram. RESOURCE_EXHAUSTED: no memory for the packed weights, or they or the workspace
@@ -63,7 +60,8 @@ class CpuExecutable final : public Executable {
   // The workspace of tiles that program() runs, and of their pixels that overflowed; and the
   // scratch of the stream's helper.
   size_t TileWorkspaceBytes(const InnerTile& tile) const;
-  // Whether one tile of all of the image, and what it keeps, is within limits.
+  // Whether one tile of all of the image, and what it keeps, is within limits: turned, too, as tta
+  // has it, since rings grow with the width.
   bool HasRoomForWhole(Size image) const;
 
   const Network network_;  // without weights
@@ -72,7 +70,8 @@ class CpuExecutable final : public Executable {
   const bool rows_only_;  // a tile of an image would compute most of it
   const Size preferred_tile_;
   const std::shared_ptr<SpareBuffers> spare_buffers_;
-  KnownBySize<bool> has_room_;  // HasRoomForWhole
+  KnownBySize<bool> has_room_;            // HasRoomForWhole
+  KnownBySize<size_t> whole_workspaces_;  // TileWorkspaceBytes of images in one tile
   KnownBySize<RowStreamNeed> row_needs_;
 };
 

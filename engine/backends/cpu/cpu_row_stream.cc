@@ -31,9 +31,11 @@ CpuRowStream::CpuRowStream(const void* maker, const Program& program, Size image
 
 RowStreamNeed CpuRowStream::Need(const Program& program, Size image) {
   const TilePlan plan = PlanWhole(program, image);
-  const RowSchedule schedule = ScheduleRows(program, plan);
+  const RowSchedule schedule = MeasureRows(program, plan);
+  // While a vector doubles it is there twice, and holds hardly more than the smaller one.
+  constexpr size_t kGrowth = 3;
   return {.bytes = HugeBuffer::BytesFor(schedule.workspace_floats) +
-                   schedule.steps.capacity() * sizeof(RowSchedule::Step) + plan.bytes() +
+                   kGrowth * schedule.step_count * sizeof(RowSchedule::Step) + plan.bytes() +
                    schedule.tensors.size() * (sizeof(Tensor) + sizeof(size_t) + sizeof(int)),
           .scratch_bytes = program.scratch_floats * sizeof(float),
           .sees_all = schedule.staged};

@@ -18,9 +18,6 @@ namespace {
 constexpr int kResultRows = 12;
 static_assert(kResultRows % kPlainRows == 0);
 
-// The workspace of a tile that runs in stages, at the most: CpuExecutable::kMaxWorkspaceBytes.
-constexpr size_t kMaxStagedFloats = (size_t{1} << 30) / sizeof(float);
-
 // A strip of columns is narrow enough for rows of all its layers to be in the core's cache when
 // they are read again, and wide enough for its blocks to use weights that come from beyond it.
 constexpr size_t kStripRowBytes = size_t{64} << 10;
@@ -32,9 +29,10 @@ PixelRange ColumnsOf(const Rect& region) { return {region.x, region.right() - 1}
 // that any layer holds at a time.
 class Scheduler {
  public:
-  // `keeps`: as in ScheduleRows.
-  Scheduler(const Program& program, const TilePlan& plan, bool staged, bool keeps)
-      : program_(program),
+  // `keeps`: as in ScheduleRows. `notes_steps`: or only counts them.
+  Scheduler(const Program& program, const TilePlan& plan, bool staged, bool keeps, bool notes_steps)
+      : notes_steps_(notes_steps),
+        program_(program),
         plan_(plan),
         sizes_(plan.layer_sizes),
         staged_(staged),
@@ -86,6 +84,7 @@ class Scheduler {
   // The rows of each layer's ring in the last run.
   const std::vector<int>& ring_rows() const { return ring_rows_; }
   std::vector<RowSchedule::Step>& steps() { return steps_; }
+  size_t step_count() const { return step_count_; }
   // The part of each layer that has room in its tensor.
   std::vector<Rect> StoredRegions() const {
     std::vector<Rect> stored = regions_;
@@ -111,6 +110,7 @@ class Scheduler {
   // cached; `columns`: of the first one.
   void Begin(const std::vector<int>& targets, PixelRange columns) {
     steps_.clear();
+    step_count_ = 0;
     std::fill(runs_.begin(), runs_.end(), false);
     for (const int target : targets) {
       runs_[target] = true;
@@ -184,7 +184,8 @@ class Scheduler {
       const int first = std::max(rows.y, regions_[layer].y);
       ring_rows_[layer] =
           std::max(ring_rows_[layer], rows.bottom() - std::min(first, FirstRowInUse(layer)));
-      steps_.push_back({layer, rows});
+      ++step_count_;
+      if (notes_steps_) steps_.push_back({layer, rows});
     }
   }
 
@@ -234,6 +235,7 @@ class Scheduler {
     return std::max(first, regions_[layer].y);
   }
 
+  const bool notes_steps_;
   const Program& program_;
   const TilePlan& plan_;
   const std::vector<Size>& sizes_;
@@ -244,6 +246,7 @@ class Scheduler {
   std::vector<bool> runs_;     // the layers on which the run's target depends
   std::vector<int> ring_rows_;
   std::vector<RowSchedule::Step> steps_;
+  size_t step_count_ = 0;
 };
 
 // The layer that pass number `pass` is for.
@@ -257,16 +260,18 @@ int TargetOf(const Program& program, size_t pass) {
 RowSchedule TakeSchedule(const Program& program, const TilePlan& plan, bool keeps,
                          Scheduler& scheduler, RowSchedule schedule) {
   schedule.steps = std::move(scheduler.steps());
+  schedule.step_count = scheduler.step_count();
   LayOutTensors(program, plan, scheduler.StoredRegions(), scheduler.ring_rows(), keeps, schedule);
   return schedule;
 }
 
+// `notes_steps`: as in Scheduler.
 RowSchedule Schedule(const Program& program, const TilePlan& plan, size_t pass, bool staged,
-                     bool keeps) {
+                     bool keeps, bool notes_steps) {
   RowSchedule schedule;
   schedule.staged = staged;
   schedule.target = TargetOf(program, pass);
-  Scheduler scheduler(program, plan, staged, keeps);
+  Scheduler scheduler(program, plan, staged, keeps, notes_steps);
   if (staged && keeps) {
     schedule.first_stage = pass;
     scheduler.RunStage(pass, schedule.target);
@@ -274,6 +279,19 @@ RowSchedule Schedule(const Program& program, const TilePlan& plan, size_t pass, 
     for (size_t run = keeps ? 0 : pass; run <= pass; ++run) scheduler.Run(TargetOf(program, run));
   }
   return TakeSchedule(program, plan, keeps, scheduler, std::move(schedule));
+}
+
+// As ScheduleRows.
+RowSchedule ScheduleBest(const Program& program, const TilePlan& plan, size_t pass, bool keeps,
+                         bool notes_steps) {
+  if (program.HasStageForEachPass()) {
+    return Schedule(program, plan, pass, /*staged=*/keeps, keeps, notes_steps);
+  }
+  if (!program.cuts.empty()) {
+    RowSchedule staged = Schedule(program, plan, pass, /*staged=*/true, keeps, notes_steps);
+    if (staged.workspace_floats * sizeof(float) <= kMaxWorkspaceBytes) return staged;
+  }
+  return Schedule(program, plan, pass, /*staged=*/false, keeps, notes_steps);
 }
 
 }  // namespace
@@ -295,14 +313,11 @@ TilePlan PlanTile(const Program& program, Size image, const Rect& tile) {
 }
 
 RowSchedule ScheduleRows(const Program& program, const TilePlan& plan, size_t pass, bool keeps) {
-  if (program.HasStageForEachPass()) {
-    return Schedule(program, plan, pass, /*staged=*/keeps, keeps);
-  }
-  if (!program.cuts.empty()) {
-    RowSchedule staged = Schedule(program, plan, pass, /*staged=*/true, keeps);
-    if (staged.workspace_floats <= kMaxStagedFloats) return staged;
-  }
-  return Schedule(program, plan, pass, /*staged=*/false, keeps);
+  return ScheduleBest(program, plan, pass, keeps, /*notes_steps=*/true);
+}
+
+RowSchedule MeasureRows(const Program& program, const TilePlan& plan, size_t pass, bool keeps) {
+  return ScheduleBest(program, plan, pass, keeps, /*notes_steps=*/false);
 }
 
 std::vector<RowSchedule> ScheduleStrips(const Program& program, const TilePlan& plan, size_t pass) {
@@ -313,7 +328,7 @@ std::vector<RowSchedule> ScheduleStrips(const Program& program, const TilePlan& 
   }
   const int target = TargetOf(program, pass);
   const Rect& all = plan.regions[target];
-  Scheduler before(program, plan, /*staged=*/false, /*keeps=*/true);
+  Scheduler before(program, plan, /*staged=*/false, /*keeps=*/true, /*notes_steps=*/true);
   for (size_t run = 0; run < pass; ++run) before.Run(TargetOf(program, run));
   const int count = before.StripCount(target);
   for (int i = 1, begin = all.x; i <= count; ++i) {

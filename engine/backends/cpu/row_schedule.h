@@ -24,6 +24,10 @@ inline bool IsOneStep(const Layer& layer) { return layer.op == Op::kPartAttentio
 // kPlainRows.
 int RowsAtOnce(const Program& program, int layer);
 
+// Limits a stream's scratch for the smallest tile that is ever preferred, for an image in one tile,
+// and for a tile in stages.
+inline constexpr size_t kMaxWorkspaceBytes = size_t{1} << 30;
+
 struct RowSchedule {
   // Rows of one layer, in order of execution: what a step reads has been computed by earlier ones
   // and is still in its ring.
@@ -38,6 +42,7 @@ struct RowSchedule {
   std::vector<size_t> offsets;  // where each one's storage begins, if it has some of its own
   std::vector<int> widths_px;   // the columns that it has beside its margins
   std::vector<Step> steps;      // stage by stage (Program::cuts)
+  size_t step_count = 0;
   size_t workspace_floats = 0;
   size_t cached_floats = 0;  // size of the cached tensors; the same for all passes of a tile
 
@@ -56,6 +61,10 @@ TilePlan PlanTile(const Program& program, Size image, const Rect& tile);
 // earlier passes.
 RowSchedule ScheduleRows(const Program& program, const TilePlan& plan, size_t pass = 0,
                          bool keeps = false);
+
+// ScheduleRows without its steps, which are only counted: its memory does not grow with the height.
+RowSchedule MeasureRows(const Program& program, const TilePlan& plan, size_t pass = 0,
+                        bool keeps = false);
 
 // Schedules a pass that keeps its tensors, as strips of columns run one after the other. There
 // is little work between two kept layers, so narrow strips recompute hardly anything. Their rows

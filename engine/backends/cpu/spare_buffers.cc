@@ -20,7 +20,7 @@ HugeBuffer SpareBuffers::Take(size_t floats) {
 HugeBuffer SpareBuffers::TakeSpare(size_t floats) {
   const absl::MutexLock lock(&mutex_);
   const auto fits = [&](const HugeBuffer& buffer) {
-    return buffer.size() >= floats && buffer.size() / 2 <= floats;
+    return buffer.size() >= floats && buffer.size() <= floats + floats / 8;
   };
   const auto found = std::ranges::find_if(buffers_, fits);
   if (found == buffers_.end()) return {};

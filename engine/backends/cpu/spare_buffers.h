@@ -22,7 +22,10 @@ class SpareBuffers {
 
   bool poisons() const { return poisons_; }
 
-  // One of at least so many floats and not many more; a new one where none fits. Throws
+  // The most memory that Take gives for this many floats: a spare one is up to an eighth larger.
+  static size_t MostBytes(size_t floats) { return HugeBuffer::BytesFor(floats + floats / 8); }
+
+  // One of `floats` or more, and at most of MostBytes; a new one where none fits. Throws
   // std::bad_alloc when memory is out.
   HugeBuffer Take(size_t floats);
   // Keeps a buffer of Take unless it is small. If there is no room for all, drops the oldest. Its

@@ -4,7 +4,6 @@
 #include <new>
 #include <utility>
 
-#include "engine/backends/cpu/cpu_executable.h"
 #include "engine/backends/cpu/row_schedule.h"
 #include "engine/backends/cpu/tile_size_benchmark.h"
 #include "engine/base/status_macros.h"
@@ -39,7 +38,7 @@ TileLimits LimitsOf(const Program& program) {
           .max_macs = program.precision == Precision::kFast ? 300e9 : 150e9,
           // With global poolings what lies around a tile is computed again in every pass.
           .good_bytes = size_t{program.poolings.empty() ? 64u : 192u} << 20,
-          .max_bytes = CpuExecutable::kMaxWorkspaceBytes,
+          .max_bytes = kMaxWorkspaceBytes,
           .memory_name = "workspace",
           .turned = true,
           .halo_counts = true};
@@ -97,7 +96,7 @@ size_t WorkspaceOf(const Program& program, Size image, const Rect& tile) {
   const TilePlan plan = PlanTile(program, image, tile);
   size_t floats = 0;
   for (size_t pass = 0; pass <= program.poolings.size(); ++pass) {
-    floats = std::max(floats, ScheduleRows(program, plan, pass).workspace_floats);
+    floats = std::max(floats, MeasureRows(program, plan, pass).workspace_floats);
   }
   return floats * sizeof(float);
 }

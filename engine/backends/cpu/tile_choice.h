@@ -20,7 +20,7 @@ size_t WorkspaceOf(const Program& program, Size image, const Rect& tile);
 size_t WorkspaceOf(const Program& program, const InnerTile& tile);
 
 // Sizes worth using, the one that should be fastest first, on a core with so large a second-level
-// cache. RESOURCE_EXHAUSTED when the smallest needs more than CpuExecutable::kMaxWorkspaceBytes.
+// cache. RESOURCE_EXHAUSTED when the smallest needs more than kMaxWorkspaceBytes.
 //
 // Tiles take no more than half a second and little memory, if that can be. Among the largest such
 // tile and narrower ones, no larger, wide ones compute less around themselves and read the weights

@@ -284,6 +284,29 @@ TEST(ProgramTest, StagesShareTheWorkspace) {
   EXPECT_EQ(bytes(80), bytes(40));
 }
 
+TEST(ProgramTest, RowsAreMeasuredAsTheyAreScheduled) {
+  std::mt19937 random = test::FreshRandom();
+  for (int i = 0; i < 10; ++i) {
+    const Network network = test::RandomNetwork(random);
+    SCOPED_TRACE(test::Describe(network));
+    const auto program = BuildProgram(network, ListIsas().front(), nullptr);
+    ASSERT_TRUE(program.ok()) << program.status();
+    const Size image{test::RandomInt(random, 1, 90), test::RandomInt(random, 1, 90)};
+    const TilePlan plan = PlanTile(*program, image, {0, 0, image.width, image.height});
+    for (size_t pass = 0; pass <= program->poolings.size(); ++pass) {
+      for (const bool keeps : {false, !program->poolings.empty()}) {
+        const RowSchedule measured = MeasureRows(*program, plan, pass, keeps);
+        const RowSchedule scheduled = ScheduleRows(*program, plan, pass, keeps);
+        EXPECT_TRUE(measured.steps.empty());
+        EXPECT_EQ(measured.step_count, scheduled.steps.size());
+        EXPECT_EQ(measured.workspace_floats, scheduled.workspace_floats);
+        EXPECT_EQ(measured.cached_floats, scheduled.cached_floats);
+        EXPECT_EQ(measured.staged, scheduled.staged);
+      }
+    }
+  }
+}
+
 Program NormalisedProgram(int blocks) {
   auto program = BuildProgram(test::NormalisedNetwork(blocks), ListIsas().front(), nullptr);
   EXPECT_TRUE(program.ok()) << program.status();

@@ -16,11 +16,14 @@ TEST(SpareBuffersTest, ServeThoseThatNeedNotMuchLess) {
   HugeBuffer buffer = spares.Take(kFloats);
   float* const data = buffer.data();
   spares.Return(std::move(buffer));
-  HugeBuffer again = spares.Take(kFloats / 2 + 1);
+  constexpr size_t kLeast = kFloats / 9 * 8 + 8;  // which are one more than the buffer, with 1/8
+  HugeBuffer again = spares.Take(kLeast);
   EXPECT_EQ(again.data(), data);
   EXPECT_EQ(again.size(), kFloats);
+  EXPECT_GE(SpareBuffers::MostBytes(kLeast), HugeBuffer::BytesFor(kFloats));
   spares.Return(std::move(again));
-  EXPECT_EQ(spares.Take(kFloats / 4).size(), kFloats / 4) << "a quarter would keep too much";
+  constexpr size_t kFewer = kFloats / 9 * 8 - 8;
+  EXPECT_EQ(spares.Take(kFewer).size(), kFewer) << "more would be kept than is reserved";
 }
 
 TEST(SpareBuffersTest, StayWhereALargerOneIsMade) {
@@ -37,7 +40,7 @@ TEST(SpareBuffersTest, TheOldestGoWhereThereIsNoRoom) {
     spares.Return(spares.Take(floats));
   }
   EXPECT_EQ(spares.Take(30 * kFloats / 4 - 1).size(), 30 * kFloats / 4) << "it was dropped";
-  EXPECT_EQ(spares.Take(29 * kFloats).size(), 40 * kFloats) << "the third was not kept";
+  EXPECT_EQ(spares.Take(39 * kFloats).size(), 40 * kFloats) << "the third was not kept";
   EXPECT_EQ(spares.Take(29 * kFloats).size(), 29 * kFloats) << "the first was kept, too";
 }
 

@@ -194,13 +194,40 @@ TEST(WorkspaceTest, IsWhatTilesOfManyPoolingsNeed) {
   ASSERT_TRUE(program.HasStageForEachPass());
   const Size image{64, 48};
   const size_t bytes = (*executable)->WorkspaceBytes(image);
-  EXPECT_LT(bytes, CpuExecutable::kMaxWorkspaceBytes / 8);
+  EXPECT_LT(bytes, kMaxWorkspaceBytes / 8);
   const TilePlan plan = (*executable)->Plan({0, 0, image.width, image.height}, image);
   for (size_t pass = 0; pass <= program.poolings.size(); ++pass) {
     for (const bool keeps : {false, true}) {
       EXPECT_LE(ScheduleRows(program, plan, pass, keeps).workspace_floats * sizeof(float), bytes);
     }
   }
+}
+
+TEST(WorkspaceTest, IsWhatAnImageInOneTileNeeds) {
+  const auto executable = CpuExecutable::Create(test::NormalisedNetwork(9), ListIsas().front(),
+                                                nullptr, Precision::kExact, /*chooser=*/nullptr);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  const Program& program = static_cast<const CpuExecutable&>(**executable).program();
+  const Size tile = (*executable)->PreferredTile();
+  for (const Size image : {Size{2 * tile.width, tile.height}, Size{tile.width, 2 * tile.height}}) {
+    ASSERT_TRUE((*executable)->ComputesWhole(image));
+    const size_t bytes = (*executable)->WorkspaceBytes(image);
+    EXPECT_GE(bytes, WorkspaceOf(program, WholeImage(image)));
+    EXPECT_LT(bytes, kMaxWorkspaceBytes / 2);
+  }
+}
+
+// With tta an image is computed turned as well, and rings are as long as it is wide.
+TEST(WorkspaceTest, HasRoomForAnImageTurned) {
+  const auto executable = CpuExecutable::Create(test::NormalisedNetwork(9), ListIsas().front(),
+                                                nullptr, Precision::kExact, /*chooser=*/nullptr);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  const Program& program = static_cast<const CpuExecutable&>(**executable).program();
+  constexpr int kShort = 16;
+  int length = 10'000;
+  while (WorkspaceOf(program, WholeImage({length, kShort})) <= kMaxWorkspaceBytes) length += 10'000;
+  EXPECT_FALSE((*executable)->ComputesWhole({length, kShort}));
+  EXPECT_FALSE((*executable)->ComputesWhole({kShort, length}));
 }
 
 }  // namespace
