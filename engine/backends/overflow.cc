@@ -78,14 +78,18 @@ std::vector<Part> PartsOf(std::span<const Rect> runs, int scale, const ExactTile
 
 }  // namespace
 
+void AppendToRuns(int x, int y, std::vector<Rect>& runs) {
+  const bool goes_on = !runs.empty() && runs.back().y == y && runs.back().right() == x;
+  if (!goes_on) runs.push_back({x, y, 0, 1});
+  ++runs.back().width;
+}
+
 void AppendOverflowed(const float* first, int channels, int count, int x, int y,
                       std::vector<Rect>& runs) {
   if (AllFinite(first, count * channels)) return;
   for (int n = 0; n < count; ++n) {
     if (AllFinite(first + static_cast<ptrdiff_t>(n) * channels, channels)) continue;
-    const bool goes_on = !runs.empty() && runs.back().y == y && runs.back().right() == x + n;
-    if (!goes_on) runs.push_back({x + n, y, 0, 1});
-    ++runs.back().width;
+    AppendToRuns(x + n, y, runs);
   }
 }
 

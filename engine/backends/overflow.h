@@ -15,6 +15,9 @@
 
 namespace upscaled {
 
+// Appends pixel (x, y) to the last of the runs, which are one row high each, or as a new one.
+void AppendToRuns(int x, int y, std::vector<Rect>& runs);
+
 // Appends the runs (one row high each) of pixels at `first`, `count` of them side by side with
 // `channels` values each, that hold a non-finite value; (x, y) is the position of the first.
 void AppendOverflowed(const float* first, int channels, int count, int x, int y,

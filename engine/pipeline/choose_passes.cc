@@ -113,11 +113,6 @@ absl::StatusOr<Passes> ChooseOfModel(const ModelCard& card, Size source, Size re
     if (first != nullptr && (scale > 1 || denoise))
       AddSequences(card, {first}, source, result, sequences);
   }
-  if (sequences.empty() && card.Scales() == std::vector<int>{1}) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "model ", card.name, " is a 1x model, which enlarges nothing; the result is ", result.width,
-        "x", result.height, ", the image ", source.width, "x", source.height));
-  }
   if (sequences.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("model ", card.name, " cannot enlarge at noise level ", noise_level,

@@ -16,10 +16,10 @@ namespace {
 using Margin = Locality::Margin;
 
 // Longer periods are those of no image.
-constexpr int kMaxPeriodPx = 4096;
+constexpr int kLongestPeriodPx = 4096;
 
 // The multiple of `repeat_px` source pixels by which a side may be longer and still be padded by as
-// much in all layers that pad to a multiple. 0: beyond kMaxPeriodPx.
+// much in all layers that pad to a multiple. 0: beyond kLongestPeriodPx.
 int PaddedPeriod(const Network& network, int repeat_px) {
   const std::vector<double> densities = LayerDensities(network);
   int64_t period_px = repeat_px;
@@ -29,7 +29,7 @@ int PaddedPeriod(const Network& network, int repeat_px) {
     const auto moved_px = static_cast<int>(std::lround(repeat_px * std::sqrt(densities[i])));
     const int64_t repeats = layer.factor / std::gcd(layer.factor, moved_px);
     period_px = std::lcm(period_px, repeat_px * repeats);
-    if (period_px > kMaxPeriodPx) return 0;
+    if (period_px > kLongestPeriodPx) return 0;
   }
   return static_cast<int>(period_px);
 }
@@ -148,10 +148,11 @@ Locality LocalityOf(const UpscalePlan& plan) {
     if (pass.reach.repeat_px == 0) return {};
     const Network& network = pass.executable->network();
     const int repeat_px = PaddedPeriod(network, pass.reach.repeat_px);
-    if (repeat_px == 0 || int64_t{period_px} * repeat_px > kMaxPeriodPx * int64_t{kMaxPeriodPx})
+    if (repeat_px == 0 ||
+        int64_t{period_px} * repeat_px > kLongestPeriodPx * int64_t{kLongestPeriodPx})
       return {};
     period_px = std::lcm(period_px, repeat_px / std::gcd(repeat_px, scale));
-    if (period_px > kMaxPeriodPx) return {};
+    if (period_px > kLongestPeriodPx) return {};
     passes.push_back({.network = Locality(MarginsOf(pass)), .scale = scale});
     scale *= network.scale;
     if (pass.tta) pass.reach = TurnedReach(pass.reach);

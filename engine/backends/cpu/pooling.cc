@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "engine/backends/overflow.h"
 #include "engine/base/finite.h"
 
 namespace upscaled::cpu {
@@ -63,10 +64,7 @@ void FindNonFinite(const Tensor& src, const Rect& part, std::vector<Rect>& runs)
   for (int y = part.y; y < part.bottom(); ++y) {
     if (AllFinite(src, y, part.x, part.width)) continue;
     for (int x = part.x; x < part.right(); ++x) {
-      if (AllFinite(src, y, x, 1)) continue;
-      const bool goes_on = !runs.empty() && runs.back().y == y && runs.back().right() == x;
-      if (!goes_on) runs.push_back({x, y, 0, 1});
-      ++runs.back().width;
+      if (!AllFinite(src, y, x, 1)) AppendToRuns(x, y, runs);
     }
   }
 }
