@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
@@ -48,9 +49,19 @@ void ParseJpegExtra(uint8_t marker, std::span<const uint8_t> segment, JpegExtras
   const bool profile =
       marker == jpeg::kApp2 && BeginsWith(segment, std::string_view("ICC_PROFILE\0", 12));
   extras.profile = extras.profile || profile;
-  const bool known = marker == jpeg::kApp1 || profile || marker == jpeg::kApp13 ||
-                     marker == jpeg::kApp14 ||
-                     (marker == jpeg::kApp0 && BeginsWith(segment, "JFIF"));
+  // The decoder names what it leaves out of these.
+  constexpr std::pair<uint8_t, std::string_view> kKnown[] = {
+      {jpeg::kApp0, "JFIF"},
+      {jpeg::kApp1, kExifBegin},
+      {jpeg::kApp1, jpeg::kXmpBegin},
+      {jpeg::kApp1, jpeg::kExtendedXmpBegin},
+      {jpeg::kApp13, jpeg::kPhotoshopBegin},
+      {jpeg::kApp14, "Adobe"},
+  };
+  const bool known =
+      profile || std::ranges::any_of(kKnown, [&](const auto& known_segment) {
+        return marker == known_segment.first && BeginsWith(segment, known_segment.second);
+      });
   if (marker >= jpeg::kApp0 && marker <= jpeg::kApp15 && !known)
     extras.others.set(marker - jpeg::kApp0);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace upscaled::jpeg {
 
@@ -32,6 +33,11 @@ enum Marker : uint8_t {
   kApp14 = 0xEE,
   kApp15 = 0xEF,
 };
+
+// How the segments of blocks begin.
+inline constexpr std::string_view kXmpBegin("http://ns.adobe.com/xap/1.0/\0", 29);
+inline constexpr std::string_view kExtendedXmpBegin("http://ns.adobe.com/xmp/extension/\0", 35);
+inline constexpr std::string_view kPhotoshopBegin("Photoshop 3.0\0", 14);
 
 inline bool IsRestart(uint8_t marker) { return marker >= kRst0 && marker <= kRst7; }
 

@@ -9,15 +9,13 @@
 
 #include "engine/image/exif.h"
 #include "engine/image/iptc.h"
+#include "engine/image/jpeg_marker.h"
 #include "engine/image/utf8.h"
 
 namespace upscaled {
 namespace {
 
 constexpr int kApp1Marker = JPEG_APP0 + 1, kApp13Marker = JPEG_APP0 + 13;
-constexpr std::string_view kXmpBegin("http://ns.adobe.com/xap/1.0/\0", 29);
-constexpr std::string_view kExtendedXmpBegin("http://ns.adobe.com/xmp/extension/\0", 35);
-constexpr std::string_view kPhotoshopBegin("Photoshop 3.0\0", 14);
 
 // The rest of `payload` when it begins so.
 std::optional<std::string_view> After(std::string_view begin, std::string_view payload) {
@@ -50,14 +48,14 @@ void ReadJpegMetadata(const jpeg_decompress_struct& info, ImageMetadata& metadat
       if (more_texts) continue;
       metadata.texts.push_back({.keyword = "Comment", .text = ToUtf8(payload)});
     } else if (marker->marker == kApp13Marker) {
-      resources.append(After(kPhotoshopBegin, payload).value_or(""));
+      resources.append(After(jpeg::kPhotoshopBegin, payload).value_or(""));
     } else if (marker->marker == kApp1Marker) {
       if (const auto exif = After(kExifBegin, payload)) {
         more_exif = more_exif || !metadata.exif.empty();
         if (metadata.exif.empty()) metadata.exif = *exif;
       }
-      if (const auto xmp = After(kXmpBegin, payload)) metadata.xmp = *xmp;
-      extended_xmp = extended_xmp || After(kExtendedXmpBegin, payload).has_value();
+      if (const auto xmp = After(jpeg::kXmpBegin, payload)) metadata.xmp = *xmp;
+      extended_xmp = extended_xmp || After(jpeg::kExtendedXmpBegin, payload).has_value();
     }
   }
   metadata.iptc = IptcOfResources(resources, other_resources);
@@ -88,8 +86,9 @@ std::vector<JpegSegment> JpegSegmentsOf(const ImageMetadata& metadata) {
     if (!block.empty()) segments.push_back({marker, std::string(begin).append(block)});
   };
   add(kApp1Marker, kExifBegin, metadata.exif);
-  add(kApp1Marker, kXmpBegin, metadata.xmp);
-  if (!metadata.iptc.empty()) add(kApp13Marker, kPhotoshopBegin, ResourcesOfIptc(metadata.iptc));
+  add(kApp1Marker, jpeg::kXmpBegin, metadata.xmp);
+  if (!metadata.iptc.empty())
+    add(kApp13Marker, jpeg::kPhotoshopBegin, ResourcesOfIptc(metadata.iptc));
   for (const ImageText& text : metadata.texts) add(JPEG_COM, "", text.text);
   return segments;
 }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 #include "engine/image/codec_checks.h"
@@ -248,6 +249,10 @@ absl::Status PngReader::CheckEnd() {
     Warn("the CRC of the pixels is wrong, their checksum is right");
   }
   if (feed_.has_bad_end_crc()) Warn("the CRC of the file's end (IEND) is wrong");
+  std::vector<std::string> lost = feed_.late_types();
+  std::erase_if(lost, [](const std::string& type) { return IsPngMetadata(type); });
+  if (!lost.empty())
+    Warn(absl::StrCat("chunks behind the pixels are left out: ", absl::StrJoin(lost, ", ")));
   if (!all_rows)
     warnings.push_back(absl::StrCat(status.message(), "; missing pixels are ",
                                     spec_.has_alpha() ? "transparent" : "gray"));

@@ -6,6 +6,7 @@
 
 #include <zlib.h>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
@@ -102,6 +103,15 @@ absl::Status PngFeed::BeginChunk(bool has_all_rows) {
   return absl::OkStatus();
 }
 
+void PngFeed::RecordType(std::string_view type) {
+  constexpr size_t kMaxTypes = 16;
+  constexpr std::string_view kPixels[] = {"IDAT", "fdAT", "fcTL", "IEND"};
+  if (has_pixels_ && std::ranges::count(kPixels, type) == 0 && late_types_.size() < kMaxTypes &&
+      std::ranges::all_of(type, [](char c) { return absl::ascii_isalpha(c); }) &&
+      std::ranges::count(late_types_, type) == 0)
+    late_types_.emplace_back(type);
+}
+
 absl::Status PngFeed::EndChunk(bool has_all_rows) {
   part_ = Part::kCrc;
   uint8_t crc[kPngCrcBytes];
@@ -110,7 +120,11 @@ absl::Status PngFeed::EndChunk(bool has_all_rows) {
   part_ = Part::kHead;
   const std::string_view type(reinterpret_cast<const char*>(&head_[4]), 4);
   bad_crc_ = LoadBe32(crc) != crc_;
-  if (!bad_crc_ || (head_[4] & kAncillaryBit) != 0) return absl::OkStatus();
+  has_pixels_ = has_pixels_ || type == "IDAT";
+  if (!bad_crc_ || (head_[4] & kAncillaryBit) != 0) {
+    RecordType(type);
+    return absl::OkStatus();
+  }
   if (type == "IDAT")
     bad_pixels_crc_ = true;
   else if (type == "IEND")

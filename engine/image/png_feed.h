@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "engine/image/byte_stream.h"
@@ -31,6 +33,9 @@ class PngFeed {
   bool has_bad_end_crc() const { return bad_end_crc_; }
   // Whether the last chunk that has passed had one.
   bool has_bad_crc() const { return bad_crc_; }
+  // Types of the chunks behind the first of the pixels that hold none, each once; some, if there
+  // are many.
+  const std::vector<std::string>& late_types() const { return late_types_; }
 
  private:
   // The part of the file that comes when `ready_` has been given.
@@ -41,6 +46,7 @@ class PngFeed {
   absl::Status Advance(bool has_all_rows);
   absl::Status BeginChunk(bool has_all_rows);
   absl::Status EndChunk(bool has_all_rows);
+  void RecordType(std::string_view type);
   void MakeReady(std::span<const uint8_t> bytes);
 
   ByteSource& source_;
@@ -53,6 +59,8 @@ class PngFeed {
   std::array<uint8_t, kPngChunkHeaderBytes> head_ = {};
   uint32_t crc_ = 0;
   bool bad_crc_ = false, bad_pixels_crc_ = false, bad_end_crc_ = false;
+  bool has_pixels_ = false;
+  std::vector<std::string> late_types_;
 };
 
 }  // namespace upscaled

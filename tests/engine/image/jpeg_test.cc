@@ -266,6 +266,21 @@ TEST(JpegTest, DamagedPixelDataAreAnError) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("JPEG: Corrupt JPEG data"));
 }
 
+TEST(JpegTest, SegmentsThatAreLeftOutAreNamed) {
+  std::mt19937 random = test::FreshRandom();
+  const std::string plain = test::WriteJpeg({}, Photo({20, 10}, 3, random).view());
+  for (int number = 0; number < 16; ++number) {
+    std::string bytes = plain;
+    bytes.insert(20, std::string("\xff") + static_cast<char>(0xE0 + number) +
+                         std::string("\0\x08maker\0", 8));
+    const auto decoded = test::Decode(bytes);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_THAT(decoded->header.warnings,
+                Contains("JPEG: segments are left out: APP" + std::to_string(number)));
+  }
+  EXPECT_TRUE(test::Decode(plain)->header.warnings.empty());
+}
+
 TEST(JpegTest, ToleratesStrayBytesBetweenSegments) {
   std::mt19937 random = test::FreshRandom();
   const Image image = Photo({20, 10}, 3, random);

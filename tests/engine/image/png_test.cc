@@ -9,6 +9,7 @@
 namespace upscaled {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr int kGray = 0, kRgb = 2, kPalette = 3, kGrayAlpha = 4, kRgba = 6;
@@ -154,6 +155,25 @@ TEST(PngTest, CorruptPixelsAreAnError) {
     const absl::Status status = test::Decode(bytes).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << "byte " << at << ": " << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("PNG: "));
+  }
+}
+
+TEST(PngTest, ChunksBehindThePixelsAreNamed) {
+  std::mt19937 random = test::FreshRandom();
+  for (const bool interlaced : {false, true}) {
+    test::PngFile file = test::RandomPng(9, 7, 8, 2, random);
+    file.interlaced = interlaced;
+    std::string bytes = test::WritePng(file);
+    bytes.insert(bytes.size() - 12,
+                 test::PngChunk("tIME", std::string(7, 1)) + test::PngChunk("iCCP", "late") +
+                     test::PngChunk("tEXt", std::string("Title\0kept", 10)) +
+                     test::PngChunk("abCd", "x") + test::PngChunk("tIME", std::string(7, 2)));
+    const auto decoded = test::Decode(bytes);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_TRUE(test::SameImages(decoded->image.view(), test::ExpectedPixels(file).view()));
+    EXPECT_EQ(decoded->late_metadata.texts.size(), 1u);
+    EXPECT_THAT(decoded->warnings,
+                ElementsAre("PNG: chunks behind the pixels are left out: tIME, iCCP, abCd"));
   }
 }
 
