@@ -72,7 +72,8 @@ TEST(BackendListTest, TheBestIsNotLookedForBehindAnError) {
   EXPECT_EQ(CreateBest({}, refuse).status().code(), absl::StatusCode::kUnavailable);
 }
 
-// Whether the plugin, the loader, a driver or only this device is missing: the message says what.
+// Whether the plugin, the loader, a driver or only this device is missing: the message gives the
+// reason.
 TEST(BackendListTest, DevicesOfPluginsThatAreNotThereAreUnavailable) {
   for (const char* device : {"cuda:99", "opencl:99.0"}) {
     const auto backend = CreateBackend(device, {});

@@ -1,4 +1,5 @@
-// One tile of a network with a global pooling, pass by pass: for tests of what devices keep of it.
+// One tile of a network with a global pooling, pass by pass: for tests of the tensors devices keep
+// of it.
 #pragma once
 
 #include <memory>
@@ -24,8 +25,8 @@ inline Network ScaledByItsMean(std::mt19937& random) {
   return network;
 }
 
-// The image's two passes on one stream as one tile, which keeps what `cache` (may be null) can.
-// The second is given `later_source` to read.
+// The image's two passes on one stream as one tile. It keeps the tensors `cache` (may be null)
+// allows. The second is given `later_source` to read.
 inline absl::StatusOr<Image> RunCached(Backend& backend, const Executable& executable,
                                        const Image& source, const Image& later_source,
                                        ActivationCache* cache) {

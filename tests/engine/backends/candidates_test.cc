@@ -1,5 +1,5 @@
-// Every backend's candidates for those who choose its kernels: they compute what the reference
-// does, and only layers that no kernel is forced on are asked about.
+// Every backend's candidates for its kernel choice: they compute the reference's results, and the
+// backend asks only about layers without a forced kernel.
 #include <algorithm>
 #include <iterator>
 #include <memory>
@@ -90,7 +90,7 @@ class CandidatesTest : public ::testing::TestWithParam<std::string> {
     }
   }
 
-  // A network for each of the convolutions that networks can have.
+  // A network for each kind of convolution.
   std::vector<Network> TestedNetworks() {
     std::vector<Network> networks, sampled;
     for (const Layer& layer : test::TestedLayers(random_)) {
@@ -104,7 +104,7 @@ class CandidatesTest : public ::testing::TestWithParam<std::string> {
     return sampled;
   }
 
-  // The layer in a network whose image is three channels of no smaller size.
+  // The layer in a network with an image of three channels, at least as large.
   Network Around(const Layer& tested) {
     Network network;
     network.layers = {{.op = Op::kInput, .name = "input", .out_channels = 3}};

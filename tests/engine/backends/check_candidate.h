@@ -1,4 +1,4 @@
-// The promises of every backend's candidates to those who choose kernels.
+// Every backend's promises about its candidates for a kernel choice.
 #pragma once
 
 #include <random>
@@ -8,8 +8,8 @@
 
 namespace upscaled::test {
 
-// Tries the kernel on inputs of random values and size: it takes some time and computes what the
-// reference does. `tolerance`: relative to the largest value of the result.
+// Tries the kernel on inputs of random values and size: it takes some time and gives the
+// reference's result. `tolerance`: relative to the largest value of the result.
 void CheckCandidate(const KernelCandidates& candidates, const std::string& name, float tolerance,
                     std::mt19937& random);
 

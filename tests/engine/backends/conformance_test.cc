@@ -44,7 +44,7 @@ constexpr uint8_t kPoison = 0xA5;
 
 constexpr SampleType kTypes[] = {SampleType::kU8, SampleType::kU16, SampleType::kF32};
 
-// An image inside a larger poisoned block, to see who writes where it should not.
+// An image inside a larger poisoned block, to find writes outside it.
 class GuardedImage {
  public:
   explicit GuardedImage(const ImageSpec& spec)
@@ -137,7 +137,7 @@ class ConformanceTest : public ::testing::TestWithParam<std::string> {
     reference_ = *std::move(reference);
   }
 
-  // A random network that the backend takes, compiled; fails the test if it takes too few.
+  // A random network, compiled by the backend; fails the test if it takes too few.
   std::shared_ptr<const Executable> RandomExecutable() {
     const int first = RandomInt(random_, 0, 3);
     for (int attempt = 0; attempt < 20; ++attempt) {

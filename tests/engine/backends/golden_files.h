@@ -1,5 +1,5 @@
-// Reading of the golden images: outputs that an independent float64 implementation gave for real
-// weights. Deliberately without the engine's own codecs.
+// Reading of the golden images: outputs of an independent float64 implementation for real weights.
+// Deliberately without the engine's own codecs.
 #pragma once
 
 #include <filesystem>

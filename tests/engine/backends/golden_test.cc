@@ -59,7 +59,7 @@ void CheckLevels(const Golden& golden, const Image& result) {
   ASSERT_EQ(result.spec(), expected.spec());
   const LevelDifference difference = CompareLevels(result.view(), expected.view());
   EXPECT_LE(difference.max_levels, 1);
-  // Or one sample, whose exact value lies between two levels.
+  // Or one sample with an exact value between two levels.
   const double all_but_one = 1.0 - 1.0 / (3.0 * static_cast<double>(result.spec().size().Area()));
   EXPECT_GE(difference.equal_share, std::min(kMinEqualShare, all_but_one));
 }
@@ -96,9 +96,9 @@ TEST_P(GoldenDeviceTest, EveryNetwork) {
   if (absl::IsUnavailable(backend.status())) GTEST_SKIP() << backend.status();
   ASSERT_TRUE(backend.ok()) << backend.status();
   const std::unique_ptr<Stream> stream = (*backend)->CreateStream();
-  // The plain loops are slow. They leave out one of the two larger images; their levels, which are
-  // rounded alike for every size, are those of the smallest; with sanitizers, which let them take
-  // half an hour, they run that one alone: it shows every layer.
+  // The plain loops are slow. They leave out one of the two larger images. Levels are rounded alike
+  // for every size, so the smallest image sets theirs. With sanitizers they would take half an
+  // hour, so they run only the smallest: it shows every layer.
   const bool slow = GetParam() == "reference";
   for (const Golden& golden : goldens_) {
     const bool smallest = golden.image == "tiny";

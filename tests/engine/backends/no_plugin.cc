@@ -1,2 +1,2 @@
-// A shared library that is no plugin.
+// A shared library, but not a plugin.
 extern "C" int NotThePluginsEntry() { return 0; }

@@ -35,7 +35,7 @@ TEST(AppendOverflowedTest, JoinsPixelsSideBySide) {
   EXPECT_EQ(runs.back(), (Rect{15, 8, 1, 1})) << "of another row";
 }
 
-// A result of twice the size, in every type, with a fourth channel that stays unwritten.
+// A result of twice the size, in every type, with a fourth, unwritten channel.
 TEST(ReplaceOverflowedTest, ComputesTheSmallestTileAndWritesTheRunsAlone) {
   std::mt19937 random = test::FreshRandom();
   const Rect tile{20, 30, 10, 8};
@@ -77,7 +77,7 @@ std::array<uint8_t, 3> ValuesAt(int x, int y) {
 
 class ReplacedInTilesTest : public ::testing::TestWithParam<int> {
  protected:
-  // Replaces the runs of a tile; the tiles that were computed. `border` is what a tile reads
+  // Replaces the runs of a tile. Returns the computed tiles. `border` is the border a tile reads
   // around it.
   std::vector<Rect> Replace(std::span<const Rect> runs, int border) {
     std::vector<Rect> tiles;
@@ -103,7 +103,7 @@ class ReplacedInTilesTest : public ::testing::TestWithParam<int> {
     return tiles;
   }
 
-  // Checks that the runs are as computed, and no other byte changed.
+  // Checks the runs against the computed ones, and all other bytes for changes.
   void ExpectReplaced(std::span<const Rect> runs) {
     std::vector<bool> replaced(static_cast<size_t>(whole_.Area()));
     for (const Rect& run : runs) {

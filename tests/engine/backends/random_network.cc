@@ -84,7 +84,7 @@ class Builder {
     Fill(layer.bias, layer.out_channels, 0.1f);
     Append(std::move(layer));
   }
-  // Strong, so that it does not magnify what backends round differently.
+  // Strong, so it does not magnify the backends' rounding differences.
   void PixelNorm() {
     Layer layer{.op = Op::kPixelNorm,
                 .out_channels = network_.layers.back().out_channels,
@@ -161,8 +161,7 @@ class Builder {
     for (const int part : parts) channels += ChannelsOf(part);
     Append({.op = Op::kConcat, .inputs = std::move(parts), .out_channels = channels});
   }
-  // Scales the last layer by factors that are made of the means of layer `of`, and maybe of its
-  // own.
+  // Scales the last layer by factors made of the means of layer `of`, and maybe of its own.
   void SqueezeExcite(int of) {
     const int scaled = last();
     const int channels = network_.layers[scaled].out_channels;
@@ -214,7 +213,7 @@ class Builder {
     const bool swapped = Chance(random_, 50);
     Join(Op::kMul, swapped ? last() : of, swapped ? of : last());
   }
-  // An operation on the last layer that keeps its size.
+  // An operation on the last layer, of the same size.
   void ChangeValues() {
     const int channels = network_.layers.back().out_channels;
     switch (RandomInt(random_, 0, 5)) {
@@ -375,8 +374,8 @@ void AppendGate(Builder& b, std::mt19937& random) {
   b.Join(Op::kMul, swapped ? gate : b.last(), swapped ? b.last() : gate);
 }
 
-// Shuffled, maybe behind a transposed convolution, and added to the image, which is enlarged. Fits
-// where all before keep the scale.
+// Shuffled, maybe behind a transposed convolution, and added to the enlarged image. Fits where all
+// before keep the scale.
 void AppendAddedShuffle(Builder& b, std::mt19937& random) {
   const int before = Pick(random, {1, 1, 2}), factor = Pick(random, {2, 3, 4}) / before;
   if (before > 1) b.ConvTranspose(16, before, before, 0, true);

@@ -1,4 +1,4 @@
-// Random but sound networks, for tests that must hold for any.
+// Random but sound networks, for tests of all networks.
 #pragma once
 
 #include <limits>
@@ -11,17 +11,16 @@
 namespace upscaled::test {
 
 // A chain of convolutions (1x1, 3x3, 5x5; valid or same; strides 1 to 3; widths from 1 to 64; any
-// activation) that ends in RGB at scale 1 to 4, some with skips (crop with add, mul or concat),
+// activation) with an end in RGB at scale 1 to 4, some with skips (crop with add, mul or concat),
 // dense blocks, gates, resizes, pads, affine layers, norms, pixel shuffles, some with the enlarged
-// image added, and squeeze-and-excite, whose factors are made by any operation.
-// Passes Validate.
+// image added, and squeeze-and-excite with factors of any operation. Passes Validate.
 Network RandomNetwork(std::mt19937& random);
 // One of Swin's blocks: windows of 1 to 8 pixels, shifted or not, at full or half size.
 Network RandomAttentionNetwork(std::mt19937& random);
-// One whose image or features are padded to multiples that their windows do not divide, and of
-// which every result's pixel depends on a limited part of the image.
+// One with its image or features padded to multiples their windows do not divide. Every result's
+// pixel depends on a limited part of the image.
 Network RandomAlignedNetwork(std::mt19937& random);
-// One without group norms, which kFast does not have.
+// One without group norms, since kFast has none.
 Network RandomFastNetwork(std::mt19937& random);
 // One with global poolings, of fewer multiply-adds for each source pixel. Small ones are rare.
 Network RandomPooledNetwork(std::mt19937& random,
@@ -30,8 +29,8 @@ Network RandomPooledNetwork(std::mt19937& random,
 // reads is computed or made of others: those other layers read it, too.
 std::vector<Network> PooledLayerNetworks(std::mt19937& random);
 
-// By hand, for tests of what is refused or pooled: nothing but an RGB input; a same-padded
-// convolution of zeros more; the mean of the last layer, and layer `factor` times that mean.
+// By hand, for tests of refused or pooled layers: only an RGB input; a same-padded convolution of
+// zeros more; the mean of the last layer, and layer `factor` times this mean.
 Network InputAlone();
 void AppendConv(Network& network, int out_channels, int kernel_px);
 void AppendTimesMean(Network& network, int factor);

@@ -132,7 +132,7 @@ TEST(ReferenceLayersTest, ConvolutionsOfAnyRegionAreTheirDefinitions) {
                    : test::MakeGroupedConv(groups, in, out, kernel, stride, padding, random);
     Tensor src({any(0, 9), any(0, 9), any(1, 40), any(1, 6)}, in);
     for (float& value : src.values) value = static_cast<float>(any(-100, 100)) / 64;
-    // Around what the source gives, and beyond it.
+    // Around the source's rows, and beyond them.
     const auto to_dst = [&](int at) { return transposed ? at * stride : at / stride; };
     const Rect region{std::max(0, to_dst(src.region.x) - any(0, 4)),
                       std::max(0, to_dst(src.region.y) - any(0, 4)), any(1, 60), any(1, 6)};
@@ -349,7 +349,7 @@ TEST(ReferenceLayersTest, GroupNormTakesTheMomentsOfItsChannels) {
               Pointwise(FloatEq(), {0.0f, 10.0f, -1 / 3.0f + 0.5f, 4 / 3.0f}));
 }
 
-// Rolls the image left and up by `shift` pixels and masks those that meet across the seam, as
+// Rolls the image left and up by `shift` pixels and masks pixels on different sides of the seam, as
 // Swin's code does.
 std::vector<double> RollAndMask(const Layer& layer, int shift, const Tensor& src) {
   const int side = layer.window_x.window_px, channels = layer.out_channels;

@@ -1,4 +1,4 @@
-// An image in tiles, for tests that compare tilings, kernels or devices.
+// An image in tiles, to compare tilings, kernels or devices.
 #pragma once
 
 #include <vector>

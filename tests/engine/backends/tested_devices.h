@@ -1,5 +1,5 @@
-// Which devices the tests of this executable run on. The same tests are linked to one list or
-// another, so that devices that a machine may lack are tests of their own, which say so and skip.
+// The devices of this executable's tests. The same tests are linked to one list or another, so
+// devices a machine may lack have tests of their own, and these say so and skip.
 #pragma once
 
 #include <string>

@@ -260,8 +260,8 @@ std::vector<Layer> TestedLayers(std::mt19937& random) {
     layers.push_back(MakeSlice(in, first, out));
   }
   for (Layer& layer : layers) SetRandomActivation(layer, random);
-  // Some kernels take few shapes and few activations: one layer for each of them, whatever was
-  // drawn.
+  // Some kernels take few shapes and few activations: one layer for each of them, in addition to
+  // the drawn ones.
   layers.push_back(MakeConv(Op::kConv, 32, 64, 3, 1, 1, random));
   layers.push_back(MakeConv(Op::kConv, 64, 3, 3, 1, 1, random));
   layers.push_back(MakeConv(Op::kConvTranspose, 32, 64, 2, 2, 0, random));

@@ -1,4 +1,4 @@
-// Layers that every kernel of every backend is tested on, against the reference.
+// Layers to test every kernel of every backend on, against the reference.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ Layer MakeGroupedConv(int groups, int in, int out, int kernel, int stride, int p
 // A layer without weights.
 Layer MakePlain(Op op, int in, int out, int factor, int crop_px, std::vector<int> inputs);
 
-// Layers that between them reach every branch of every kernel, with random activations.
+// Layers for every branch of every kernel, with random activations.
 std::vector<Layer> TestedLayers(std::mt19937& random);
 
 // The output of `layer` for an input of this size along one axis.
@@ -34,7 +34,7 @@ std::string Describe(const Layer& layer);
 // Standard normal values.
 reference::Tensor RandomTensor(int channels, Size size, std::mt19937& random);
 
-// For input number `i` of a layer whose first input is of size `in`.
+// For input number `i` of a layer with a first input of size `in`.
 reference::Tensor RandomInput(const Layer& layer, size_t i, Size in, std::mt19937& random);
 
 // The reference's result for whole inputs: the layer's output, of this size.

@@ -1,4 +1,4 @@
-// The cpu backend takes the kernels that others choose.
+// The cpu backend takes the kernels of a given choice.
 #include <algorithm>
 #include <memory>
 #include <string>

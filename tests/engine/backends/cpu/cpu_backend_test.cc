@@ -1,5 +1,5 @@
-// The cpu backend's own options: instruction sets, forced kernels, threads. What every backend
-// promises is tested by conformance_tests.
+// The cpu backend's own options: instruction sets, forced kernels, threads. conformance_tests tests
+// every backend's promises.
 #include "engine/backends/cpu/cpu_backend.h"
 
 #include <algorithm>
@@ -49,7 +49,7 @@ bool SameBytes(const Image& a, const Image& b) {
   return a.spec() == b.spec() && std::memcmp(a.view().data, b.view().data, a.bytes()) == 0;
 }
 
-// One that the kernel takes part in ("" = any), and `adds`: that crops and adds.
+// A network with the kernel ("" = any), and `adds`: one with a crop and an add.
 Network RandomNetworkFor(const std::string& kernel, bool adds, std::mt19937& random) {
   const bool attends =
       kernel.find("attention") != std::string::npos;  // other networks do not, nor do these crop
@@ -110,7 +110,7 @@ TEST_P(CpuVariantTest, AgreesWithTheReferenceAndWithItselfInTiles) {
 std::vector<std::string> ForcedKernels() {
   std::vector<std::string> names = {""};
   for (const cpu::KernelEntry& kernel : cpu::ListKernels()) {
-    // Networks that sample or attend in grids read anywhere, so they are never cut into tiles:
+    // Networks with sampling or attention in grids read anywhere, so they are never cut into tiles:
     // tests of kernels, of cells and of published networks have them.
     const bool anywhere = kernel.name == "sample" || kernel.name == "part_attention";
     if (kernel.precision == Precision::kExact && !anywhere) names.emplace_back(kernel.name);
@@ -199,7 +199,7 @@ TEST(CpuLimitsTest, PackedWeights) {
                 "layer 'conv2' brings the packed weights to 1471 MiB, the limit is 1024"));
 }
 
-// A skip of 8000 channels that waits for what ten 31x31 convolutions read ahead.
+// A skip of 8000 channels. It waits for the rows ten 31x31 convolutions read ahead.
 TEST(CpuLimitsTest, WorkspaceOfTheSmallestTile) {
   Network network = InputAlone();
   AppendConv(network, 8000, 1);
@@ -217,7 +217,7 @@ TEST(CpuLimitsTest, WorkspaceOfTheSmallestTile) {
   EXPECT_TRUE(absl::EndsWith(status.message(), " MiB of workspace, the limit is 1024")) << status;
 }
 
-// Weights of blocks, of which 160 make a tile's halo so wide that it has no room for Winograd's.
+// Weights of blocks. 160 blocks make a tile's halo too wide to leave room for Winograd's.
 Network DeepNetworkWithWeights(std::mt19937& random) {
   Network network = test::DeepNetwork(160);
   std::normal_distribution<float> normal(0, 0.02f);

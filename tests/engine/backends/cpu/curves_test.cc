@@ -1,4 +1,4 @@
-// The activations that are curves, on every instruction set, against double.
+// The curved activations, on every instruction set, against double.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,5 +1,5 @@
-// The promises of direct_int16 beyond agreeing with the reference: no overflow, results that say
-// when a value left its range, and ranges as they were observed.
+// The promises of direct_int16 beyond agreeing with the reference: no overflow, reports of values
+// outside their range, and the observed ranges.
 #include "engine/backends/cpu/kernels/direct_int16.h"
 
 #include <algorithm>

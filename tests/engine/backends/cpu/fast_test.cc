@@ -1,5 +1,5 @@
-// Precision kFast, in 16-bit floats and in 16-bit integers where the machine has them, with
-// everything that backends promise.
+// Precision kFast, in 16-bit floats and in 16-bit integers where the machine has them, with all
+// promises of backends.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -126,8 +126,7 @@ class FastKernelTest : public FastBackendTest,
     Network network;
     std::shared_ptr<const Executable> executable;
   };
-  // A network that the forced kernel, if any, takes part in, and that has no layer which happens to
-  // be next to nothing.
+  // A network with the forced kernel, if any, and without layers of nearly zero by chance.
   Compiled NextNetwork() {
     const cpu::KernelEntry* kernel = cpu::FindKernel(std::get<1>(GetParam()));
     for (;;) {
@@ -218,8 +217,8 @@ Layer Conv(int in, int out, float weight, int kernel_px = 3) {
   return layer;
 }
 
-// Factors for each channel of the image that an operation makes of others, as squeeze and excite
-// with SiLU has them in ONNX.
+// Factors for each channel of the image, computed by an operation on other factors, as in ONNX's
+// squeeze and excite with SiLU.
 Network ScaledBy(Op op) {
   constexpr int kChannels = 64;
   Network network;
@@ -269,7 +268,7 @@ TEST_P(FastTest, FactorsOfTheWholeImageMayBeMadeByAnyOperation) {
   }
 }
 
-// A network whose inner layers, of several kernels, exceed fp16's range for bright pixels, but not
+// A network with inner layers, of several kernels, beyond fp16's range for bright pixels, but not
 // for dark ones.
 Network LargeInBetween(Activation activation) {
   Network network;
@@ -328,7 +327,7 @@ TEST_P(FastTest, PixelsBeyondItsRangeAreExact) {
   }
 }
 
-// A network whose inner values are `scale` times those of images, of several kernels.
+// A network with inner values `scale` times those of images, of several kernels.
 Network SmallInBetween(float scale) {
   Network network;
   network.name = "small";
@@ -365,7 +364,7 @@ TEST_P(FastTest, RefusesLayersOfValuesThatHalvesLose) {
   }
 }
 
-// Parts that are added to larger ones may be as small as they like.
+// Parts added to larger ones may be of any small size.
 TEST_P(FastTest, TakesSmallPartsOfSums) {
   Network network = SmallInBetween(1);
   network.layers.resize(3);
@@ -378,8 +377,8 @@ TEST_P(FastTest, TakesSmallPartsOfSums) {
   EXPECT_EQ(backend_->Compile(network, Precision::kFast).status(), absl::OkStatus());
 }
 
-// A layer that leaves fp16's range where pixels are bright, times a part of its mean: so small that
-// the integers, which have the step of white pages, are near enough in dark ones.
+// A layer outside fp16's range at bright pixels, times a part of its mean: so small that integers
+// with the step of white pages are near enough in dark ones.
 Network LargeTimesItsMean() {
   constexpr float kLarge = 8e4f, kShare = 0.05f;
   Network network;
@@ -396,7 +395,7 @@ Network LargeTimesItsMean() {
   return network;
 }
 
-// Were those pixels missing in the mean, or counted as what halves make of them, all would differ.
+// Were those pixels missing in the mean, or counted as rounded to halves, all would differ.
 TEST_P(FastTest, MeansCountPixelsBeyondTheRangeExactly) {
   const Network network = LargeTimesItsMean();
   const auto fast = Compile(network, Precision::kFast);
@@ -415,8 +414,8 @@ TEST_P(FastTest, MeansCountPixelsBeyondTheRangeExactly) {
       << "tiles of " << tile.width << "x" << tile.height;
 }
 
-// A network whose first layer looks for patterns that noise and drawings do not have, so that the
-// second reads far larger values where they are.
+// A network with a first layer for patterns absent from noise and drawings. At the patterns the
+// second reads far larger values.
 Network PatternFinder(std::mt19937& random) {
   Network network;
   network.name = "patterns";
@@ -429,7 +428,7 @@ Network PatternFinder(std::mt19937& random) {
   return network;
 }
 
-// Noise, and what the finder's first output looks for.
+// Noise, and the pattern of the finder's first output.
 Image ImageWithPattern(const Layer& finder, Size size, std::mt19937& random) {
   Image image = RandomImage({size.width, size.height, 3, SampleType::kU8}, random);
   const int side = finder.kernel_px;
@@ -467,7 +466,7 @@ TEST_P(FastTest, PixelsBeyondTheCalibratedRangeAreExact) {
       << "tiles of " << tile.width << "x" << tile.height;
 }
 
-// The error over all images that one network was given.
+// The error over all images of one network.
 struct SquaredError {
   double sum = 0;
   double samples = 0;
@@ -484,7 +483,7 @@ class FastQualityTest : public FastTest {
     return {Compile(network, Precision::kFast), Compile(network, Precision::kExact)};
   }
 
-  // Adds what fast 8-bit results differ from exact ones by.
+  // Adds the differences of fast 8-bit results from exact ones.
   void Compare(const Pair& pair, const Image& source, SquaredError& error) {
     const Size size = source.spec().size();
     const Image fast = RunTiles(*backend_, *pair.fast, source, size, SampleType::kU8);
@@ -543,7 +542,7 @@ TEST_P(FastQualityTest, BundledModels) {
 
 using Color = std::array<uint8_t, 3>;
 
-// Colours what of the rectangle is inside the RGB image.
+// Colours the part of the rectangle inside the RGB image.
 void Fill(const Rect& rect, const Color& color, Image& image) {
   const Size size = image.spec().size();
   const Rect inside = Intersect(rect, {0, 0, size.width, size.height});
@@ -571,7 +570,7 @@ void DrawGlyph(const Rect& glyph, int stroke_px, const Color& ink, Image& image,
   }
 }
 
-// Lines of what looks like print, thin or bold.
+// Lines similar to print, thin or bold.
 Image PrintImage(const ImageSpec& spec, const Color& paper, const Color& ink,
                  std::mt19937& random) {
   Image image(spec);
@@ -623,7 +622,7 @@ Image SoftPrintImage(const ImageSpec& spec, std::mt19937& random) {
   return image;
 }
 
-// Values beyond those that the calibration has seen are computed twice.
+// Values beyond the calibration's are computed twice.
 class FastSpeedTest : public FastQualityTest {
  protected:
   // At most this part of every bundled model's results is as in fp32.

@@ -85,7 +85,7 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
     CompareRows(info, *kernel, src, expected, SomeRows(kernel->block_px(), out));
   }
 
-  // The kernel's result for a whole layer that keeps its input's size.
+  // The kernel's result for a whole layer of its input's size.
   reference::Tensor Compute(const KernelEntry& info, const Layer& layer,
                             const reference::Tensor& input) {
     const Rect& whole = input.region;
@@ -115,7 +115,7 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
     }
   }
 
-  // Whole blocks, the first of which may begin before the layer, or to the layer's end.
+  // Whole blocks, the first perhaps from before the layer, or blocks up to the layer's end.
   PixelRange SomeBlocks(int block, int side) {
     const int origin = -RandomInt(random_, 0, block - 1);
     const int blocks = CeilDiv(side - origin, block);
@@ -128,7 +128,7 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
     return {x.first, y.first, x.last - x.first + 1, y.last - y.first + 1};
   }
 
-  // The inputs as the kernel wants them: what its prelude makes of them, if it has one.
+  // The inputs as the kernel wants them: its prelude's output, if it has one.
   std::vector<PlacedTensor> PlaceInputs(const KernelEntry& info, const Layer& layer,
                                         const std::vector<reference::Tensor>& inputs,
                                         cpu::Margin margin) {
@@ -204,7 +204,7 @@ class KernelTest : public ::testing::TestWithParam<Isa> {
     EXPECT_LE(std::sqrt(squares / (rows.Area() * expected.channels)), kHalfRms);
   }
 
-  // `rows`: what of `blocks` lies in the layer.
+  // `rows`: the part of `blocks` inside the layer.
   void RunRows(const cpu::LayerKernel& kernel, std::span<const cpu::Tensor> src,
                const PlacedTensor& dst, const Rect& blocks, const Rect& rows) {
     cpu::HugeBuffer scratch(kernel.ScratchFloats());
@@ -264,7 +264,7 @@ constexpr KernelEntry kWinogradFor = {
       return cpu::MakeWinograd(layer, isa, kOutputs, kCacheBytes);
     }};
 
-// Between none and all there are some for which AVX-512 and AVX2 take half as many blocks at a time
+// Includes counts between none and all at which AVX-512 and AVX2 take half as many blocks at a time
 // for 32 channels.
 template <int kOutputs>
 constexpr KernelEntry kWinogradForCaches[] = {
@@ -302,7 +302,7 @@ TEST_P(KernelTest, WinogradGivesTheSameBytesForEveryCache) {
   }
 }
 
-// More blocks at a time, so that weights that no cache holds are read less often.
+// More blocks at a time, so weights too large for the caches are read less often.
 TEST_P(KernelTest, WinogradGivesTheSameBytesForWeightsBeyondTheCache) {
   const Layer layer = MakeConv(Op::kConv, 128, 160, 3, 1, 1, random_);
   const KernelEntry& all = kWinogradFor<6, SIZE_MAX>;
@@ -316,7 +316,7 @@ TEST_P(KernelTest, WinogradGivesTheSameBytesForWeightsBeyondTheCache) {
   }
 }
 
-// Includes channels that leave vectors unused on some instruction set.
+// Includes channels with vectors left unused on some instruction set.
 TEST_P(KernelTest, ResidualsAreAddedBehindTheActivation) {
   for (const int channels : {5, 12, 24, 48, 80}) {
     Layer layers[] = {MakeConv(Op::kConv, 7, channels, 1, 1, 0, random_),

@@ -10,7 +10,7 @@
 
 namespace upscaled::test {
 
-// The whole layer in one ring, with `margin` zero columns beside it and the zero row; everything
+// The whole layer in one ring, with `margin` zero columns next to it and the zero row; everything
 // else, and a source's values beyond those, is NaN, which any use of it would spread.
 class PlacedTensor {
  public:
@@ -27,7 +27,7 @@ class PlacedTensor {
   void Fill(const reference::Tensor& values);
   float At(int channel, int x, int y) const { return *Address(channel, x, y); }
 
-  // The number of values outside `rows` that are no longer what they were when made.
+  // The number of values outside `rows` changed since its construction.
   int WrittenOutside(const Rect& rows) const;
 
  private:

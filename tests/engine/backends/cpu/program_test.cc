@@ -28,8 +28,8 @@ using ::testing::ElementsAre;
 
 constexpr int kSkip = 1, kDown = 2, kUp = 3, kCrop = 4, kSum = 5;
 
-// Down to half the size and up again, added to what it began with: input, skip, down, up, crop, sum
-// and a last layer.
+// Down to half the size and up again, added to its input: input, skip, down, up, crop, sum and a
+// last layer.
 Network SmallUnet(int channels) {
   Network network = test::InputAlone();
   network.pad_px = 4;
@@ -108,7 +108,7 @@ TEST(ProgramTest, ShufflesAddTheEnlargedImage) {
   EXPECT_THAT(NamesIn(network), AllOf(Contains("layer3"), Contains("layer5"), Contains("layer6")));
 }
 
-// Two convolutions in halves, the second of which stores floats for the shuffle.
+// Two convolutions in halves, the second with float output for the shuffle.
 TEST(ProgramTest, WhatFloatKernelsReadIsStoredAsFloats) {
   if (!HasVnni(ListIsas().front())) GTEST_SKIP() << "no AVX512_VNNI here";
   const auto program = BuildProgram(EnlargingNetwork(), ListIsas().front(),
@@ -205,7 +205,7 @@ TEST(ProgramTest, PartsOfBrokenPlanesAreCopied) {
   EXPECT_THAT(InSteps(program, &Step::joined_view), Each(false));
 }
 
-// (x + y) * (sigmoid(y) * 1 - 1/2); `read`: which of its layers another one reads, if any.
+// (x + y) * (sigmoid(y) * 1 - 1/2); `read`: its layer that another one reads, if any.
 std::string KernelOfGate(int read = -1) {
   Network network = test::InputAlone();
   test::AppendConv(network, 16, 3);

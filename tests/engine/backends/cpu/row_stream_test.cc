@@ -1,4 +1,4 @@
-// Streams of rows give the bytes of tiles, take the memory that was planned, and end when asked to.
+// Streams of rows give the bytes of tiles, take the planned memory, and end when asked to.
 #include "engine/backends/row_stream.h"
 
 #include <malloc.h>
@@ -83,7 +83,7 @@ Image RunRows(Backend& backend, const Executable& executable, const Image& image
   return result;
 }
 
-// Bands of an image, and the parts of each that are computed.
+// Bands of an image, and the computed parts of each.
 struct CutBand {
   int y, height;
   std::vector<std::shared_ptr<const TilePlan>> parts;
@@ -111,7 +111,7 @@ std::vector<CutBand> CutAtRandom(const Executable& executable, Size image, bool 
   return bands;
 }
 
-// Parts from band number `first` on, of which `known` bands are known.
+// Parts from band number `first` on, with `known` bands known.
 RowParts PartsOf(const Executable& executable, Size image, std::span<const CutBand> bands,
                  size_t first, size_t known) {
   RowParts parts;
@@ -222,7 +222,7 @@ INSTANTIATE_TEST_SUITE_P(Precisions, RowStreamBytesTest,
                          ::testing::Values(Precision::kExact, Precision::kFast),
                          [](const auto& info) { return std::string(PrecisionName(info.param)); });
 
-// 12 layers, of which each reads a row beyond its own.
+// 12 layers. Each reads a row beyond its own.
 Network Chain() {
   Network network = test::InputAlone();
   for (int i = 0; i < 12; ++i) test::AppendConv(network, 32, 3);

@@ -25,7 +25,7 @@ using test::RandomInt;
 
 constexpr int kChannels = 64;
 
-// Squeeze-and-excite, an image in the middle, which is kept, and a product with what the last pass
+// Squeeze-and-excite, a kept image in the middle, and a product with the layers the last pass
 // computes again from there.
 Network PooledNetwork(std::mt19937& random) {
   Network network = test::InputAlone();

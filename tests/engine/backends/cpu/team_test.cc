@@ -1,4 +1,4 @@
-// Threads that share tiles: numbers of helpers, and results that do not depend on them.
+// Threads with shared tiles: numbers of helpers, and results independent of them.
 #include "engine/backends/cpu/team.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ using test::RandomInt;
 constexpr int kMany = 100;
 constexpr int kAnyCpu = -1;
 
-// A team of such a pool, whose threads need scratch of one float.
+// A team of such a pool. Its threads need scratch of one float.
 class AnyTeam : public Team {
  public:
   explicit AnyTeam(HelperPool& pool, int cpu = kAnyCpu, int most_threads = kMany)
@@ -63,7 +63,7 @@ TEST(TeamTest, AloneDoesAllItself) {
   EXPECT_EQ(alone.Dissolve(), absl::ZeroDuration());
 }
 
-// Counts that units are computed once more.
+// Counts one more computation of the units.
 void Count(int begin, int end, std::vector<std::atomic<int>>& times) {
   ASSERT_LE(0, begin);
   ASSERT_LT(begin, end);
@@ -137,7 +137,7 @@ TEST(TeamTest, EachThreadHasScratchOfItsOwn) {
   const auto all_there = [&] { return places.size() == kThreads; };
   test::Await([&] {
     places.clear();
-    // Each holds one of the units for a while, so that the others take theirs.
+    // Each holds one of the units for a while, so the others take theirs.
     team.Run(kThreads, kMany, scratch.data(), [&](int, int, float* own) {
       std::fill_n(own, kScratch, 1.0f);
       absl::MutexLock lock(&mutex);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kSmallCache = size_t{1} << 20, kEndlessCache = size_t{1} << 40;
 
-// `depth` valid 3x3 convolutions to so many channels, and one to three.
+// `depth` valid 3x3 convolutions to this many channels, and one to three.
 Network Chain(int depth, int channels) {
   Network network = test::InputAlone();
   for (int i = 0; i <= depth; ++i) {
@@ -84,7 +84,7 @@ TEST(RankTilesTest, NoTileTakesMuchMemory) {
   }
 }
 
-// Chooses the kernels that are shipped.
+// Chooses the shipped kernels.
 class TileChooser : public KernelChooser {
  public:
   std::string Choose(const KernelCandidates& candidates) override {
@@ -92,7 +92,7 @@ class TileChooser : public KernelChooser {
   }
 };
 
-// Notes what it is offered, runs it, and answers the last.
+// Records the offered candidates, runs them, and chooses the last.
 class LastTile final : public TileChooser {
  public:
   Size ChooseTile(TileCandidates& candidates) override {
@@ -185,7 +185,7 @@ TEST(ChooseTileTest, TimesAreKeptByWhatTheyDependOn) {
   EXPECT_NE(name_of(Chain(2, 16)), name_of(Chain(2, 32)));
 }
 
-// A stream of a network with a stage for each pass needs what its tiles need, no more.
+// A stream of a network with a stage for each pass needs the same memory as its tiles, no more.
 TEST(WorkspaceTest, IsWhatTilesOfManyPoolingsNeed) {
   const auto executable = CpuExecutable::Create(test::NormalisedNetwork(9), ListIsas().front(),
                                                 nullptr, Precision::kExact, /*chooser=*/nullptr);

@@ -1,5 +1,5 @@
-// The promises of winograd_f4_int16 beyond agreeing with the reference: no overflow, results that
-// say when a number left its range, and ranges as they were observed.
+// The promises of winograd_f4_int16 beyond agreeing with the reference: no overflow, reports of
+// numbers outside their range, and the observed ranges.
 #include "engine/backends/cpu/kernels/winograd_int16.h"
 
 #include <algorithm>
@@ -121,7 +121,7 @@ TEST_F(WinogradInt16Test, BlocksThatReadTooLargeAValueBecomeNanAndNoOthers) {
   }
 }
 
-// For each point the input that makes it largest, in all channels, whose weights are all of one
+// For each point the input with its largest value, in all channels; their weights are all of one
 // sign there: the largest sum of all.
 TEST_F(WinogradInt16Test, SumsDoNotOverflow) {
   constexpr int kChannels = 64;

@@ -1,5 +1,5 @@
-// The cuda backend's own options, limits and precisions. What every backend promises is tested by
-// cuda_conformance_tests.
+// The cuda backend's own options, limits and precisions. cuda_conformance_tests tests every
+// backend's promises.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -89,7 +89,7 @@ TEST_F(CudaBackendTest, FastPrecisionHalvesTheMemoryOfTiles) {
   SCOPED_TRACE(Describe(network));
   const auto exact = Compile(network, Precision::kExact), fast = Compile(network, Precision::kFast);
   EXPECT_LT(fast->WorkspaceBytes({300, 300}), exact->WorkspaceBytes({300, 300}));
-  // The host keeps what is computed again in fp32 until it is compared.
+  // The host keeps the parts computed again in fp32 until they are compared.
   const size_t result = size_t{300} * 300 * network.scale * network.scale * 3 * sizeof(float);
   EXPECT_GE(fast->HostWorkspaceBytes({300, 300}), result);
 }

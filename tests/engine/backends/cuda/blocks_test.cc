@@ -1,4 +1,4 @@
-// Kernels that compute whole blocks of pixels get them.
+// Kernels for whole blocks of pixels get whole blocks.
 #include <memory>
 
 #include "engine/backends/cuda/cuda_backend.h"

@@ -1,4 +1,4 @@
-// The cuda backend takes the kernels that others choose, and lives with what a device refuses.
+// The cuda backend takes the kernels of a given choice, and lives with a device's refusals.
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,7 +19,7 @@ using cuda::ConvKernel;
 using cuda::KernelCandidate;
 using test::MakeConv;
 
-// Chooses the last, which is not what is shipped.
+// Chooses the last, unlike the shipped choice.
 class LastChooser final : public KernelChooser {
  public:
   std::string Choose(const KernelCandidates& candidates) override {
@@ -47,7 +47,7 @@ class CudaCandidatesTest : public ::testing::Test {
   std::shared_ptr<cuda::Context> context_;
 };
 
-// Networks run with whatever is chosen, of the layers that leave a choice.
+// Networks run with any choice, for the layers with a choice.
 TEST_F(CudaCandidatesTest, ExecutablesTakeWhatIsChosen) {
   const auto chooser = std::make_shared<LastChooser>();
   BackendOptions options;

@@ -64,7 +64,7 @@ struct Layers {
   ConvShape shape() const { return cuda::ShapeOf(fused()); }
 };
 
-// The results of a launch, in memory that holds anything before.
+// The results of a launch, in memory with any values before.
 struct Written {
   std::unique_ptr<EmulatedTensor> tensor;
   std::vector<uint8_t> samples;
@@ -74,7 +74,7 @@ struct Written {
 
 class Conv3x3WsTest : public test::ConvKernelFixture {
  protected:
-  // Returns the kernel of these that takes such layers without conv3x3_ws, with the same sums.
+  // Returns the kernel for such layers without conv3x3_ws, with the same sums.
   static const TestedKernel& Shipped(const ConvShape& shape) {
     const auto kernels = test::TestedKernels();
     const auto find = [&](std::string_view name) {
@@ -87,7 +87,7 @@ class Conv3x3WsTest : public test::ConvKernelFixture {
     return *(found == kernels.end() ? find("im2col_mma") : found);
   }
 
-  // Layers that the variant fits, of random channels, in at most this many units of 16.
+  // Layers for the variant, of random channels, in at most this many units of 16.
   Layers RandomLayers(const WsVariant& variant, int max_units = WsVariant::kMaxUnits) {
     while (true) {
       const int in = RandomInt(random_, 1, max_units) * 16 - RandomInt(random_, 0, 1) * 8;
@@ -121,7 +121,7 @@ class Conv3x3WsTest : public test::ConvKernelFixture {
     }
   }
 
-  // A variant's launch with its inputs, and the results that it must have.
+  // A variant's launch with its inputs, and the expected results.
   struct Launch {
     Layers layers;
     Size in, out;
@@ -272,7 +272,7 @@ TEST_F(Conv3x3WsTest, EveryVariantGivesTheBitsOfTheShippedKernels) {
   }
 }
 
-// Each call of device.h that keeps copies, products and stores apart is left out once. A fault
+// Leaves out, one at a time, each call of device.h between copies, products and stores. A fault
 // shows by chance: the launch is repeated.
 TEST_F(Conv3x3WsTest, FaultsAreNoticed) {
   using Fault = PlantedFault;
@@ -392,7 +392,7 @@ TEST_F(Conv3x3WsTest, NanReachesTheSamePixelsOfEveryRegion) {
   }
 }
 
-// Whether the host takes what suits the sizes of images, layer by layer.
+// Whether the host's choice suits the sizes of images, layer by layer.
 TEST(WsLaunchTest, ChoosesByRoundsAndHeight) {
   ConvShape shape{.taps = 3, .offset = -1};
   const auto chosen = [&](int in, int out, Size size, bool adds = false, int tiles = 1) {

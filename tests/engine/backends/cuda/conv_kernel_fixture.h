@@ -78,8 +78,8 @@ class ConvKernelFixture : public testing::Test {
     return ComputeReference(*layers.shuffle, {result}, out);
   }
 
-  // Runs the kernel for `region` and returns the tensor that it wrote. It finds inputs for whole
-  // blocks of `block_px` pixels of the result.
+  // Runs the kernel for `region` and returns its output. It finds inputs for whole blocks of
+  // `block_px` pixels of the result.
   std::unique_ptr<EmulatedTensor> Run(const TestedKernel& kernel, const cuda::FusedConv& layers,
                                       const std::vector<reference::Tensor>& inputs,
                                       const Rect& region, cuda::ConvParams params = {},

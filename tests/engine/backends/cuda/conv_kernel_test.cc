@@ -1,5 +1,5 @@
 // Every convolution kernel, run thread by thread on the CPU, against the reference: sizes around
-// its blocks, every edge, regions anywhere in the layer, batches, and what is fused into it.
+// its blocks, every edge, regions anywhere in the layer, batches, and the fused layers.
 #include <algorithm>
 #include <cmath>
 #include <memory>

@@ -1,4 +1,4 @@
-// Sums that convolutions add up of what they store, run thread by thread on the CPU.
+// Convolutions' sums of their stored values, run thread by thread on the CPU.
 #include <cmath>
 #include <cstdint>
 #include <random>
@@ -23,7 +23,7 @@ using test::RunEmulated;
 using test::TestedKernel;
 using test::TestedKernels;
 
-// The sums of a pooled layer's part, which start with any numbers.
+// The sums of a pooled layer's part. They start with any numbers.
 class EmulatedSums {
  public:
   EmulatedSums(int tiles, int channels, std::mt19937& random)
@@ -44,7 +44,7 @@ class EmulatedSums {
 
 class PooledSumsTest : public test::ConvKernelFixture {
  protected:
-  // Some of these make the layers, whose weights are large, leave the range of halves.
+  // With the layers' large weights, some of these leave the range of halves.
   std::vector<reference::Tensor> RandomInputs(int channels, Size size, int tiles) {
     std::vector<reference::Tensor> inputs;
     for (int tile = 0; tile < tiles; ++tile) {
@@ -59,8 +59,8 @@ class PooledSumsTest : public test::ConvKernelFixture {
     return inputs;
   }
 
-  // The kernel's sums of `part` are those of what it stored, as the reference rounds, and as a
-  // launch of its own adds them up; and it stores what it does without.
+  // The kernel's sums of `part` equal the sums of its stored values as the reference rounds, and as
+  // a launch of its own adds them up. Its output is the same without sums.
   void Check(const TestedKernel& kernel, const Layer& layer, Size in, const Rect& region,
              const Rect& part, int tiles) {
     SCOPED_TRACE(testing::Message()
@@ -112,8 +112,8 @@ class PooledSumsTest : public test::ConvKernelFixture {
   }
 };
 
-// Every number of columns a block has, columns that only fill up, several rectangles a block and
-// tiles of a batch.
+// Every number of columns a block has, padding columns, several rectangles a block and tiles of a
+// batch.
 TEST_F(PooledSumsTest, AreThoseOfWhatConvolutionsStore) {
   std::vector<Layer> layers = {
       MakeConv(Op::kConv, 16, 11, 3, 1, 1, random_), MakeConv(Op::kConv, 20, 27, 3, 1, 0, random_),

@@ -1,5 +1,5 @@
-// Every convolution kernel on the device, each in tests of its own: what one does wrong hides no
-// other. Against the reference, and large layers against one another.
+// Every convolution kernel on the device, each in tests of its own: a fault of one hides no other.
+// Against the reference, and large layers against one another.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -42,7 +42,7 @@ const ConvKernel& KernelOf(const std::string& name) {
                        [&](const ConvKernel& kernel) { return kernel.name == name; });
 }
 
-// The kernels of a device that has them all.
+// The kernels of a device with all of them.
 std::vector<std::string> KernelsOf(Precision precision) {
   constexpr cuda::DeviceLimits kHopper{90, 132, 232448};
   std::mt19937 random(1);
@@ -99,7 +99,7 @@ TEST_P(CudaConvKernelTest, AgreesWithTheReference) {
 class CudaTensorCoreTest : public CudaConvKernelTest {};
 class CudaPooledSumsTest : public CudaConvKernelTest {};
 
-// Inputs that all differ, of which a result's value tells where it was read.
+// Distinct inputs, so a result's value tells where it was read.
 class Marks {
  public:
   Marks(int channels, Size size) : tensor_({0, 0, size.width, size.height}, channels) {
@@ -126,8 +126,8 @@ class Marks {
   reference::Tensor tensor_;
 };
 
-// How a convolution whose only weight is 1, between two channels, differs from its inputs; empty:
-// not at all.
+// How a convolution with a single weight of 1, between two channels, differs from its inputs;
+// empty: not at all.
 std::string DescribeMoved(const DeviceTensor& actual, const Marks& marks, int dx, int dy, int in,
                           int out) {
   const cuda::TensorView& view = actual.view();
@@ -147,7 +147,7 @@ std::string DescribeMoved(const DeviceTensor& actual, const Marks& marks, int dx
   return wrong == 0 ? "" : absl::StrCat(wrong, " wrong, the first: ", first);
 }
 
-// Which operand's address or stride a kernel gets wrong, if any: wgmma's descriptors above all.
+// The operand with an address or stride a kernel gets wrong, if any: wgmma's descriptors above all.
 TEST_P(CudaTensorCoreTest, MovesOneChannelByOneTap) {
   constexpr int kIn = 16, kOut = 64, kTaps = 3;
   const Size size{16, 32};  // a block of conv3x3_wgmma

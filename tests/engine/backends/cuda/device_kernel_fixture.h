@@ -41,7 +41,7 @@ class DeviceKernelTest : public ::testing::Test {
     context_ = *std::move(context);
   }
 
-  // A network of inputs that are no images, and the layer behind them.
+  // A network of inputs other than images, and the layer behind them.
   static Network NetworkOf(const Layer& layer) {
     Network network;
     network.layers.resize(layer.inputs.size());
@@ -54,7 +54,7 @@ class DeviceKernelTest : public ::testing::Test {
     return network;
   }
 
-  // As halves hold them, so that the reference computes with the same.
+  // Rounded to halves, so the reference computes with the same values.
   std::vector<reference::Tensor> RandomInputs(const Layer& layer, Size in) {
     std::vector<reference::Tensor> inputs;
     for (size_t i = 0; i < layer.inputs.size(); ++i) {
@@ -64,7 +64,7 @@ class DeviceKernelTest : public ::testing::Test {
     return inputs;
   }
 
-  // Computes the layer; `tensors`: its inputs and its result, `sums`: to which that is added.
+  // Computes the layer; `tensors`: its inputs and its result, `sums`: the result is added to it.
   // Returns when all is done.
   absl::Status Launch(const Layer& layer, const cuda::ConvKernel* forced,
                       std::vector<cuda::TensorView> tensors, const cuda::PooledSums& sums = {}) {
@@ -105,7 +105,7 @@ class DeviceKernelTest : public ::testing::Test {
     return std::move(tensors.back());
   }
 
-  // The part of an input that a plan would have computed.
+  // The part of an input a plan would compute.
   static Rect RegionRead(const Layer& layer, const Rect& out, Size in) {
     const PixelRange x = InputRange(layer, Axis::kX, {out.x, out.right() - 1}, in.width);
     const PixelRange y = InputRange(layer, Axis::kY, {out.y, out.bottom() - 1}, in.height);

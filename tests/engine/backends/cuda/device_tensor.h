@@ -13,8 +13,7 @@
 
 namespace upscaled::test {
 
-// Lies in the middle of larger memory, all of which that no one may use, or that is still to be
-// computed, is NaN.
+// Lies in the middle of larger memory. The unused part and the values still to compute are NaN.
 class DeviceTensor {
  public:
   // An input: `region` of the layer `values`.
@@ -26,9 +25,9 @@ class DeviceTensor {
 
   const cuda::TensorView& view() const { return view_; }
 
-  // Copies the device's values back; whatever was launched before must be done.
+  // Copies the device's values back; all earlier launches must be done.
   void Download();
-  // The value in what was downloaded.
+  // The downloaded value.
   float At(int channel, int x, int y) const { return values_[IndexOf(channel, x, y)]; }
   // How many values outside the region are no longer NaN.
   int WrittenOutside() const;

@@ -1,4 +1,4 @@
-// The plugin as programs find it, with a driver and without: holds on every machine that built it.
+// The plugin as programs find it, with a driver and without: holds on every machine with a build.
 #include <algorithm>
 #include <string>
 
@@ -16,7 +16,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// Dlopened beside the test program, as upscaled does; and what is linked into this program.
+// Opened next to the test program with dlopen, as upscaled does; and the copy linked into this
+// program.
 TEST(CudaDriverTest, ThePluginLoadsAndFindsDevicesOrSaysWhyNot) {
   const PluginDevices own = EnumerateCudaDevices();
   const DeviceEnumeration enumeration = EnumerateDevices();

@@ -1,4 +1,4 @@
-// Tensors and images of kernels that run emulated.
+// Tensors and images of emulated kernels.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace upscaled::test {
 
-// A tensor whose values that nobody may read are NaN; those that nobody may write stay so.
+// A tensor with NaN in all values no kernel may read. Those no kernel may write stay NaN.
 class EmulatedTensor {
  public:
-  // A result: room for `rect` of a layer of this size, of which `region` is to be computed, for
-  // each tile of a batch.
+  // A result: room for `rect` of a layer of this size, to compute `region`, for each tile of a
+  // batch.
   EmulatedTensor(int channels, Size layer, const Rect& rect, const Rect& region, int tiles,
                  Precision precision);
 

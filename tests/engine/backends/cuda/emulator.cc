@@ -52,7 +52,7 @@ struct Barrier {
   bool fenced = false;  // the copy engine sees it
 };
 
-// An order to the copy engine, which it carries out some time.
+// An order to the copy engine, carried out at some later time.
 struct Order {
   enum Kind { kLoadBox, kStoreBox, kCopyBulk } kind;
   const cuda::TensorMap* map = nullptr;
@@ -65,7 +65,7 @@ struct Order {
   bool last = false;     // only when no thread can go on without it
 };
 
-// Threads that do something together: what each brought, and how many are there.
+// Threads in a joint operation: each one's contribution, and their number.
 struct Meeting {
   int arrived = 0;
   uint64_t number = 0;  // meetings before
@@ -141,7 +141,7 @@ class Block {
       for (size_t warp = 0; warp < warps_.size(); ++warp) MultiplyAll(static_cast<int>(warp));
     });
   }
-  // The products of a warp happen when it meets next, which saves most of its meetings.
+  // The products of a warp happen when it meets next, to save most of its meetings.
   void MeetWarp(const std::function<void()>& work) {
     const int warp = current_->index / kWarp;
     Meet(warps_[warp], kWarp, [&] {
@@ -167,7 +167,7 @@ class Block {
 
   // Gives the copy engine an order: carried out at once, later, or as late as can be.
   void Give(Order order);
-  // Until the engine has done what the thread had it store.
+  // Until the engine has done the thread's stores.
   void AwaitStores();
   void FenceBarriers() {
     for (auto& [at, barrier] : barriers_) barrier.fenced = true;
@@ -181,7 +181,7 @@ class Block {
                     << alignment << ", of " << grid_.shared_bytes;
     }
   }
-  // A write that others see behind a fence of this thread.
+  // A write, visible to others after a fence of this thread.
   void Hide(uint32_t at, int thread) { invisible_[at / kLineBytes] = thread; }
 
   void AddProducts(float* sums, int columns, uint64_t a, uint64_t b, bool add);
@@ -243,7 +243,7 @@ void Block::RunThread() {
   kernel_();
   current_->done = true;
   --running_;
-  // Those who wait for all may have waited for this one.
+  // Threads waiting for all may have waited for this one.
   if (running_ > 0 && block_.arrived == running_) {
     block_.arrived = 0;
     ++block_.number;
@@ -421,7 +421,7 @@ void Block::Perform(const Products& products) {
   }
 }
 
-// The lanes' products in the order in which all of them issued them.
+// The lanes' products in their common order of issue.
 void Block::MultiplyAll(int warp) {
   Thread* const lanes = &threads_[warp * kWarp];
   if (lanes[0].products.empty()) return;

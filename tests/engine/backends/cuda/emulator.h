@@ -1,8 +1,8 @@
-// Runs kernels of engine/backends/cuda/kernels on the CPU: every thread of a block as a fiber, what
-// device.h declares as the PTX ISA defines it. Whatever the device leaves open is drawn at random:
-// in which order threads run, and when asynchronous copies and products happen between their start
-// and the wait for them (mma.sync when its warp meets next); so races and missing waits give wrong
-// values. Shared memory starts as NaN.
+// Runs kernels of engine/backends/cuda/kernels on the CPU: every thread of a block as a fiber, the
+// calls of device.h as the PTX ISA defines them. It draws at random all that the device leaves
+// open: in which order threads run, and when asynchronous copies and products happen between their
+// start and the wait for them (mma.sync when its warp meets next); so races and missing waits give
+// wrong values. Shared memory starts as NaN.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct EmulatedGrid {
   size_t shared_bytes = 0;
 };
 
-// A call of device.h that does nothing, as if a kernel lacked it: its tests must notice.
+// A call of device.h without effect, as if a kernel lacked it: its tests must notice.
 struct PlantedFault {
   enum Call {
     kNone,
@@ -35,16 +35,15 @@ struct PlantedFault {
     kWaitStoresRead,
     kWaitStores
   } call = kNone;
-  // The addresses of the barriers that the call names; for kWaitProducts, the number of products
-  // that it leaves pending.
+  // The addresses of the call's barriers; for kWaitProducts, the number of products left pending.
   uint32_t first = 0;
   uint32_t end = std::numeric_limits<uint32_t>::max();
 };
-// The fault of all kernels that run from now on.
+// The fault of all kernels from now on.
 void Plant(const PlantedFault& fault);
 
 // Runs `kernel` for each thread of each block, one block after the other. Failures of the test:
-// threads that wait for each other, or wgmma reading what no fence made visible to it.
+// threads waiting for each other, or wgmma reading values without a fence before.
 void RunEmulated(const EmulatedGrid& grid, const std::function<void()>& kernel,
                  std::mt19937& random);
 

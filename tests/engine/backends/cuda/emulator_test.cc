@@ -1,4 +1,4 @@
-// The emulator finds what it is there to find.
+// The emulator finds the faults it is made for.
 #include "tests/engine/backends/cuda/emulator.h"
 
 #include <cstdint>

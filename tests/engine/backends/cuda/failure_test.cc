@@ -66,7 +66,7 @@ class CudaFailureTest : public ::testing::Test {
   std::unique_ptr<Stream> stream_;
 };
 
-// With a tile that keeps its tensors.
+// With a tile and its kept tensors.
 class CudaCachedTileTest : public CudaFailureTest {
  protected:
   void SetUp() override {
@@ -82,7 +82,7 @@ class CudaCachedTileTest : public CudaFailureTest {
   absl::StatusOr<Image> RunImage(ActivationCache* memory) {
     return test::RunCached(*backend_, *executable_, source_, source_, memory);
   }
-  // With the memory first, so that what is to fail fails there.
+  // With the memory first, so the failure happens there.
   void ExpectTheSameAsWithout() {
     const auto result = RunImage(memory_.get()), expected = RunImage(nullptr);
     ASSERT_TRUE(result.ok()) << result.status();
@@ -189,8 +189,8 @@ TEST_F(CudaFailureDeathTest, ADeviceThatDoesNotAnswerIsLostToTheProcess) {
     const absl::Status hung = Run();
     if (!absl::IsDeadlineExceeded(hung)) return 2;
     std::cerr << hung << "\n";
-    // Nothing asks the driver from now on, which may not return: not other streams, not those who
-    // free what they have, not a new backend.
+    // Nothing asks the driver from now on, because it may not return: not other streams, not the
+    // destructors of buffers, not a new backend.
     test::SetForbidden(true);
     if (!absl::IsDeadlineExceeded(other->Run(*executable_, {}))) return 3;
     stream_.reset();
@@ -253,7 +253,7 @@ TEST_F(CudaFailureTest, MemoryThatIsOutIsToldInNumbers) {
   EXPECT_THAT(Message(executable.status()), HasSubstr("the weights of layer 'conv1'"));
 }
 
-// A shape that is seen once is not captured; one that comes again is, once.
+// The first use of a shape is not captured; the second is, once.
 TEST_F(CudaFailureTest, OneGraphForEveryShapeThatComesAgain) {
   const int before = test::CapturedGraphs();
   ASSERT_TRUE(Run().ok());

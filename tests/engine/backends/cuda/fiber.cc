@@ -9,7 +9,7 @@ namespace {
 
 thread_local Fiber* t_entering = nullptr;
 
-// ThreadSanitizer follows calls and returns, so it must be told which stack they are on.
+// ThreadSanitizer follows calls and returns, so it must be told their stack.
 #ifdef __SANITIZE_THREAD__
 void* CreateTsanFiber() { return __tsan_create_fiber(0); }
 void DestroyTsanFiber(void* fiber) { __tsan_destroy_fiber(fiber); }

@@ -1,4 +1,4 @@
-// The epilogue of halves against the general one, whose bits it gives.
+// The epilogue of halves against the general one, with the same bits.
 #include "engine/backends/cuda/kernels/half_epilogue.h"
 
 #include <bit>
@@ -26,7 +26,7 @@ using test::TestedKernels;
 
 class HalfEpilogueTest : public test::ConvKernelFixture {
  protected:
-  // Values some of which make a layer leave the range of halves.
+  // Values, some large enough for a layer to leave the range of halves.
   reference::Tensor OddTensor(int channels, Size size) {
     reference::Tensor tensor = RandomTensor(channels, size, random_);
     for (const float odd : {65504.0f, -65504.0f, 1e-7f, std::nanf("")}) {
@@ -36,8 +36,7 @@ class HalfEpilogueTest : public test::ConvKernelFixture {
     return tensor;
   }
 
-  // A clip, which the general epilogue serves, that does to every value what a layer without an
-  // activation, or with a ReLU, does.
+  // A clip for the general epilogue. On every value it acts as no activation, or as a ReLU.
   static Layer AsClip(Layer layer) {
     constexpr float kMax = std::numeric_limits<float>::max();
     layer.clip_min = layer.activation == Activation::kRelu ? 0.0f : -kMax;
@@ -70,7 +69,7 @@ TEST_F(HalfEpilogueTest, ActivatesWithTheBitsOfTheGeneralOne) {
   }
 }
 
-// Every kernel that has it: tensors in part, batches, residuals of the same or half the resolution,
+// Every kernel with it: tensors in part, batches, residuals of the same or half the resolution,
 // transposed and shuffled layers, and values beyond the range of halves.
 TEST_F(HalfEpilogueTest, StoresTheBitsOfTheGeneralOne) {
   std::vector<Layer> layers = {MakeConv(Op::kConv, 16, 50, 3, 1, 1, random_),
@@ -114,7 +113,7 @@ TEST_F(HalfEpilogueTest, StoresTheBitsOfTheGeneralOne) {
         params.residual_factor = factor;
         const auto result = Run(kernel, fused, inputs, region, params);
         const auto expected = Run(kernel, general, inputs, region, params);
-        // Channels that only fill up a plane get finite values of anything.
+        // Padding channels of a plane get finite values of any size.
         for (int tile = 0; tile < tiles; ++tile) {
           for (int c = 0; c < channels; ++c) {
             for (int y = region.y; y < region.bottom(); ++y) {

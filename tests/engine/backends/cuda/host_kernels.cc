@@ -60,7 +60,8 @@ void WriteSample(const SampleView& view, int tile, int channel, int x, int y, fl
   if (view.lost != nullptr && !(value - value == 0)) view.lost[tile] = 1;
 }
 
-// Calls function(tile, channel, x, y) for all of a region, lanes that fill up the last plane too.
+// Calls function(tile, channel, x, y) for all of a region, including the padding lanes of the last
+// plane.
 template <typename Function>
 void ForEach(const Rect& region, int channels, int tiles, const Function& function) {
   for (int tile = 0; tile < tiles; ++tile) {

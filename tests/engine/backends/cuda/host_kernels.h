@@ -3,7 +3,7 @@
 
 namespace upscaled::test {
 
-// Launches of LaunchSumChannels since the program began, which graphs may repeat.
+// Launches of LaunchSumChannels since the program began; graphs may repeat them.
 int SumLaunches();
 
 }  // namespace upscaled::test

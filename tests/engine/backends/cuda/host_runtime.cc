@@ -29,7 +29,7 @@ struct CUevent_st {
 namespace upscaled::test {
 namespace {
 
-// The state that the process shares, as it does the real runtime.
+// The state shared by the process, as with the real runtime.
 struct Runtime {
   std::mutex mutex;
   std::map<std::string, cudaError_t> failures;  // those of the next calls
@@ -47,7 +47,7 @@ Runtime& TheRuntime() {
   return *runtime;
 }
 
-// The calling thread's last error; calls that succeed leave it.
+// The calling thread's last error; successful calls leave it.
 thread_local cudaError_t last_error = cudaSuccess;
 
 cudaError_t Note(cudaError_t error) {
@@ -55,7 +55,7 @@ cudaError_t Note(cudaError_t error) {
   return error;
 }
 
-// The answer of a call that asks no context, before it does anything.
+// The answer of a call without a context, before it does anything.
 cudaError_t BeginWithoutContext(const std::string& name) {
   Runtime& runtime = TheRuntime();
   const std::lock_guard lock(runtime.mutex);
@@ -92,7 +92,7 @@ size_t Allocated(const Runtime& runtime) {
   return bytes;
 }
 
-// Poisoned, so that whoever reads what nobody wrote gets NaN.
+// Poisoned, so a read of unwritten memory gives NaN.
 cudaError_t Allocate(const char* name, void** data, size_t bytes) {
   if (const cudaError_t error = Begin(name); error != cudaSuccess) return error;
   Runtime& runtime = TheRuntime();
@@ -229,7 +229,7 @@ cudaError_t cudaGetDevice(int* device) {
   return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() { return Begin("cudaDeviceSynchronize"); }
-// Drops all that the context held; tells once more what spoiled it.
+// Drops all objects of the context, and reports its error once more.
 cudaError_t cudaDeviceReset() {
   const std::lock_guard lock(TheRuntime().mutex);
   const cudaError_t after = TheRuntime().reset_works ? cudaSuccess : cudaErrorDevicesUnavailable;

@@ -1,4 +1,4 @@
-// The kernels beside convolutions, run thread by thread on the CPU, against the reference.
+// All kernels except convolutions, run thread by thread on the CPU, against the reference.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -311,7 +311,7 @@ TEST_P(CudaKernelTest, TilesWithoutFiniteValuesAreMarked) {
   EXPECT_EQ(lost, (std::vector<uint32_t>{0, 1, 0}));
 }
 
-// To the last bit as the host adds up, whatever the values.
+// To the last bit as the host adds up, for any values.
 TEST_P(CudaKernelTest, PooledSumsAreThoseOfTheHost) {
   const Size size{RandomInt(random_, 20, 90), RandomInt(random_, 3, 20)};
   constexpr int kChannels = 11, kTiles = 2;

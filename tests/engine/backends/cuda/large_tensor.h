@@ -37,7 +37,7 @@ class LargeTensor {
              .channels = channels};
   }
 
-  // The part of it that is read or written.
+  // Its part in use, for reads or writes.
   cuda::TensorView View(const Rect& region) const {
     cuda::TensorView view = view_;
     view.region = region;

@@ -1,5 +1,5 @@
-// A device whose context is spoiled on purpose: what failure_test.cc shows with a runtime of our
-// own is up to the driver here. The last of its program.
+// A device with a context spoiled on purpose. failure_test.cc shows the same with a runtime of our
+// own; here the driver decides. The last of its program.
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 namespace upscaled {
 namespace {
 
-// The error that every stream of the device's context gets to see.
+// The error in every stream of the device's context.
 cudaError_t ReadWhereNothingIs() {
   auto* const nowhere = reinterpret_cast<float*>(uintptr_t{16});
   const cuda::TensorView dst{.data = nowhere,

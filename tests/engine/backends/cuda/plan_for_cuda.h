@@ -1,4 +1,4 @@
-// Programs of networks where there are no kernels, but what they fuse is known.
+// Programs of networks without kernels, but with known fusions.
 #pragma once
 
 #include "engine/backends/cuda/program.h"
@@ -7,7 +7,7 @@
 
 namespace upscaled::test {
 
-// `first_conv` (may be null) says which convolutions are computed straight from the image.
+// `first_conv` (may be null) names the convolutions computed straight from the image.
 inline cuda::Program PlanForCuda(const Network& network,
                                  bool (*first_conv)(const Layer& conv) = nullptr) {
   constexpr unsigned kAll = kFuseAdd | kFuseCrop | kFuseResize | kFuseShuffle;

@@ -1,5 +1,5 @@
-// Which launch adds up a pooled layer, and that it makes no difference: with the runtime and the
-// kernels of host_runtime.h and host_kernels.h.
+// Which launch adds up a pooled layer; the result is the same: with the runtime and the kernels of
+// host_runtime.h and host_kernels.h.
 #include <memory>
 #include <random>
 #include <string>
@@ -59,13 +59,13 @@ class CudaPooledSumsTest : public ::testing::TestWithParam<Precision> {
     executable_ = *std::move(executable);
   }
 
-  // The image's result, and how often sums were launched alone.
+  // The image's result, and how often sums had a launch of their own.
   std::pair<Image, int> Run(Size tile) {
     const int before = test::SumLaunches();
     Image result = test::RunTiles(*backend_, *executable_, source_, tile);
     return {std::move(result), test::SumLaunches() - before};
   }
-  // As one tile that keeps its tensors.
+  // As one tile with kept tensors.
   std::pair<Image, int> RunCached() {
     const int before = test::SumLaunches();
     const std::unique_ptr<ActivationCache> memory = executable_->CreateActivationCache();
@@ -81,7 +81,7 @@ class CudaPooledSumsTest : public ::testing::TestWithParam<Precision> {
   std::shared_ptr<const Executable> executable_;
 };
 
-// In batches, in graphs, and in a tile that is kept.
+// In batches, in graphs, and in a tile with an activation cache.
 TEST_P(CudaPooledSumsTest, OfConvolutionsAreTheirKernels) {
   Compile("any");
   const auto [expected, launches] = Run(kSize);
@@ -101,7 +101,7 @@ TEST_P(CudaPooledSumsTest, OfConvolutionsAreTheirKernels) {
   EXPECT_EQ(separate, 0);
 }
 
-// A graph that runs again starts from zeros.
+// A repeated graph starts from zeros.
 TEST_P(CudaPooledSumsTest, OfGraphsThatRunAgain) {
   Compile("any_with_sums");
   const Rect whole{0, 0, kSize.width, kSize.height};
@@ -117,7 +117,7 @@ TEST_P(CudaPooledSumsTest, OfGraphsThatRunAgain) {
   EXPECT_EQ(test::CapturedGraphs() - graphs, 3);  // two gatherings' and the result's
 }
 
-// Layers that no convolution computes, or none that can add up, are added up behind it.
+// Layers without a convolution able to add them up are added up by a launch behind it.
 TEST_P(CudaPooledSumsTest, OfOtherLayersAreLaunched) {
   network_.layers.push_back({.op = Op::kActivation,
                              .name = "relu",
@@ -135,7 +135,7 @@ TEST_P(CudaPooledSumsTest, OfOtherLayersAreLaunched) {
   EXPECT_EQ(Run(kSize).second, 2);
 }
 
-// The second one finds the layer in the tile's memory, where nobody computes it again.
+// The second one finds the layer in the tile's memory, so no step computes it again.
 TEST_P(CudaPooledSumsTest, OfALayerThatIsPooledTwice) {
   const int pooled = Last() - 2;
   network_.layers.push_back({.op = Op::kGlobalAveragePool,

@@ -26,7 +26,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using Kind = cuda::NodeKind;
 
-// As FirstConvSupports, which is compiled with the kernels.
+// As FirstConvSupports, compiled with the kernels.
 bool IsFirstConv(const Layer& conv) {
   return conv.kernel_px == 3 && conv.stride_px == 1 && conv.in_channels == 3 &&
          conv.out_channels <= 64;
@@ -34,7 +34,7 @@ bool IsFirstConv(const Layer& conv) {
 
 class CudaProgramTest : public ::testing::Test {
  protected:
-  // Appends a layer that reads the given ones, the last by default; returns its index.
+  // Appends a layer with the given inputs, the last layer by default; returns its index.
   int Append(Layer layer, std::vector<int> inputs = {}) {
     const int index = static_cast<int>(network_.layers.size());
     layer.inputs = inputs.empty() ? std::vector<int>{index - 1} : std::move(inputs);
@@ -76,7 +76,7 @@ TEST_F(CudaProgramTest, WhatIsFusedIsNotPlaced) {
   for (const int fused : {up, crop}) EXPECT_EQ(program.placements[fused].allocation, -1);
 }
 
-// The layer that a pooling gathers is computed in a pass of its own.
+// A pooling's input layer is computed in a pass of its own.
 TEST_F(CudaProgramTest, PooledLayersAreStored) {
   const int a = AppendConv(3, 8);
   const int b = AppendConv(8, 8);
@@ -131,7 +131,7 @@ TEST_F(CudaProgramTest, OtherConcatenationsAreCopied) {
   EXPECT_EQ(activated.nodes.size(), program.nodes.size() + 1);
 }
 
-// Follows which layer lies in which plane of which slot, over random networks.
+// Follows the place of each layer, its slot and plane, over random networks.
 TEST_F(CudaProgramTest, EveryStepReadsWhatWasComputedLast) {
   for (int i = 0; i < 200; ++i) {
     const Network network = test::RandomNetwork(random_);

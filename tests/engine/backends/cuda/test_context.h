@@ -1,4 +1,4 @@
-// The device that the CUDA tests run on.
+// The device of the CUDA tests.
 #pragma once
 
 #include <memory>

@@ -22,7 +22,7 @@ struct TestedKernel {
   cuda::PackedConv (*pack)(const cuda::FusedConv& layers, int columns);
   void (*run)(const cuda::ConvParams& params, int columns, std::mt19937& random);
   bool adds_sums = false;
-  // Whether it takes layers of a shape that it supports; null: all of them.
+  // Whether it takes layers of a supported shape; null: all of them.
   bool (*takes)(const cuda::FusedConv& layers) = nullptr;
 };
 
@@ -30,10 +30,10 @@ std::span<const TestedKernel> TestedKernels();
 
 inline constexpr cuda::DeviceLimits kHopper{90, 132, 232448};
 
-// Runs one of kWsVariants, which fits, in this number of stages; 0: a random one.
+// Runs one of kWsVariants, a fitting one, in this number of stages; 0: a random one.
 void RunWsVariant(const cuda::ConvParams& params, int index, std::mt19937& random, int stages = 0);
 
-// Those of the layers that the kernel supports, at least one; the test fails if there is none.
+// The supported layers, at least one; the test fails without any.
 std::vector<cuda::FusedConv> SupportedBy(const TestedKernel& kernel,
                                          const std::vector<Layer>& layers);
 

@@ -1,4 +1,4 @@
-// Where tiles are computed and what they need: needs no device.
+// Where tiles are computed, and their needs: needs no device.
 #include "engine/backends/cuda/tile_place.h"
 
 #include <algorithm>
@@ -100,7 +100,7 @@ TEST_F(CudaTilePlaceTest, ATileIsTheSameWhereItIsComputed) {
   EXPECT_GT(moved, 0);
 }
 
-// So that they share graphs and batches.
+// To share graphs and batches.
 TEST_F(CudaTilePlaceTest, InnerTilesOfAllImagesAreComputedAtOnePlace) {
   UseRandomNetwork();
   SCOPED_TRACE(test::Describe(network_));
@@ -190,7 +190,7 @@ TEST_F(CudaTilePlaceTest, PiecesOfABatchDoNotOverlap) {
   }
 }
 
-// One strip is added up by whoever computes the layer; more are not, nor is nothing.
+// The kernel of the layer adds up one strip, but not several or none.
 TEST_F(CudaTilePlaceTest, StepsAddUpWhatABatchGathers) {
   network_ = test::ScaledByItsMean(random_);
   program_ = test::PlanForCuda(network_);

@@ -1,4 +1,4 @@
-// The opencl backend's own choice of kernels, and that it takes that of others.
+// The opencl backend's own choice of kernels, and its use of a given choice.
 
 #include <filesystem>
 #include <memory>
@@ -48,7 +48,7 @@ TEST_F(OpenClChoiceTest, EveryLayerHasAtMostSixteenChoicesAndMakersTheirOwnFirst
     device.vendor = vendor;
     for (const Layer& layer : layers) {
       const std::vector<KernelChoice> choices = rank(layer);
-      // Layers that are only computed exactly have no kernel here: their networks run on the CPU.
+      // Layers computed only exactly have no kernel here: their networks run on the CPU.
       ASSERT_EQ(choices.empty(), IsExactOnly(layer)) << test::Describe(layer);
       EXPECT_LE(choices.size(), kMaxChoices) << test::Describe(layer);
       for (const KernelChoice& choice : choices) {
@@ -124,7 +124,7 @@ TEST_F(OpenClCandidateTest, TunerMeasuresOnceAndKeepsWhatItFound) {
   std::filesystem::remove(file);
 }
 
-// Networks run with whatever is chosen.
+// Networks run with any choice.
 TEST_F(OpenClCandidateTest, ExecutablesTakeWhatIsChosen) {
   class Last final : public KernelChooser {
     std::string Choose(const KernelCandidates& candidates) override {

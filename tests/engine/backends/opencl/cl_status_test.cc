@@ -5,7 +5,7 @@
 namespace upscaled::opencl {
 namespace {
 
-// Whoever owns the device rebuilds it after what is not of memory.
+// The device's owner rebuilds it after any error other than one of memory.
 TEST(ClStatusTest, OnlyMemoryIsExhausted) {
   EXPECT_TRUE(ToStatus(CL_SUCCESS, "clFinish").ok());
   for (const cl_int error : {CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_HOST_MEMORY}) {

@@ -10,19 +10,19 @@
 
 namespace upscaled::test {
 
-// fp32. Everything that no one may use, or that is still to be computed, is NaN.
+// fp32. The unused part and the values still to compute are NaN.
 class DeviceTensor {
  public:
   // An input: `rect` of the layer `values`, zeros where it exceeds the layer.
   DeviceTensor(const opencl::Context& context, const reference::Tensor& values, const Rect& rect);
-  // A result: room for all of a layer of this size, `region` of which is to be computed.
+  // A result: room for all of a layer of this size, to compute `region`.
   DeviceTensor(const opencl::Context& context, int channels, Size layer, const Rect& region);
 
   const opencl::Tensor& tensor() const { return tensor_; }
 
   // Copies the device's values back, after all earlier work of `queue`.
   void Download(const cl::CommandQueue& queue);
-  // The value in what was downloaded.
+  // The downloaded value.
   float At(int channel, int x, int y) const { return values_[IndexOf(channel, x, y)]; }
   // How many values outside the region are no longer NaN.
   int WrittenOutside() const;

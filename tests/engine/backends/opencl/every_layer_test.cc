@@ -1,6 +1,6 @@
-// One small network with every kind of layer, small enough for Oclgrind, which interprets kernels
-// and checks each access: ctest runs this program on the machine's device and, where it is
-// installed, on Oclgrind's.
+// One small network with every kind of layer, small enough for Oclgrind. It interprets kernels and
+// checks each access: ctest runs this program on the machine's device and, where it is installed,
+// on Oclgrind's.
 #include <cstdlib>
 #include <random>
 #include <string>
@@ -24,7 +24,7 @@ using test::MakePlain;
 
 class EveryLayerTest : public ::testing::TestWithParam<Precision> {
  protected:
-  // Appends a layer that reads the given ones, the last by default; returns its index.
+  // Appends a layer with the given inputs, the last layer by default; returns its index.
   int Append(Layer layer, std::vector<int> inputs = {}) {
     const int index = static_cast<int>(network_.layers.size());
     layer.inputs = inputs.empty() ? std::vector<int>{index - 1} : std::move(inputs);
@@ -33,7 +33,7 @@ class EveryLayerTest : public ::testing::TestWithParam<Precision> {
     return index;
   }
 
-  // Channel counts that fill no plane; activations of every kind.
+  // Channel counts with partly filled planes; activations of every kind.
   void BuildNetwork() {
     network_.layers = {{.op = Op::kInput, .name = "input", .out_channels = 3}};
     Append(MakePlain(Op::kResizeNearest, 3, 3, 2, 0, {}));
@@ -116,8 +116,7 @@ class EveryLayerTest : public ::testing::TestWithParam<Precision> {
     const int scale = network_.scale;
     Image result({size.width * scale, size.height * scale, 3, SampleType::kF32});
     std::vector<TileTask> tiles;
-    // The larger tile first: what is written to buffers that grow, Oclgrind 21.10 takes for
-    // unwritten.
+    // The larger tile first: Oclgrind 21.10 takes writes to growing buffers for unwritten.
     for (const Rect tile : {Rect{2, 0, size.width - 2, size.height}, Rect{0, 0, 2, size.height}}) {
       tiles.push_back(test::MakeTask(**executable, source, tile, result));
     }

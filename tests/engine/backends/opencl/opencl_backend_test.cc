@@ -1,5 +1,5 @@
-// The opencl backend's own options, limits and precisions. What every backend promises is tested by
-// opencl_conformance_tests.
+// The opencl backend's own options, limits and precisions. opencl_conformance_tests tests every
+// backend's promises.
 #include "engine/backends/opencl/opencl_backend.h"
 
 #include <algorithm>
@@ -64,8 +64,7 @@ class OpenClBackendTest : public ::testing::Test {
     ASSERT_TRUE(backend.ok()) << backend.status();
   }
 
-  // Networks that `kernel` ("" = any) takes part in agree with the reference, and with themselves
-  // in tiles.
+  // Networks with `kernel` ("" = any) agree with the reference, and with themselves in tiles.
   void CheckNetworks(const std::string& kernel, Precision precision, float tolerance) {
     const auto backend = CreateOpenClBackend("opencl", Options(kernel));
     ASSERT_TRUE(backend.ok()) << backend.status();

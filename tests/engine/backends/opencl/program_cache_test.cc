@@ -147,7 +147,7 @@ TEST_F(ProgramCacheTest, FileInPlaceOfTheFolderIsRefused) {
   EXPECT_FALSE(ProgramCache::Open(folder_ / "below").ok());
 }
 
-// The programs that the device compiles, with this cache folder.
+// The device's compiled programs, with this cache folder.
 class CachedProgramsTest : public CacheFolderTest {
  protected:
   void SetUp() override {
@@ -202,7 +202,7 @@ TEST_F(CachedProgramsTest, DamagedProgramIsCompiledAndReplaced) {
   ExpectOrigins(BuildOnce(), 1, 0);
 }
 
-// Intact, but not what the driver takes for a program.
+// Intact, but no program to the driver.
 TEST_F(CachedProgramsTest, ProgramThatTheDriverRefusesIsCompiledAndReplaced) {
   BuildOnce();
   ASSERT_EQ(Files().size(), 1u);
@@ -211,7 +211,7 @@ TEST_F(CachedProgramsTest, ProgramThatTheDriverRefusesIsCompiledAndReplaced) {
   ExpectOrigins(BuildOnce(), 1, 0);
 }
 
-// The folder vanishes, which keeps even root from writing, unlike a read-only one.
+// The folder vanishes: this stops even root from writing, unlike a read-only folder.
 TEST_F(CachedProgramsTest, FolderThatCannotBeWrittenCostsTimeAlone) {
   Programs programs(context_->device, context_->handle, OpenCache());
   fs::remove_all(folder_);

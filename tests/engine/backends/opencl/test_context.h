@@ -1,4 +1,4 @@
-// The device that the OpenCL tests run on.
+// The device of the OpenCL tests.
 #pragma once
 
 #include <memory>

@@ -37,7 +37,7 @@ class OpenClTileTensorsTest : public ::testing::Test {
   std::vector<int> block_px_;
 };
 
-// Tensors hold all that their consumers read, and what of it lies in the layer is computed.
+// Tensors hold all pixels their consumers read, and those inside the layer are computed.
 TEST_F(OpenClTileTensorsTest, RectanglesHoldWhatIsRead) {
   for (int i = 0; i < 50; ++i) {
     const TilePlan plan = RandomPlan();
