@@ -1,5 +1,5 @@
-// Where things lie in a stream's memory while it computes a batch of tiles of one plan, and tensors
-// in the memory that a tile keeps.
+// The layout of a stream's memory for a batch of tiles of one plan, and of the tensors in a tile's
+// activation cache.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ struct BatchShape {
   friend bool operator==(const BatchShape&, const BatchShape&) = default;
 };
 
-// Offsets into the device's memory, in bytes. The pieces that the host sends lie first, side
-// by side, and so do the pieces that it takes back.
+// Offsets into the device's memory, in bytes. The pieces from the host lie first, side by side, and
+// so do the pieces for the host.
 struct BatchLayout {
   std::vector<size_t> means;  // for each known pooling: floats [tile][channel]
   size_t source = 0;          // samples [tile][y][x][channel]

@@ -1,4 +1,4 @@
-// The tensors that the steps of a batch read and write, in the device's memory.
+// Inputs and outputs of a batch's steps, as tensors in the device's memory.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,12 @@ struct BatchViews {
   std::vector<TensorView> tensors;  // as layers; without memory where a result is never stored
   std::vector<const float*> means;  // as layers; of those global poolings whose means are known
   SampleView samples;               // the result's
-  // The layer whose step adds these up while it computes it, if its kernel can: see SetSums.
+  // The layer; its step adds these up on the way, if its kernel can: see SetSums.
   int summed_layer = -1;
   PooledSums sums;
 };
 
-// Lets the step of the layer that a pooling (its number) reads add to `sums`; no step where the
-// part takes several strips.
+// Lets the step of a pooling's input layer add to `sums`; no step if the part takes several strips.
 void SetSums(const Program& program, const PlacedTile& plan, size_t pooling, int64_t* sums,
              BatchViews& views);
 

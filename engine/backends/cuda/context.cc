@@ -16,14 +16,14 @@ namespace upscaled::cuda {
 
 namespace {
 
-// The devices whose context this process had and lost, until it has another, a bit each: as the
-// runtime's contexts it is the process's, and a driver that refuses one does not tell why.
+// The devices with a lost context, until the process has another, one bit per device. It is the
+// process's, as the runtime's contexts are: a driver refuses a context without a reason.
 std::atomic<uint64_t>& LostDevices() {
   static std::atomic<uint64_t> devices = 0;
   return devices;
 }
 
-// The devices that did not answer, a bit each: this process calls their drivers no more.
+// The devices without an answer, one bit per device: this process calls their drivers no more.
 std::atomic<uint64_t>& HungDevices() {
   static std::atomic<uint64_t> devices = 0;
   return devices;
@@ -31,14 +31,14 @@ std::atomic<uint64_t>& HungDevices() {
 
 uint64_t BitOf(const Device& device) { return uint64_t{1} << (device.index % 64); }
 
-// Starts the runtime's context, or tells what spoiled it, which may show only in the wait.
+// Starts the runtime's context, or returns the error in it, perhaps only after the wait.
 cudaError_t Start(int device) {
   cudaError_t error = cudaSetDevice(device);
   if (error == cudaSuccess) error = cudaFree(nullptr);
   return error == cudaSuccess ? cudaDeviceSynchronize() : error;
 }
 
-// Ends the device's spoiled context. Both calls may tell once more what spoiled it.
+// Ends the device's spoiled context. Both calls may return its error once more.
 void Reset(int device) {
   int current = -1;
   (void)cudaGetDevice(&current);
@@ -49,12 +49,12 @@ void Reset(int device) {
 constexpr std::string_view kUntilRestart =
     "the device cannot be used until the server is restarted";
 
-// Multiply-adds per second that every device exceeds, even if others use it, too: the slowest of
+// Multiply-adds per second below the speed of every device, even in shared use: the slowest of
 // compute capability 7.5 does a hundred times as many.
 constexpr double kSlowestRate = 1e10;
 
-// Waits are polled: at once, then ever more rarely, so that no wait is prolonged by more than a
-// part in 32. A longer step than kLongestStep counts as one: the process was stopped meanwhile.
+// Waits are polled: at once, then ever more rarely, so no wait is prolonged by more than a part in
+// 32. A longer step than kLongestStep counts as one: the process was stopped meanwhile.
 constexpr absl::Duration kBusyTime = absl::Microseconds(100);
 constexpr absl::Duration kLongestSleep = absl::Milliseconds(5);
 constexpr absl::Duration kLongestStep = absl::Seconds(1);

@@ -1,4 +1,4 @@
-// The state that everything of one device shares: its place in the runtime, whether it still works.
+// The shared state of one device: its place in the runtime, whether it still works.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -24,14 +24,14 @@
 namespace upscaled::cuda {
 
 // Thread safe. The runtime has one context a device and process: an error that spoils it (an
-// illegal access, an uncorrectable memory error) ends every Context of the device, and what they
-// held is gone. A new one starts afresh, once no thread works with the others any more, and where
-// the driver gives the process another.
+// illegal access, an uncorrectable memory error) ends every Context of the device, and their
+// contents are lost. A new one starts afresh, once no thread works with the others any more, and
+// where the driver gives the process another.
 class Context {
  public:
-  // UNAVAILABLE: the device cannot be used, or the kernels were not compiled for it; a message that
-  // asks for a restart: not by this process any more. Of `options` it takes answer_limit, and
-  // allows the kernels that are proven or forced.
+  // UNAVAILABLE: the device cannot be used, or the kernels were not compiled for it; a message with
+  // a request to restart: not by this process any more. Of `options` it takes answer_limit, and
+  // allows the proven and the forced kernels.
   static absl::StatusOr<std::shared_ptr<Context>> Create(const Device& device,
                                                          const BackendOptions& options = {});
 
@@ -44,14 +44,14 @@ class Context {
   }
 
   const Device& device() const { return device_; }
-  // Whether a kernel that no device of ours has run may run on this one.
+  // Whether kernels never run on our devices may run on this one.
   bool Allows(std::string_view kernel) const {
     return std::ranges::find(allowed_kernels_, kernel) != allowed_kernels_.end();
   }
   // Makes the device the calling thread's; before any other call to the runtime. UNAVAILABLE, with
-  // the error that spoiled it, for a lost context.
+  // its cause, for a lost context.
   absl::Status Enter();
-  // The status of a runtime call's answer: see ToStatus. Notes an error that loses the context.
+  // The status of a runtime call's answer: see ToStatus. Records an error if it loses the context.
   absl::Status Check(cudaError_t error, std::string_view call);
   // Waits for an event behind `cost` multiply-adds of `work`. DEADLINE_EXCEEDED when the slowest
   // device were done with them, and answer_limit has passed: loses the context, and the device for

@@ -20,7 +20,7 @@ using cuda::Context;
 using cuda::ConvKernel;
 
 // Returns the names of this device's unproven kernels, for wide layers and last ones, and of the
-// epilogue that kernels for tensor cores have.
+// epilogue of kernels for tensor cores.
 std::vector<std::string> UnprovenKernels(const cuda::Device& device) {
   const Layer layers[] = {
       {.op = Op::kConv, .out_channels = 64, .in_channels = 64, .kernel_px = 3, .padding_px = 1},
@@ -66,7 +66,8 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Stream> CreateStream() override {
     return std::make_unique<cuda::CudaStream>(context_);
   }
-  // While one computes, others copy in and out, and fill what its last blocks leave idle.
+  // While one computes, others copy in and out, and fill the idle multiprocessors of its last
+  // blocks.
   int StreamCount() const override { return 3; }
 
  private:

@@ -10,7 +10,7 @@
 
 namespace upscaled {
 
-// Devices that CreateCudaBackend takes.
+// Devices for CreateCudaBackend.
 PluginDevices EnumerateCudaDevices();
 
 // `device` is "cuda:N", or "cuda" for the first. UNAVAILABLE when there is no such device, or when

@@ -109,8 +109,8 @@ size_t CudaExecutable::HostWorkspaceBytes(Size tile) const {
   return std::max(staging(tile), staging(PreferredTile())) + RedoneBytes(tile);
 }
 
-// The memory of CudaStream::RunExactly: a result of floats, and of a quarter another one and what
-// overflowed of it.
+// The memory of CudaStream::RunExactly: a result of floats, and of a quarter another one and its
+// overflowed runs.
 size_t CudaExecutable::RedoneBytes(Size tile) const {
   if (precision_ == Precision::kExact) return 0;
   const int scale = program_.network.scale;

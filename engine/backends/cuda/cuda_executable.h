@@ -18,9 +18,9 @@ namespace upscaled::cuda {
 
 class CudaExecutable final : public Executable {
  public:
-  // `forced` may be null; so may `chooser`, which chooses for layers that `forced` leaves.
-  // UNIMPLEMENTED: see PlanNetwork.
-  // RESOURCE_EXHAUSTED when the weights or the smallest tile take more than the device has.
+  // `forced` may be null; so may `chooser`, for the layers without a forced kernel. UNIMPLEMENTED:
+  // see PlanNetwork. RESOURCE_EXHAUSTED when the weights or the smallest tile take more than the
+  // device has.
   static absl::StatusOr<std::shared_ptr<const CudaExecutable>> Create(
       std::shared_ptr<Context> context, const Network& network, Precision precision,
       const ConvKernel* forced, KernelChooser* chooser = nullptr);
@@ -36,11 +36,11 @@ class CudaExecutable final : public Executable {
 
   const std::shared_ptr<Context>& context() const { return context_; }
   const Program& program() const { return program_; }
-  // As program().nodes. Precision kFast has those of kExact, too, for pixels that overflow.
+  // As program().nodes. Precision kFast has those of kExact, too, for overflowed pixels.
   const std::vector<StepKernel>& kernels(Precision precision) const {
     return precision == precision_ ? kernels_ : exact_kernels_;
   }
-  // RESOURCE_EXHAUSTED names a layer of which the tile holds more than kernels can count.
+  // RESOURCE_EXHAUSTED names a layer too large in the tile for the kernels' counts.
   absl::Status CheckPlan(const PlacedTile& plan) const;
   // Unique among all executables of the context, ever: a stream keeps things of one for no other.
   int64_t id() const { return id_; }

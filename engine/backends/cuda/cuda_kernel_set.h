@@ -26,7 +26,7 @@ class CudaKernelSet final : public KernelSet {
   size_t PackedBytesBound(const Layer& layer) const override;
   std::unique_ptr<LayerCandidate> Try(const Layer& layer, const KernelChoice& choice,
                                       Size input) const override;
-  // Blocks for all multiprocessors several times over, of an input that is no larger.
+  // Blocks for all multiprocessors several times over, of an input no larger.
   Size TimedOutput(const Layer& layer) const override;
   // Blocks are up to 32 groups wide and high.
   Size CheckedOutput(const Layer& layer) const override;

@@ -31,7 +31,8 @@ absl::StatusCode CodeOf(cudaError_t error) {
 
 }  // namespace
 
-// Tells the errors that leave the process in an inconsistent state, by the runtime's documentation.
+// Returns whether the error leaves the process in an inconsistent state, by the runtime's
+// documentation.
 bool LosesContext(cudaError_t error) {
   switch (error) {
     case cudaErrorECCUncorrectable:

@@ -14,7 +14,7 @@ namespace upscaled::cuda {
 // the error. `call` may go on: "cudaMalloc of 12 MiB".
 absl::Status ToStatus(cudaError_t error, std::string_view call, std::string_view device);
 
-// Whether the error spoils the context: every later call fails, and what it held is lost.
+// Whether the error spoils the context: every later call fails, and its contents are lost.
 bool LosesContext(cudaError_t error);
 
 }  // namespace upscaled::cuda

@@ -30,7 +30,8 @@ BatchShape ShapeOf(const TileTask& task) {
   return shape;
 }
 
-// Runs of pixels of `result`, an RGB image of floats that begins at `origin`, that overflowed.
+// Runs of pixels of `result`, an RGB image of floats with its corner at `origin`, outside the range
+// of halves.
 std::vector<Rect> OverflowedOf(const ImageView& result, const Rect& origin) {
   std::vector<Rect> runs;
   runs.reserve(MaxOverflowedRuns(result.spec.size()));
@@ -127,7 +128,7 @@ absl::Status CudaStream::RunExactly(const CudaExecutable& executable, const Tile
     part.dst = dst;
     return RunTile(executable, Precision::kExact, part);
   };
-  // In quarters, which take less memory in fp32 than the whole did in fp16.
+  // In quarters: one takes less memory in fp32 than the whole in fp16.
   const Rect& tile = task.plan->tile;
   const Size step{CeilDiv(tile.width, 2), CeilDiv(tile.height, 2)};
   for (int y = tile.y; y < tile.bottom(); y += step.height) {
@@ -354,7 +355,7 @@ void CudaStream::DeliverSums(const Batch& batch, size_t tile) const {
   for (size_t strip = 0; strip < strips; ++strip) {
     const int64_t* const own = values + (strip * batch.shape.tiles + tile) * channels;
     for (size_t c = 0; c < sums.channels(); ++c) {
-      // In two parts, each of which a double holds exactly.
+      // In two parts. A double holds each exactly.
       const int64_t low = own[c] % (int64_t{1} << 32);
       sums.Add(c, static_cast<double>(own[c] - low) / kSumUnit);
       sums.Add(c, static_cast<double>(low) / kSumUnit);

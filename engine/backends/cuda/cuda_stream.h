@@ -27,7 +27,7 @@ class CudaStream final : public Stream {
   static constexpr size_t kMaxGraphs = 32;
   static constexpr size_t kMaxBatch = 16;
 
-  // Tiles that one graph computes.
+  // Tiles per graph.
   struct Batch {
     const CudaExecutable& executable;
     Precision precision;
@@ -42,7 +42,7 @@ class CudaStream final : public Stream {
     bool SendsImage() const;
     size_t sent_bytes() const { return SendsImage() ? layout.sent_bytes : layout.source; }
   };
-  // All that the commands for a batch depend on, besides the stream's buffers.
+  // All inputs of the commands for a batch, besides the stream's buffers.
   struct GraphKey {
     int64_t executable = 0;
     Precision precision = Precision::kExact;
@@ -71,7 +71,7 @@ class CudaStream final : public Stream {
   absl::Status UseCache(Batch& single) const;
   absl::Status RunBatch(const Batch& batch);
   absl::Status RunTile(const CudaExecutable& executable, Precision precision, const TileTask& task);
-  // Computes pixels of the result that overflowed in precision kFast again in kExact.
+  // Computes the result's overflowed pixels of precision kFast again in kExact.
   absl::Status RunExactly(const CudaExecutable& executable, const TileTask& task);
   absl::Status Reserve(const Batch& batch);
   // Images and means to the staging buffer.

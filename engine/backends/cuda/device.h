@@ -12,7 +12,7 @@
 
 namespace upscaled::cuda {
 
-// A device that this backend runs on.
+// A device of this backend.
 struct Device {
   int index = 0;      // as the runtime counts
   std::string name;   // "cuda:N"

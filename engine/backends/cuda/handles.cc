@@ -42,7 +42,7 @@ absl::StatusOr<DeviceMemory> Upload(const std::shared_ptr<Context>& context,
   const cudaError_t error =
       cudaMemcpy(memory.data(), values.data(), values.size(), cudaMemcpyHostToDevice);
   RETURN_IF_ERROR(context->Check(error, "cudaMemcpy"));
-  // It may return before the device has what it copied, and streams do not wait for it.
+  // It may return before the device has the copied bytes, and streams do not wait for it.
   RETURN_IF_ERROR(context->Check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize"));
   return memory;
 }

@@ -1,4 +1,4 @@
-// Owners of what the runtime hands out.
+// Owners of the runtime's handles.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,7 +16,7 @@
 
 namespace upscaled::cuda {
 
-// A lost context's handles are gone with it: freeing one would hit what a new context put there.
+// A lost context's handles are gone with it: freeing one would hit an allocation of a new context.
 template <auto kDestroy>
 struct Release {
   std::shared_ptr<Context> context;
@@ -32,7 +32,7 @@ using EventHandle = std::unique_ptr<CUevent_st, Release<&cudaEventDestroy>>;
 using GraphHandle = std::unique_ptr<CUgraph_st, Release<&cudaGraphDestroy>>;
 using GraphExecHandle = std::unique_ptr<CUgraphExec_st, Release<&cudaGraphExecDestroy>>;
 
-// Memory that knows its size; contents are indeterminate until written.
+// Memory of known size; contents are indeterminate until written.
 template <auto kFree>
 class Memory {
  public:
@@ -60,7 +60,7 @@ struct CachedTile final : ActivationCache {
   DeviceMemory memory;
 };
 
-// The context is entered. RESOURCE_EXHAUSTED names `what` it is for and its size.
+// The context is entered. RESOURCE_EXHAUSTED names the size and its use, `what`.
 absl::StatusOr<DeviceMemory> AllocateDevice(const std::shared_ptr<Context>& context, size_t bytes,
                                             std::string_view what);
 absl::StatusOr<PinnedMemory> AllocatePinned(const std::shared_ptr<Context>& context, size_t bytes,
@@ -70,10 +70,10 @@ absl::StatusOr<DeviceMemory> Upload(const std::shared_ptr<Context>& context,
                                     std::span<const std::byte> values, std::string_view what);
 
 absl::StatusOr<StreamHandle> CreateStream(const std::shared_ptr<Context>& context);
-// A thread that waits for it sleeps.
+// A waiting thread sleeps.
 absl::StatusOr<EventHandle> CreateEvent(const std::shared_ptr<Context>& context);
 
-// Captures what `enqueue` enqueues on the stream as a graph, instead of running it.
+// Captures the commands of `enqueue` on the stream as a graph, instead of running it.
 absl::StatusOr<GraphExecHandle> Capture(const std::shared_ptr<Context>& context,
                                         cudaStream_t stream,
                                         absl::FunctionRef<absl::Status()> enqueue);

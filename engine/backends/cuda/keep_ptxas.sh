@@ -1,5 +1,5 @@
 #!/bin/sh
-# A compiler launcher for nvcc: what ptxas says of each kernel goes to OBJECT.ptxas, all else through.
+# A compiler launcher for nvcc: ptxas's report on each kernel goes to OBJECT.ptxas, all else through.
 for argument in "$@"; do
   [ "$before" = -o ] && object=$argument
   before=$argument

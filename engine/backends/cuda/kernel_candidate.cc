@@ -66,7 +66,7 @@ absl::Status KernelCandidate::Place(TensorView& tensor, DeviceMemory& memory, Si
   return context_->Check(cudaMemsetAsync(memory.data(), 0, bytes, queue_.get()), "cudaMemsetAsync");
 }
 
-// Behind another run, so that the kernel waits in the queue when its time begins.
+// Behind another run, so the kernel waits in the queue when its time begins.
 absl::StatusOr<absl::Duration> KernelCandidate::RunOnce() {
   RETURN_IF_ERROR(context_->Enter());
   RETURN_IF_ERROR(kernel_->Enqueue(*context_, views_, queue_.get()));

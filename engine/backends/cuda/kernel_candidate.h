@@ -23,7 +23,7 @@ namespace upscaled::cuda {
 
 class KernelCandidate final : public DeviceCandidate {
  public:
-  // A layer of one input, of this size, which the kernel supports.
+  // A layer of one input, of this size, with a kernel for it.
   KernelCandidate(std::shared_ptr<Context> context, const Layer& layer, Precision precision,
                   const ConvKernel& kernel, Size input);
 

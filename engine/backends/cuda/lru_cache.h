@@ -1,4 +1,4 @@
-// The values that were used last, up to a number of them.
+// The values of the latest use, up to a number of them.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace upscaled::cuda {
 
-// For few keys, which are compared one by one.
+// For few keys: it compares them one by one.
 template <typename Key, typename Value>
 class LruCache {
  public:

@@ -18,7 +18,7 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// A tile whose source and means lie on the device.
+// A tile with its source and means on the device.
 class Profiler {
  public:
   Profiler(const CudaExecutable& executable, const TilePlace& tile)
@@ -68,8 +68,8 @@ class Profiler {
     return absl::OkStatus();
   }
 
-  // Seconds of each step, the store of pixels included. Behind another run, so that the first one
-  // waits in the queue when its time begins.
+  // Seconds of each step, the store of pixels included. Behind another run, so the first one waits
+  // in the queue when its time begins.
   absl::StatusOr<std::vector<double>> RunSteps() {
     RETURN_IF_ERROR(Enqueue(/*marks=*/false));
     RETURN_IF_ERROR(Enqueue(/*marks=*/true));
@@ -107,7 +107,7 @@ class Profiler {
     }
     return planes * kPlaneChannels * sizeof(int64_t);
   }
-  // Before the step of what a pooling reads.
+  // Before the step of a pooling's input.
   void SetSumsOf(const StepKernel& kernel) {
     const Program& program = executable_.program();
     for (size_t i = 0; i < program.poolings.size(); ++i) {

@@ -25,8 +25,8 @@ struct TileProfile {
   std::vector<bool> sums_added;
 };
 
-// The tile with 8-bit noise as its source, which the host's copies are no part of. Global poolings
-// get any means. Warms up for 300 ms first.
+// The tile with 8-bit noise as its source, without the host's copies. Global poolings get any
+// means. Warms up for 300 ms first.
 absl::StatusOr<TileProfile> ProfileTile(const CudaExecutable& executable, const TilePlace& tile,
                                         int repetitions);
 

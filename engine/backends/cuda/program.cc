@@ -12,14 +12,14 @@
 namespace upscaled::cuda {
 namespace {
 
-// Places the results of nodes; a concatenation that needs no copy loses its node.
+// Places the results of nodes; a concatenation without a copy loses its node.
 class Placer {
  public:
   explicit Placer(Program& program) : program_(program) {
     program_.placements.resize(program.network.layers.size());
   }
 
-  // From the last to the first: larger concatenations before those that they contain.
+  // From the last to the first: larger concatenations before the ones inside them.
   void Place() {
     std::vector<Node>& nodes = program_.nodes;
     for (size_t i = nodes.size(); i-- > 0;) {
@@ -39,7 +39,7 @@ class Placer {
     program_.allocations.push_back({PlaneCount(At(layer).out_channels)});
   }
 
-  // Whether the node is a concatenation whose inputs lie, or can be put, one behind the other.
+  // Whether the node is a concatenation with inputs one behind the other, or free to be put there.
   bool Unite(const Node& node) {
     const Layer& layer = At(node.layer());
     if (layer.op != Op::kConcat || layer.activation != Activation::kNone) return false;

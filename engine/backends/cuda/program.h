@@ -1,5 +1,5 @@
-// A network's plan as launches, and in which memory results live. Only arithmetic, the same for
-// both precisions.
+// A network's plan as launches, and the memory of their results. Only arithmetic, the same for both
+// precisions.
 #pragma once
 
 #include <vector>
@@ -19,8 +19,8 @@ enum class NodeKind {
   kLoadMeans,    // a global pooling, whose means are given
 };
 
-// Planes of memory that one layer's result takes, or those of a concatenation and all its inputs:
-// these are computed where they are needed, and the concatenation costs nothing.
+// Planes of memory for one layer's result, or for a concatenation and all its inputs: these are
+// computed where they are needed, and the concatenation costs nothing.
 struct Allocation {
   int planes = 0;
   int slot = 0;  // the buffer that it lives in, see AssignSlots
@@ -38,12 +38,12 @@ struct Program : NetworkPlan {        // without the nodes of what costs nothing
   std::vector<Allocation> allocations;
   int slots = 0;
   std::vector<bool> per_image;  // IsPerImage
-  // As network.layers: the side of the blocks, from the layer's corner, that a kernel computes
-  // whole. Empty: 1 everywhere.
+  // As network.layers: the side of the blocks, from the layer's corner, computed whole by a kernel.
+  // Empty: 1 everywhere.
   std::vector<int> block_px;
   int period_px = 1;  // tiles so far apart look the same to every layer
   int reach_px = 0;   // how far a tile's source exceeds it, at most
-  // The last node is a kConv, which writes the image's samples itself; the result is not placed.
+  // The last node is a kConv and writes the image's samples itself; the result is not placed.
   bool writes_samples = false;
 };
 

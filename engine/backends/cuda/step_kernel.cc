@@ -16,8 +16,8 @@
 namespace upscaled::cuda {
 namespace {
 
-// Returns a residual in the coordinates that are left when crop_px pixels are cut off every side.
-// Kernels look only at its `rect`.
+// Returns a residual in coordinates after a cut of crop_px pixels off every side. Kernels look only
+// at its `rect`.
 TensorView Cropped(TensorView residual, int crop_px) {
   residual.rect.x -= crop_px;
   residual.rect.y -= crop_px;

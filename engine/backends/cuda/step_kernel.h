@@ -19,23 +19,23 @@
 
 namespace upscaled::cuda {
 
-// The layers that the kernel of a node that has one computes.
+// The layers of a node's kernel, for nodes with one.
 FusedLayers FusedOf(const Network& network, const Node& node);
 
 // Immutable, thread safe.
 class StepKernel {
  public:
-  // The kernel of node number `node`. `network` has the weights that `program` lacks. `kernel`: of
+  // The kernel of node number `node`. `network` has the weights missing in `program`. `kernel`: of
   // CudaKernelSet; null if the node needs no kernel. RESOURCE_EXHAUSTED: no room for weights.
   static absl::StatusOr<StepKernel> Create(const std::shared_ptr<Context>& context,
                                            const Network& network, const Program& program,
                                            size_t node, Precision precision,
                                            const KernelInfo* kernel);
 
-  // Computes nothing that is not needed. The context is entered.
+  // Computes only the needed part. The context is entered.
   absl::Status Enqueue(Context& context, const BatchViews& views, cudaStream_t stream) const;
 
-  // Whether that adds up views.sums.
+  // Whether the step adds up views.sums.
   bool AddsSums(const BatchViews& views) const {
     return node_->layer() == views.summed_layer && conv_kernel_ != nullptr &&
            conv_kernel_->adds_sums && shape_.out_stride == 1;

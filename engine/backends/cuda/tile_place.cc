@@ -9,7 +9,7 @@
 namespace upscaled::cuda {
 namespace {
 
-// The number of pixels on one side of a tile that matter.
+// The number of pixels on one side of a tile with an effect.
 int Near(int distance, int reach, int period) {
   const int spare = distance - (reach + 2 * period);
   return spare <= 0 ? distance : distance - spare / period * period;
@@ -25,7 +25,7 @@ TilePlace NearOrigin(const TilePlace& place, int reach, int period) {
   return moved;
 }
 
-// The pixels of its image that a tile takes; plan.input may cover the needs of other devices.
+// A tile's pixels of its image; plan.input may cover the needs of other devices.
 Rect SourceOf(const Network& network, const TilePlan& plan) {
   return SourceRect(network, plan.regions[0], plan.image);
 }
@@ -60,7 +60,7 @@ PlacedTile PlaceTile(const Program& program, const TilePlan& plan) {
   placed.regions = std::move(chosen.regions);
   placed.layers = std::move(chosen.layer_sizes);
   for (size_t p = 0; p < program.poolings.size(); ++p) {
-    // Rounded where the tile lies, so that its neighbours agree.
+    // Rounded where the tile lies, so its neighbours agree.
     Rect summed = plan.partial_sum_rects[p];
     const int pooled = network.layers[program.poolings[p]].inputs[0];
     summed.x += placed.regions[pooled].x - plan.regions[pooled].x;

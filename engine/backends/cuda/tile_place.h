@@ -11,7 +11,7 @@
 
 namespace upscaled::cuda {
 
-// A tile and the image that it lies in, in source pixels.
+// A tile and its image, in source pixels.
 struct TilePlace {
   Size image;
   Rect tile;
@@ -22,8 +22,8 @@ struct TilePlace {
 // A tile as kernels compute it. Rectangles are in the coordinates of whole layers for `place`;
 // vectors are indexed as layers.
 struct PlacedTile {
-  // The place nearest to its image's corner at which every layer is computed in the same way. So
-  // tiles inside images of any size run as one graph or batch.
+  // The place nearest to its image's corner with the same computation of every layer. So tiles
+  // inside images of any size run as one graph or batch.
   TilePlace place;
   Rect source;                // pixels of place.image
   std::vector<Rect> regions;  // the computed pixels: inside the layer; empty if nothing needs it

@@ -1,9 +1,9 @@
 // Convolutions to few channels (kn2row), plain or transposed (col2im), on tensor cores: multiply
 // first, shift and add after. Every input pixel is multiplied with the weights of all taps at once,
-// which gives "tap columns" [tap][pixel of the group][channel] in fp32 in shared memory; a result
-// is the sum of its group's. So the tensor cores' 8 columns are filled, and pixels are read once.
+// into "tap columns" [tap][pixel of the group][channel] in fp32 in shared memory; a result is the
+// sum of its group's. So the tensor cores' 8 columns are filled, and pixels are read once.
 //
-// A block multiplies 32x16 input pixels and sums up the groups all of whose taps lie in them.
+// A block multiplies 32x16 input pixels and sums up the groups with all taps inside them.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace upscaled::cuda {
 
 struct ColumnsMma : Im2colTile<16, 2> {
-  // Columns lie so far apart that the lanes that write a fragment meet in no bank.
+  // Columns lie far enough apart for the lanes of a fragment to meet in no bank.
   static constexpr int kColumnPixels = kWidth * kHeight + 4;
 
   UPSCALED_HD static constexpr int TapColumns(const ConvShape& shape) {
@@ -25,7 +25,7 @@ struct ColumnsMma : Im2colTile<16, 2> {
                shape.out_channels +
            channel;
   }
-  // Groups along an axis that `side` input pixels serve.
+  // Groups along an axis from `side` input pixels.
   UPSCALED_HD static constexpr int Groups(const ConvShape& shape, int side) {
     return side - shape.taps + 1;
   }
@@ -39,7 +39,8 @@ struct ColumnsMma : Im2colTile<16, 2> {
   }
 };
 
-// The sums of one result pixel: `pixel` of the group whose first tap is the block's input pixel p.
+// The sums of one result pixel: `pixel` of the group with its first tap at the block's input pixel
+// p.
 UPSCALED_DEVICE void SumTaps(const ConvShape& shape, int pixel, int p,
                              float (&sums)[kPlaneChannels]) {
   using Tile = ColumnsMma;

@@ -2,10 +2,10 @@
 // sums in fp32: an implicit matrix product.
 //
 // A block computes rectangles of 32x16 groups by kColumns columns, one after the other. Its
-// columns' weights stay in shared memory. Pixels come in units of 16 channels with the halo that
-// the nine taps share, in two stages: while one is multiplied, the next is copied. Each of 8 warps
-// holds the sums of two rows (four runs of 16 groups): four loads of pixels and kColumns / 16 of
-// weights feed kColumns / 2 products.
+// columns' weights stay in shared memory. Pixels come in units of 16 channels with the halo of the
+// nine taps, in two stages: while one is multiplied, the next is copied. Each of 8 warps holds the
+// sums of two rows (four runs of 16 groups): four loads of pixels and kColumns / 16 of weights feed
+// kColumns / 2 products.
 //
 // Sums run over units, rows, columns and channels in one order wherever a rectangle lies.
 #pragma once
@@ -30,7 +30,7 @@ struct Conv3x3Mma : Conv3x3Tile<32, 16> {
   UPSCALED_HD static constexpr uint32_t WeightBytes(const ConvShape& shape, int columns) {
     return Units(shape) * kTapCount * StepBytes(columns);
   }
-  // Weights, stages, what warps pass sums through.
+  // Weights, stages, and the warps' space to pass sums.
   UPSCALED_HD static constexpr uint32_t SharedBytes(const ConvShape& shape, int columns) {
     return WeightBytes(shape, columns) + kStages * kStageBytes + kWarps * kTransferBytes;
   }

@@ -1,5 +1,5 @@
-// Tiles of the 3x3 kernels for tensor cores: pixels come in units of 16 channels (two planes) of
-// a block's groups, with the halo that the nine taps read.
+// Tiles of the 3x3 kernels for tensor cores: pixels come in units of 16 channels (two planes) of a
+// block's groups, with the halo of the nine taps.
 #pragma once
 
 #include <cstdint>

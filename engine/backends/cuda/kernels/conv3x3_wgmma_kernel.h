@@ -47,7 +47,7 @@ struct Conv3x3Wgmma : Conv3x3Tile<16, 32> {
   }
 };
 
-// Where what lies in a block's shared memory.
+// The layout of a block's shared memory.
 struct Conv3x3WgmmaLayout {
   uint32_t stages, transfer, full, empty;
 
@@ -72,7 +72,7 @@ struct UnitCounter {
   }
 };
 
-// The 128 threads that copy. A unit is announced when the next one's copies are in flight.
+// The 128 copying threads. A unit is announced when the next one's copies are in flight.
 UPSCALED_DEVICE void CopyUnits(const ConvParams& params, const BlockGrid& grid,
                                const Conv3x3WgmmaLayout& layout) {
   using Tile = Conv3x3Wgmma;
@@ -235,8 +235,8 @@ UPSCALED_DEVICE void StoreStripHalves(const ConvParams& params, uint32_t transfe
   }
 }
 
-// 128 of the threads that multiply: a strip. A stage is given back when the next unit's products
-// are issued.
+// 128 of the multiplying threads: a strip. A stage is given back when the next unit's products are
+// issued.
 UPSCALED_DEVICE void MultiplyUnits(const ConvParams& params, const BlockGrid& grid,
                                    const Conv3x3WgmmaLayout& layout, int strip) {
   using Tile = Conv3x3Wgmma;

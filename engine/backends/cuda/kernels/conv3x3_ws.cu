@@ -26,7 +26,7 @@ constexpr auto ListKernels(std::integer_sequence<int, kIndices...>) {
 }
 constexpr auto kKernels = ListKernels(std::make_integer_sequence<int, kWsVariantCount>());
 
-// The driver's encoder, which libcuda, linked or not, has.
+// The driver's encoder, from libcuda, linked or not.
 using Encoder = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*,
                              const cuuint64_t*, const cuuint64_t*, const cuuint32_t*,
                              const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,

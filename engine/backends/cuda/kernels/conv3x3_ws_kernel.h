@@ -1,6 +1,6 @@
 // 3x3 convolution with stride 1 on the tensor cores of sm_90a (wgmma), halves in and out, sums in
 // fp32: as conv3x3_wgmma_kernel.h, warp specialised. The same products in the same order: the same
-// bits. ws_variant.h lists its blockings, and the shapes that they are for.
+// bits. ws_variant.h lists its blockings, and their shapes.
 //
 // A persistent block has three groups of 128 threads. One thread of the first has the copy engine
 // bring units of 16 channels of a tile, with its halo, into a ring of stages. Two groups multiply
@@ -8,16 +8,16 @@
 // pixels. No thread tests a coordinate: the engine pads, and cuts off (tensor_map.h).
 //
 // Ping-pong: each group has a tile of its own, 8 pixels wide, and takes turns: while one stores,
-// the other multiplies. Together: both take halves of one tile, 16 pixels wide, and share weights
-// that come with each unit; for layers whose weights do not fit.
+// the other multiplies. Together: both take halves of one tile, 16 pixels wide, and share the
+// weights of each unit; for layers with weights too large to fit.
 //
 // Groups of several pixels, one above the other, for few columns: 2 x 32, 4 x 16 or 8 x 8 columns
 // fill the rows. n + 2 rows of inputs by 3 taps are the products: of n = 2, 12 for the 18 halves
-// that are needed. The weights lie as [n zeros, W(2), W(1), W(0), n zeros] without the outermost
-// zeros, in blocks of columns: the operand of input row r begins at block n + 1 - r, with W(r - p)
-// for pixel p. A zero times NaN is NaN, which so reaches all pixels of a group. Groups begin at
-// multiples of n in the layer, and plans round regions outward to whole groups
-// (Program::block_px): a pixel has the same group, with all that it reads, in every tile.
+// needed. The weights lie as [n zeros, W(2), W(1), W(0), n zeros] without the outermost zeros, in
+// blocks of columns: the operand of input row r begins at block n + 1 - r, with W(r - p) for pixel
+// p. A zero times NaN is NaN, and so reaches all pixels of a group. Groups begin at multiples of n
+// in the layer, and plans round regions outward to whole groups (Program::block_px): a pixel has
+// the same group, and the same inputs, in every tile.
 //
 // Enlarged: a transposed 2x2 convolution with stride 2 is one tap with four times the columns. The
 // engine stores every second row of pixels; both pixels of a row pass through one staging.
@@ -26,7 +26,7 @@
 // as epilogue.h does: samples, a residual of lower resolution, shuffled pixels.
 //
 // Waits give up in the end (Patience), and the kernel then stores NaN: it never hangs, and a tile
-// that holds NaN is computed again by other kernels.
+// with NaN is computed again by other kernels.
 #pragma once
 
 #include <cstdint>
@@ -167,7 +167,7 @@ struct WsStores {
                 part * kVariant.warp_staging()),
         leads(ThreadIndex() % kWarpThreads == 0 && parity == 0) {}
 
-  // Meets the warps that share the staging.
+  // Meets the warps of the same staging.
   UPSCALED_DEVICE void Sync() const {
     if constexpr (kVariant.warps_pair()) {
       SyncWarps(1 + group * 2 + part, 2 * kWarpThreads);
@@ -280,7 +280,7 @@ UPSCALED_DEVICE void WsStorePlanes(const WsParams& params, const BlockPlace& pla
   }
 }
 
-// The pixel that a lane stores of each row of groups: lanes follow a row of the result.
+// The pixel a lane stores of each row of groups: lanes follow a row of the result.
 struct ThinPixel {
   bool is_one;    // or there are more lanes than pixels
   uint32_t from;  // its columns in the staging of a row
@@ -336,7 +336,7 @@ UPSCALED_DEVICE void WsStoreThin(const WsParams& params, const BlockPlace& place
   }
 }
 
-// 128 of the threads that multiply. A stage is given back when the next unit's products are issued.
+// 128 of the multiplying threads. A stage is given back when the next unit's products are issued.
 template <WsVariant kVariant>
 UPSCALED_DEVICE void WsMultiplyTiles(const WsParams& params, const WsBarriers& at, int group) {
   const int lane = ThreadIndex() % kWarpThreads, warp = OfWarp(ThreadIndex() / kWarpThreads % 4);

@@ -1,4 +1,4 @@
-// Which kernels compute a convolution on a device, and by how many columns a block.
+// The kernels for a convolution on a device, and their columns per block.
 #pragma once
 
 #include "engine/backends/cuda/kernels/conv_params.h"
@@ -15,8 +15,8 @@ int Im2colMmaColumns(const ConvShape& shape, const DeviceLimits& device);
 int ColumnsMmaColumns(const ConvShape& shape, const DeviceLimits& device);  // tap columns
 int Im2colFfmaColumns(const ConvShape& shape);
 
-// The first blocking of conv3x3_ws that computes this shape; null: none does. All blockings with as
-// many pixels a group and the same kind of result take the same weights. `adds`: with a residual.
+// The first blocking of conv3x3_ws for this shape; null: none does. All blockings with as many
+// pixels a group and the same kind of result take the same weights. `adds`: with a residual.
 const WsVariant* FindWsVariant(const ConvShape& shape, bool adds, const DeviceLimits& device);
 
 }  // namespace upscaled::cuda

@@ -14,8 +14,8 @@
 
 namespace upscaled::cuda {
 
-// The name of half_epilogue.h, a part of the kernels for tensor cores that no device of ours has
-// run: it serves as a kernel that is not `seen` does.
+// The name of half_epilogue.h, a part of the kernels for tensor cores never run on our devices: it
+// serves as an unseen kernel does.
 inline constexpr std::string_view kHalfEpilogue = "half_epilogue";
 
 inline constexpr unsigned kFuseSum = kFuseAdd | kFuseCrop | kFuseResize;
@@ -29,10 +29,9 @@ struct ConvKernel : KernelInfo {
   cudaError_t (*launch)(const ConvParams& params, Precision precision, const DeviceLimits& device,
                         cudaStream_t stream);
   bool adds_sums = false;  // ConvParams::sums, of shapes with out_stride 1
-  // Whether it can add a residual to these layers, which it supports; null: it can, if `fuses` says
-  // so.
+  // Whether it can add a residual to these supported layers; null: it can, if `fuses` says so.
   bool (*adds_residual)(const FusedConv& layers, const DeviceLimits& device) = nullptr;
-  // The side of the blocks of pixels that it computes whole: Program::block_px; null: 1.
+  // The side of its whole blocks of pixels: Program::block_px; null: 1.
   int (*block_px)(const FusedConv& layers, const DeviceLimits& device) = nullptr;
   // Whether it has run on a device of ours, and was right. Others are taken only after they have
   // proven themselves on the device at hand (BackendOptions::proven_kernels), or are forced.

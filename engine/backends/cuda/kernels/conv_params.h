@@ -1,8 +1,7 @@
 // Every convolution as a matrix product. A row is a group: the place of one pixel of a
 // convolution's result, or of the stride x stride pixels of a transposed one. A column is a channel
 // of one of the group's pixels. So a transposed convolution is one with fewer taps and more
-// columns, and a convolution behind which pixels are shuffled has its columns in the shuffled
-// order:
+// columns, and a convolution before a pixel shuffle has its columns in the shuffled order:
 //
 //   group (x, y) reads the inputs (x, y) * in_stride + offset + [0, taps), and
 //   writes the pixels (x, y) * out_stride - crop + [0, out_stride).
@@ -50,12 +49,12 @@ struct ConvParams {
   TensorView residual;
   int residual_factor = 1;
   // Instead of dst if data is not null: the first three channels as samples, clamped and rounded.
-  // dst.region and dst.channels still say what is computed.
+  // dst.region and dst.channels still give the computed part.
   SampleView samples;
   // If data is not null, the kernel adds the final values of dst to these sums. Only launches with
   // ConvKernel::adds_sums do this, for shapes with out_stride 1.
   PooledSums sums;
-  // Whether half_epilogue.h stores results that it serves, or epilogue.h, with the same bits.
+  // Whether half_epilogue.h stores the results it can, or epilogue.h, with the same bits.
   bool half_epilogue = false;
 };
 

@@ -6,7 +6,7 @@
 
 namespace upscaled::cuda {
 
-// The groups that write dst.region.
+// The groups of dst.region.
 UPSCALED_HD inline Rect GroupsOf(const ConvShape& shape, const Rect& region) {
   const int x = FloorDiv(region.x + shape.crop, shape.out_stride);
   const int y = FloorDiv(region.y + shape.crop, shape.out_stride);

@@ -1,5 +1,5 @@
-// The device operations that kernels use, by the PTX ISA's names: inline PTX where nvcc
-// compiles, and declarations elsewhere, which tests define to run the kernels without a GPU.
+// The kernels' device operations, by the PTX ISA's names: inline PTX where nvcc compiles, and
+// elsewhere declarations. Tests define them to run the kernels without a GPU.
 //
 // Shared memory is addressed in bytes from the start of the block's dynamic shared memory.
 #pragma once
@@ -30,9 +30,9 @@ UPSCALED_DEVICE int BlockZ() { return static_cast<int>(blockIdx.z); }
 UPSCALED_DEVICE int GridX() { return static_cast<int>(gridDim.x); }
 UPSCALED_DEVICE void SyncThreads() { __syncthreads(); }
 UPSCALED_DEVICE void SyncWarp() { __syncwarp(); }
-// The first lane's value, of which the compiler knows that it is the same in all lanes.
+// The first lane's value, known to the compiler as the same in all lanes.
 UPSCALED_DEVICE int OfWarp(int value) { return __shfl_sync(0xFFFFFFFFu, value, 0); }
-// The value of the lane with the number that differs by these bits.
+// The value of the lane with a number different by these bits.
 UPSCALED_DEVICE int ShuffleXor(int value, int bits) {
   return __shfl_xor_sync(0xFFFFFFFFu, value, bits);
 }
@@ -122,9 +122,9 @@ UPSCALED_DEVICE void WaitForPhase(uint32_t barrier, int parity) {
       "r"(parity)
       : "memory");
 }
-// The tries that a thread has for all of its waits: more than a right kernel needs, as each takes a
-// hundred clocks at least, and up to a time that the device sets. When they are used up no wait
-// waits any more: the kernel ends, with anything for a result.
+// A thread's tries for all of its waits: more than a right kernel needs, as each takes a hundred
+// clocks at least, and up to a time set by the device. When they are used up no wait waits any
+// more: the kernel ends, with anything for a result.
 struct Patience {
   int tries = 1 << 20;
 };
@@ -144,7 +144,7 @@ UPSCALED_DEVICE void WaitForPhase(uint32_t barrier, int parity, Patience& patien
       : "r"(SharedState(barrier)), "r"(parity)
       : "memory");
 }
-// An arrival that lets the phase wait for `bytes` of the engine's copies, too.
+// An arrival; the phase also waits for `bytes` of the engine's copies.
 UPSCALED_DEVICE void ArriveExpecting(uint32_t barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(SharedState(barrier)),
                "r"(bytes)
@@ -161,7 +161,7 @@ UPSCALED_DEVICE void SyncWarps(int place, int threads) {
 }
 
 // The copy engine (TMA): boxes at {8 x, y, plane, tile}, see tensor_map.h, and whole runs of bytes.
-// Bytes that it brings count at a barrier. The thread that has it store waits for the stores.
+// Its bytes count at a barrier. The storing thread waits for its stores.
 UPSCALED_DEVICE void LoadBox(uint32_t to, const TensorMap& map, int x, int y, int plane, int tile,
                              uint32_t barrier) {
   asm volatile(
@@ -186,7 +186,7 @@ UPSCALED_DEVICE void CopyBulk(uint32_t to, const void* from, uint32_t bytes, uin
       "l"(from), "r"(bytes), "r"(SharedState(barrier))
       : "memory");
 }
-// Until the engine has read, or written, what the thread had it store.
+// Until the engine has read, or written, the thread's stores.
 UPSCALED_DEVICE void WaitStoresRead() {
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
@@ -214,7 +214,7 @@ template <int kPending>
 UPSCALED_DEVICE void WaitProducts() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
-// After the wait: keeps the sums' uses behind it, which otherwise depend only on the products'
+// After the wait: keeps the sums' uses behind it; otherwise they depend only on the products'
 // issue.
 template <int kCount>
 UPSCALED_DEVICE void HoldSums(float (&d)[kCount]) {

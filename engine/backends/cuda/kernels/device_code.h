@@ -6,7 +6,7 @@
 namespace upscaled::cuda {
 
 // For the calling thread's device. cudaErrorNoKernelImageForDevice: there is no code for it, as for
-// Jetsons, which do not run that of other devices of their generation;
+// Jetsons, since they do not run the code of other devices of their generation;
 // cudaErrorUnsupportedPtxVersion: its driver is too old to compile it.
 cudaError_t FindDeviceCode();
 

@@ -1,4 +1,4 @@
-// The device's limits by which kernels are chosen.
+// The device's limits, for the choice of kernels.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Layers that move or combine values.
+// Layers to move or combine values.
 #pragma once
 
 #include <cuda_runtime_api.h>

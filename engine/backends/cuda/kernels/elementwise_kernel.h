@@ -1,4 +1,4 @@
-// Layers that move or combine values: one thread per pixel and plane; blocks [pixels][plane][tile].
+// Layers to move or combine values: one thread per pixel and plane; blocks [pixels][plane][tile].
 #pragma once
 
 #include "engine/backends/cuda/kernels/elementwise_params.h"
@@ -106,7 +106,7 @@ UPSCALED_DEVICE void ShufflePixels(const ElementwiseParams& params, const PlaneP
   }
 }
 
-// Channels before `first_channel` in the plane are another input's, which ran before.
+// Channels before `first_channel` in the plane are another input's, from an earlier launch.
 template <typename Storage>
 UPSCALED_DEVICE void Concatenate(const ElementwiseParams& params, const PlanePixel& at,
                                  float (&values)[kPlaneChannels]) {
@@ -239,7 +239,7 @@ UPSCALED_DEVICE void ComputeElements(const ElementwiseParams& params, const Plan
   }
 }
 
-// The planes that a launch writes: of all its channels, or of those of a concatenation's input.
+// The planes of a launch's output: of all its channels, or of those of a concatenation's input.
 UPSCALED_HD inline int FirstPlane(const ElementwiseParams& params) {
   return params.first_channel / kPlaneChannels;
 }

@@ -1,4 +1,4 @@
-// Which layers elementwise kernels run.
+// The layers of elementwise kernels.
 #pragma once
 
 #include "engine/backends/cuda/kernels/elementwise_params.h"
@@ -9,8 +9,8 @@ namespace upscaled::cuda {
 // Every operation that is neither the input, a convolution nor about whole images.
 bool ElementwiseSupports(const Layer& layer);
 
-// Everything that depends only on the layer; tensors, constants and first_channel are the caller's.
-// `one_pixel`: whether a kMul's second input is one.
+// All fields fixed by the layer. The caller sets tensors, constants and first_channel. `one_pixel`:
+// whether a kMul's second input is one.
 ElementwiseParams ElementwiseOf(const Layer& layer, bool one_pixel);
 
 }  // namespace upscaled::cuda

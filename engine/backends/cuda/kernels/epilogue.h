@@ -1,6 +1,6 @@
 // The treatment of a group's sums in convolution kernels: bias, activation, residual, and stores.
-// Kernels bring 8 columns of a group to one thread first (in shared memory), so that it moves 16
-// bytes of halves at once and this code stands in a kernel once.
+// Kernels bring 8 columns of a group to one thread first (in shared memory), so it moves 16 bytes
+// of halves at once and this code stands in a kernel once.
 #pragma once
 
 #include "engine/backends/cuda/kernels/conv_params.h"
@@ -9,8 +9,8 @@
 
 namespace upscaled::cuda {
 
-// A plane's channels of the result's pixel (x, y). Leaves in `values` what is stored, before it is
-// rounded.
+// A plane's channels of the result's pixel (x, y). Leaves the stored values in `values`, before
+// rounding.
 template <typename Storage>
 UPSCALED_DEVICE void StorePixel(const ConvParams& params, int plane, int x, int y, int tile,
                                 float (&values)[kPlaneChannels]) {
@@ -42,7 +42,7 @@ UPSCALED_DEVICE void StoreThinPixel(const ConvParams& params, int pixel, int x, 
 }
 
 // Where a group's 8 columns from `column` (a multiple of 8) on go, if pixels are no thin ones: to a
-// plane of one pixel. `x`, `y`: from group * out_stride to that pixel.
+// plane of one pixel. `x`, `y`: from group * out_stride to the pixel.
 struct ColumnsPlace {
   int plane, x, y;
 
@@ -55,8 +55,8 @@ struct ColumnsPlace {
   }
 };
 
-// The 8 columns from `column` (a multiple of 8) on of the group at (x, y). Columns that only fill
-// up are left alone. Leaves in `sums` what StorePixel does, if the group is one pixel.
+// The 8 columns from `column` (a multiple of 8) on of the group at (x, y). Skips padding columns.
+// Leaves the same in `sums` as StorePixel, if the group is one pixel.
 template <typename Storage>
 UPSCALED_DEVICE void StoreColumns(const ConvParams& params, int column, int x, int y, int tile,
                                   float (&sums)[kPlaneChannels]) {

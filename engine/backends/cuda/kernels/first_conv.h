@@ -8,7 +8,7 @@
 
 namespace upscaled::cuda {
 
-// pack_weights.h says what it supports. Enqueues on `stream`, may be captured into a graph.
+// pack_weights.h names the supported shapes. Enqueues on `stream`, may be captured into a graph.
 cudaError_t LaunchFirstConv(const FirstConvParams& params, Precision precision,
                             cudaStream_t stream);
 

@@ -58,7 +58,7 @@ UPSCALED_DEVICE void RunFirstConv(const FirstConvParams& params) {
   for (int i = thread; i < planes * Tile::kPlaneWeights; i += Tile::kThreads) {
     weights[i] = params.weights[i];
   }
-  // Pixels that the region does not read may lie outside of what `image` holds.
+  // Pixels not read by the region may lie outside of `image`.
   for (int i = thread; i < Tile::kHaloWidth * Tile::kHaloHeight; i += Tile::kThreads) {
     const int in_x = i % Tile::kHaloWidth, in_y = i / Tile::kHaloWidth;
     const bool read = block_x + in_x < region.x + region.width + Tile::kTaps - 1 &&

@@ -8,7 +8,7 @@
 namespace upscaled::cuda {
 namespace {
 
-// Which of a group's pixels, and which channel of it, a column is.
+// A column's place: its pixel of the group, and its channel.
 struct Column {
   int y, x;
   int channel;  // -1 for one that fills up

@@ -21,7 +21,7 @@ bool IsFusable(const FusedConv& layers);
 ConvShape ShapeOf(const FusedConv& layers);
 ActivationParams ActivationOf(const FusedConv& layers);
 
-// The data that a launch reads, for the host to copy to the device.
+// A launch's data, for the host to copy to the device.
 struct PackedConv {
   std::vector<uint8_t> weights;
   std::vector<float> constants;

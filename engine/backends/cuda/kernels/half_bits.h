@@ -5,8 +5,8 @@
 
 namespace upscaled::cuda {
 
-// From here on values round beyond the largest half. They become NaN, which no layer hides as a
-// ReLU hides minus infinity: the pixels that it reaches are found at the end (SampleView::lost).
+// From here on values round beyond the largest half. They become NaN. No layer hides it, as a ReLU
+// hides minus infinity, so the pixels it reaches are found at the end (SampleView::lost).
 inline constexpr float kHalfEnd = 65520;
 inline constexpr uint16_t kHalfNan = 0x7fff;
 

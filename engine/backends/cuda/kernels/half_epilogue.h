@@ -1,8 +1,8 @@
-// The epilogue of results that are tensors of halves and whose activation is a slope of negative
-// values at most: sums are activated and rounded in the lanes that hold them. A warp passes 32
-// pixels of a plane at a time through 512 bytes of shared memory, [pixel][8 halves], so that each
-// lane stores a pixel by 16 bytes. The residual takes the same way in, and sums of global poolings
-// are read there. epilogue.h does everything else, with the same results.
+// The epilogue of results in halves with at most a slope of negative values as activation: sums are
+// activated and rounded in their own lanes. A warp passes 32 pixels of a plane at a time through
+// 512 bytes of shared memory, [pixel][8 halves], so each lane stores a pixel by 16 bytes. The
+// residual takes the same way in, and sums of global poolings are read there. epilogue.h does
+// everything else, with the same results.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ UPSCALED_DEVICE bool StoresHalves(const ConvParams& params) {
 // Activates sums of one column in three operations, with the bits of Activate.
 struct SlopedColumn {
   float bias, slope;
-  // Added to what the slope gives: a ReLU's -0 becomes 0, all else stays.
+  // Added to the slope's result: a ReLU's -0 becomes 0, all else stays.
   float zero;
 
   UPSCALED_DEVICE SlopedColumn(const ConvParams& params, int column) {
@@ -52,7 +52,7 @@ UPSCALED_DEVICE float HighHalf(uint32_t pair) {
   return HalfToFloat(static_cast<uint16_t>(pair >> 16));
 }
 
-// A plane of one pixel, which a lane stores.
+// A plane of one pixel, stored by one lane.
 struct LanePixel {
   int tile, plane, x, y;
 

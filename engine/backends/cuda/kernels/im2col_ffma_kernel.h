@@ -1,12 +1,11 @@
-// Any convolution in fp32 arithmetic: for `exact`, and in halves for what tensor cores do not
-// compute or devices without them. As im2col_mma_kernel.h, a product over virtual planes
+// Any convolution in fp32 arithmetic: for `exact`, and in halves for layers tensor cores do not
+// compute, or devices without them. As im2col_mma_kernel.h, a product over virtual planes
 // [tap][plane].
 //
-// A block of 256 threads computes 32x8 groups by kColumns
-// columns; a thread 8 columns of kGroups groups of a row, as two quads half the columns apart, so
-// that neighbouring threads read neighbouring weights. Shared memory holds a virtual plane's 8
-// channels and their weights twice: one is multiplied while the next, loaded into registers, is
-// stored.
+// A block of 256 threads computes 32x8 groups by kColumns columns; a thread 8 columns of kGroups
+// groups of a row, as two quads half the columns apart, so neighbouring threads read neighbouring
+// weights. Shared memory holds a virtual plane's 8 channels and their weights twice: one is
+// multiplied while the next, loaded into registers, is stored.
 //
 // Sums run over taps, planes and channels in one order wherever a block lies.
 #pragma once
@@ -29,8 +28,8 @@ struct Im2colFfma {
   static constexpr int kWeights = kPlaneChannels * kColumns;               // per virtual plane
   static constexpr int kThreadWeights = (kWeights + kThreads - 1) / kThreads;
 
-  // [channel][group], [channel][column], twice; then the sums of 8 columns, for the
-  // threads that store them.
+  // [channel][group], [channel][column], twice; then the sums of 8 columns, for the storing
+  // threads.
   static constexpr uint32_t kGroupBytes = kPlaneChannels * kGroupCount * sizeof(float);
   static constexpr uint32_t kStageBytes = kGroupBytes + kWeights * sizeof(float);
   static constexpr uint32_t kSharedBytes = 2 * kStageBytes;
@@ -128,7 +127,7 @@ UPSCALED_DEVICE void RunIm2colFfma(const ConvParams& params, const BlockGrid& gr
     MultiplyPlane<Tile>(i % 2 * Tile::kStageBytes, first_group, column_thread, sums);
     if (i + 1 < count) plane.Store((i + 1) % 2 * Tile::kStageBytes);
   }
-  // 8 columns after the other: those who have them pass them on, every thread stores one group's.
+  // 8 columns after the other: the threads pass them on, and each stores one group's.
 #pragma unroll 1
   for (int column = 0; column < Tile::kColumns; column += 8) {
     SyncThreads();

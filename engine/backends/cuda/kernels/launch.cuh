@@ -1,4 +1,4 @@
-// How kernels are launched; for files that nvcc compiles.
+// Launches kernels; for files compiled by nvcc.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-// The constants that kernels need of a layer, besides its weights.
+// A layer's constants for kernels, besides its weights.
 #pragma once
 
 #include <vector>

@@ -20,8 +20,7 @@ inline constexpr uint32_t kPixelBytes = 16;  // in one plane, halves
 // A k-step: 16 channels of one tap, two planes.
 inline constexpr int kStepChannels = 16;
 inline constexpr int kStepPlanes = 2;
-// Bytes of a k-step's weights for 16 columns: each lane's 16 bytes, which are the fragments of two
-// products.
+// Bytes of a k-step's weights for 16 columns: each lane's 16 bytes, the fragments of two products.
 inline constexpr int kFragmentColumns = 16;
 inline constexpr uint32_t kFragmentBytes = kWarpThreads * 16;
 
@@ -29,7 +28,7 @@ UPSCALED_HD constexpr uint32_t StepBytes(int columns) {
   return columns / kFragmentColumns * kFragmentBytes;
 }
 
-// Which weight half `half` (0..7) of a lane's 16 bytes is.
+// The weight at half `half` (0..7) of a lane's 16 bytes.
 struct WeightPlace {
   int column;   // 0..15
   int channel;  // 0..15
@@ -38,7 +37,7 @@ UPSCALED_HD constexpr WeightPlace PlaceInFragment(int lane, int half) {
   return {half / 4 * 8 + lane / 4, half / 2 % 2 * 8 + lane % 4 * 2 + half % 2};
 }
 
-// The pixel and plane whose 16 bytes a lane addresses when 16 pixels x 16 channels are loaded.
+// The pixel and plane of the 16 bytes a lane addresses in a load of 16 pixels x 16 channels.
 UPSCALED_HD constexpr int LoadedPixel(int lane) { return lane % 16; }
 UPSCALED_HD constexpr int LoadedPlane(int lane) { return lane / 16; }
 
@@ -46,8 +45,8 @@ UPSCALED_HD constexpr int LoadedPlane(int lane) { return lane / 16; }
 UPSCALED_HD constexpr int SumGroup(int lane, int pair) { return lane / 4 + pair * 8; }
 UPSCALED_HD constexpr int SumColumn(int lane) { return lane % 4 * 2; }
 
-// A k-step for one warp: kRuns runs of 16 groups by kColumns columns. `pixels`: the addresses that
-// this lane loads from, `weights`: of its 16 bytes for the first 16 columns.
+// A k-step for one warp: kRuns runs of 16 groups by kColumns columns. `pixels`: the addresses of
+// this lane's loads, `weights`: of its 16 bytes for the first 16 columns.
 template <int kRuns, int kColumns>
 UPSCALED_DEVICE void MultiplyStep(const uint32_t (&pixels)[kRuns], uint32_t pixel_offset,
                                   uint32_t weights, float (&sums)[kRuns][kColumns / 8][4]) {
@@ -68,8 +67,8 @@ UPSCALED_DEVICE void MultiplyStep(const uint32_t (&pixels)[kRuns], uint32_t pixe
   }
 }
 
-// Layout a warp uses to pass the sums of 32 groups by 8 columns to the storing lanes. The two
-// quads of columns lie far enough apart that no two lanes meet in a bank.
+// Layout a warp uses to pass the sums of 32 groups by 8 columns to the storing lanes. The two quads
+// of columns lie far enough apart for no two lanes to meet in a bank.
 inline constexpr uint32_t kQuadBytes = (kWarpThreads * 4 + 16) * sizeof(float);
 inline constexpr uint32_t kTransferBytes = 2 * kQuadBytes;
 
@@ -77,8 +76,8 @@ UPSCALED_HD constexpr uint32_t TransferAddress(int group, int column) {
   return column / 4 * kQuadBytes + (group * 4 + column % 4) * sizeof(float);
 }
 
-// StoreColumns for each lane's group; what of it ConvParams::sums wants is added to `pooled`.
-// `transfer`: the warp's, of kTransferBytes or more.
+// StoreColumns for each lane's group; adds the part ConvParams::sums wants to `pooled`. `transfer`:
+// the warp's, of kTransferBytes or more.
 UPSCALED_DEVICE void StorePooledColumns(const ConvParams& params, int column, int x, int y,
                                         int tile, float (&columns)[kPlaneChannels],
                                         uint32_t transfer, WarpSums& pooled) {
@@ -141,8 +140,8 @@ UPSCALED_DEVICE void StoreHalfSums(const ConvParams& params, uint32_t transfer, 
 }
 
 // Stores a warp's sums, rows of 32 groups (two runs each) from `place` on, by columns from
-// `first_column` on. One copy of the code that stores serves them all: the sums, which must stay in
-// registers, are selected.
+// `first_column` on. One copy of the storing code serves them all. It selects the sums, because
+// they must stay in registers.
 template <int kRuns, int kColumns>
 UPSCALED_DEVICE void StoreSums(const ConvParams& params, uint32_t transfer, int first_column,
                                const BlockPlace& place,

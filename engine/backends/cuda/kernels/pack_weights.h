@@ -1,4 +1,4 @@
-// Weights in the orders in which convolution kernels read them.
+// Weights in the orders of the convolution kernels' reads.
 #pragma once
 
 #include "engine/backends/cuda/kernels/fused_conv.h"

@@ -8,8 +8,8 @@
 
 namespace upscaled::cuda {
 
-// Fills dst.region, part of a padded image, with values of 0..1. `src` covers what it needs of
-// the image, whose edge is repeated beyond it.
+// Fills dst.region, part of a padded image, with values of 0..1. `src` covers the needed part of
+// the image. The image's edge is repeated beyond it.
 cudaError_t LaunchLoadPixels(const SampleView& src, Size image_size, int pad_px,
                              const TensorView& dst, int tiles, Precision precision,
                              cudaStream_t stream);

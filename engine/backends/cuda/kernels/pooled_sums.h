@@ -1,5 +1,4 @@
-// Sums of global poolings as kernels add them up: integers, so that neither order nor grouping
-// matters.
+// Sums of global poolings as kernels add them up: integers, so neither order nor grouping matters.
 #pragma once
 
 #include <bit>
@@ -23,7 +22,7 @@ struct CountedSum {
 
   UPSCALED_DEVICE void Add(float value) {
     constexpr float kLimit = 1 << 16;
-    // Floats next to these are an eighth and a unit apart, so that their bits count them.
+    // Floats next to these are an eighth and a unit apart, so their bits count them.
     constexpr float kEighths = 1.5f * (1 << 20), kUnits = 0.75f;
     const float clamped = fmaxf(fminf(value, kLimit), -kLimit);  // fminf takes the number of two
     const float shifted = clamped + kEighths, rest = clamped - (shifted - kEighths);
@@ -39,8 +38,8 @@ struct CountedSum {
 struct WarpSums {
   CountedSum own;
 
-  // A pixel's values of each lane, as halves, which count inside of the part. `transfer`: 512 bytes
-  // of shared memory that are the warp's.
+  // A pixel's values of each lane, as halves; they count inside of the part. `transfer`: 512 bytes
+  // of the warp's own shared memory.
   UPSCALED_DEVICE void Add(const PooledSums& sums, uint32_t transfer, int x, int y,
                            float (&values)[kPlaneChannels]) {
     const int lane = ThreadIndex() % kWarpThreads;
@@ -54,7 +53,7 @@ struct WarpSums {
     AddPassed(transfer, [](int /*pixel*/) { return true; });
   }
 
-  // The same of 32 pixels' halves at `passed`; counts(pixel) tells which count.
+  // The same of 32 pixels' halves at `passed`; counts(pixel) tells whether one counts.
   template <typename Counts>
   UPSCALED_DEVICE void AddPassed(uint32_t passed, const Counts& counts) {
     const int lane = ThreadIndex() % kWarpThreads;

@@ -11,7 +11,7 @@
 
 namespace upscaled::cuda {
 
-// Adds up a part of src.region, rounded as ChannelSums rounds: integers, so that neither order nor
+// Adds up a part of src.region, rounded as ChannelSums rounds: integers, so neither order nor
 // grouping matters. cudaErrorInvalidValue for more than kMaxSummedPixels.
 cudaError_t LaunchSumChannels(const TensorView& src, const PooledSums& sums, int tiles,
                               Precision precision, cudaStream_t stream);

@@ -1,4 +1,4 @@
-// For arithmetic that kernels, what packs for them and the tests without a GPU share.
+// For arithmetic shared by kernels, their packing code and the tests without a GPU.
 #pragma once
 
 #ifdef __CUDACC__

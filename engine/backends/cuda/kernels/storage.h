@@ -14,7 +14,7 @@ struct Half {
   uint16_t bits;
 };
 
-// Aligned so that it is moved by one instruction, up to 16 bytes.
+// Aligned for a move by one instruction, up to 16 bytes.
 template <typename Storage, int kCount>
 struct alignas(sizeof(Storage) * kCount < 16 ? sizeof(Storage) * kCount : 16) Packed {
   Storage values[kCount];

@@ -48,7 +48,7 @@ inline TensorBoxes BoxesOf(const TensorView& view, const Rect& region, int tiles
   return boxes;
 }
 
-// The rows of `boxes`, of `region`, that are of this parity in the layer.
+// The rows of `boxes`, of `region`, of this parity in the layer.
 inline TensorBoxes EverySecondRow(TensorBoxes boxes, const Rect& region, int parity) {
   const int first = (region.y ^ parity) & 1;
   boxes.base = static_cast<unsigned char*>(boxes.base) + first * boxes.strides[0];

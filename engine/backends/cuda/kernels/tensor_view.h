@@ -8,7 +8,7 @@
 
 namespace upscaled::cuda {
 
-// Channels in a plane: 16 bytes of halves, which one thread copies at once.
+// Channels in a plane: 16 bytes of halves, copied at once by one thread.
 inline constexpr int kPlaneChannels = 8;
 
 UPSCALED_HD constexpr int PlaneCount(int channels) {
@@ -18,8 +18,8 @@ UPSCALED_HD constexpr int PlaneCount(int channels) {
 // A rectangle of one layer's output: [plane][y][x][8 channels] of halves or floats, rows and planes
 // without gaps; for each tile of a batch. Lanes beyond the last channel hold finite values.
 //
-// Coordinates are the whole layer's. Nothing depends on them but for the layer's edges and the
-// remainders by strides and factors, so that tiles that agree in these make a batch.
+// Coordinates are the whole layer's. Only the layer's edges and the remainders by strides and
+// factors depend on them, so tiles with equal ones make a batch.
 struct TensorView {
   void* data = nullptr;  // address of (rect.x, rect.y), 16-byte aligned
   Rect rect;             // the pixels in memory; several layers may lie in the planes of one
@@ -30,8 +30,8 @@ struct TensorView {
 };
 
 // Index of a pixel's 8 channels, in units of 8 values. `tile`: of the batch. A tile has less than
-// 2^31 pixels in all planes, even if a last block of threads is filled up (kMaxTilePixels), which
-// saves kernels 64-bit arithmetic.
+// 2^31 pixels in all planes, even if a last block of threads is filled up (kMaxTilePixels), to save
+// kernels 64-bit arithmetic.
 inline constexpr int64_t kMaxTilePixels = (int64_t{1} << 31) - 1024;
 UPSCALED_HD inline int64_t PixelIndex(const TensorView& view, int tile, int plane, int x, int y) {
   const int in_tile =
@@ -54,13 +54,12 @@ struct SampleView {
   int channels = 3;         // 3 or 4: the fourth is skipped when read; what is written has 3
   Rect rect;                // the pixels in memory, in the image's coordinates
   int64_t tile_stride = 0;  // from one tile of a batch to the next, in samples
-  // Where samples are written and this is not null: set to 1 for each tile one of whose values is
-  // non-finite.
+  // Where samples are written and this is not null: set to 1 for each tile with a non-finite value.
   uint32_t* lost = nullptr;
 };
 
-// A global pooling's sums over a part of the pooled layer, in units of 2^-24, to which kernels
-// add. A value counts as at most 2^40 units, so that an int64 holds the sum of kMaxSummedPixels.
+// A global pooling's sums over a part of the pooled layer, in units of 2^-24. Kernels add to it. A
+// value counts as at most 2^40 units, so an int64 holds the sum of kMaxSummedPixels.
 struct PooledSums {
   int64_t* data = nullptr;  // [tile][channel, rounded up to planes]
   Rect part;                // within TensorView::region

@@ -1,5 +1,5 @@
 // Operands of wgmma in shared memory, without swizzle, K-major: PTX ISA, "Matrix Descriptor". They
-// consist of core matrices, 8 rows of 16 bytes that lie one after the other.
+// consist of core matrices, 8 rows of 16 bytes one after the other.
 #pragma once
 
 #include <cstdint>

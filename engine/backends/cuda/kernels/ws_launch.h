@@ -28,13 +28,13 @@ struct WsLaunch {
   uint32_t shared_bytes = 0;
 };
 
-// Whether the variant computes the shape in that much shared memory; `adds`: with a residual.
+// Whether the variant computes the shape in this much shared memory; `adds`: with a residual.
 bool WsFits(const WsVariant& variant, const ConvShape& shape, bool adds, size_t shared_bytes);
 
-// The index of the variant whose tiles take the tensor cores the least time; -1: none fits.
+// The index of the variant with the least time of the tensor cores for its tiles; -1: none fits.
 int ChooseWsVariant(const ConvParams& params, const DeviceLimits& device);
 
-// For a variant that fits.
+// For a fitting variant.
 WsLaunch MakeWsLaunch(const WsVariant& variant, const ConvParams& params,
                       const DeviceLimits& device);
 

@@ -1,4 +1,4 @@
-// The blockings of conv3x3_ws_kernel.h, which says what they mean.
+// The blockings of conv3x3_ws_kernel.h; see there for their meaning.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ enum class WsResult : uint8_t {
               // copy engine, which steps over every second row
 };
 
-// One of the blockings that are compiled.
+// One of the compiled blockings.
 struct WsVariant {
   int rows = 32;   // of groups in a group's tile: N / 8
   int pixels = 1;  // of a group, one above the other: so few columns fill a product's 64 rows
@@ -52,13 +52,13 @@ struct WsVariant {
     return box_width() * box_height() * kPixelBytes;
   }
   UPSCALED_HD constexpr uint32_t box_bytes() const { return kStepPlanes * plane_bytes(); }
-  // Rows of inputs that a group reads, and the products of a unit.
+  // Rows of a group's inputs, and the products of a unit.
   UPSCALED_HD constexpr int input_rows() const { return taps() + pixels - 1; }
   UPSCALED_HD constexpr int products() const { return input_rows() * taps(); }
 
-  // The layer's column that the product's row `row` of a block is; the layer's number of them for
-  // one that only fills up. Enlarged: a warp's 16 rows are two pixels side by side of one plane,
-  // and a block has one of the two rows of pixels.
+  // The layer's column at the product's row `row` of a block; the layer's number of columns for a
+  // padding row. Enlarged: a warp's 16 rows are two pixels side by side of one plane, and a block
+  // has one of the two rows of pixels.
   UPSCALED_HD constexpr int PlaneBlocks(const ConvShape& shape) const {
     return CeilDiv(PlaneCount(shape.out_channels), kEnlargedPlanes);
   }
@@ -104,8 +104,8 @@ struct WsVariant {
     return together ? 0 : units * unit_bytes();
   }
   UPSCALED_HD constexpr uint32_t staged_plane_bytes() const { return height() * 8 * kPixelBytes; }
-  // Thin results pass as floats, some rows of groups at a time: [row][group][16 columns, and 4
-  // that keep the lanes that write apart in the banks].
+  // Thin results pass as floats, some rows of groups at a time: [row][group][16 columns, and 4 to
+  // keep writing lanes apart in the banks].
   static constexpr int kThinPitch = 20;
   UPSCALED_HD constexpr int thin_rows() const { return pixels == 8 ? 2 : 4; }
   UPSCALED_HD constexpr uint32_t warp_staging() const {
