@@ -5,8 +5,8 @@
 
 namespace upscaled::train {
 
-// The loops are written so that they become vector instructions: without branches, and without
-// arithmetic that one of two cases alone does.
+// The loops are written to become vector instructions: without branches, and without arithmetic of
+// only one of two cases.
 
 bool ActivationSupports(const Layer& layer) {
   switch (layer.activation) {

@@ -1,5 +1,5 @@
-// ReLU, LeakyReLU and PReLU, which keep zeros, so that they run over the places between images as
-// well; and the logistic function.
+// ReLU, LeakyReLU and PReLU keep zeros, so they run over the places between images as well; and the
+// logistic function.
 #pragma once
 
 #include "engine/model/network.h"
@@ -9,7 +9,7 @@ namespace upscaled::train {
 
 bool ActivationSupports(const Layer& layer);
 
-// LeakyReLU with a slope that stays as it is; 0 for ReLU.
+// LeakyReLU with a fixed slope; 0 for ReLU.
 template <typename Real>
 class LeakyRelu final : public Step<Real> {
  public:

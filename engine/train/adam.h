@@ -8,7 +8,7 @@
 
 namespace upscaled::train {
 
-// The state that a training goes on from, of as many values each as there are parameters.
+// The state to resume a training from, one value per parameter in each.
 struct Learned {
   explicit Learned(std::vector<float> start)
       : parameters(std::move(start)),
@@ -28,8 +28,8 @@ struct Learned {
 // average.
 void AdamStep(std::span<const float> gradient, double rate, Learned& learned);
 
-// Shortens the gradient to the norm `limit` where it is longer; returns what its norm was, which is
-// not finite where one of its values is not.
+// Shortens the gradient to the norm `limit` if it is longer. Returns its norm before; not finite if
+// one of its values is not.
 double ClipNorm(std::span<float> gradient, double limit);
 
 enum class Schedule : uint8_t {

@@ -1,4 +1,4 @@
-// A line that names the format, the settings' line, numbers, then vectors of one length.
+// A line with the format's name, the settings' line, numbers, then vectors of one length.
 #include "engine/train/checkpoint.h"
 
 #include <algorithm>

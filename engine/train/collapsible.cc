@@ -81,7 +81,7 @@ CollapsibleBlocks<Real>::CollapsibleBlocks(const Network& network, int expansion
   }
 }
 
-// The kernels to more channels are random, what reads them is 0.
+// The kernels to more channels are random, the kernels behind them 0.
 template <typename Real>
 std::vector<Real> CollapsibleBlocks<Real>::Expand(std::span<const Real> of_network,
                                                   uint64_t seed) const {
@@ -91,7 +91,7 @@ std::vector<Real> CollapsibleBlocks<Real>::Expand(std::span<const Real> of_netwo
   for (const Block& block : blocks_) {
     const double limit = std::sqrt(3.0 / (kTaps * block.in));  // of a variance of 1 / (9 * in)
     for (size_t i = block.expand(); i < block.end(); ++i) {
-      // Not the standard's distributions, which differ between libraries.
+      // Not the standard's distributions: they differ between libraries.
       const double uniform = static_cast<double>(random() >> 11) * 0x1p-52 - 1;
       parameters[i] = static_cast<Real>(limit * uniform);
     }

@@ -1,7 +1,7 @@
-// Convolutions that learn as a sum of several (Bhardwaj et al., "Collapsible Linear Blocks for
+// Convolutions trained as a sum of several (Bhardwaj et al., "Collapsible Linear Blocks for
 // Super-Efficient Super Resolution", section 3): of their own 3x3 kernel, a 1x1 kernel, and a 3x3
 // kernel to more channels followed by a 1x1 kernel. The sum is folded into one kernel before it
-// meets an image: so the others cost next to nothing, and nothing of them is in what is served.
+// meets an image: so the others cost next to nothing, and the served model has nothing of them.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@ class CollapsibleBlocks {
   CollapsibleBlocks(const Network& network, int expansion);
 
   size_t parameter_count() const { return parameter_count_; }
-  // Parameters that fold to these of the network.
+  // Parameters, with these of the network as their fold.
   std::vector<Real> Expand(std::span<const Real> of_network, uint64_t seed) const;
   // The network's parameters.
   std::vector<Real> Fold(std::span<const Real> parameters) const;
-  // The loss's derivative by the parameters, from that by what they fold to.
+  // The loss's derivative by the parameters, from the derivative by their fold.
   std::vector<Real> Gradient(std::span<const Real> parameters,
                              std::span<const Real> by_folded) const;
 

@@ -1,12 +1,12 @@
-// Convolutions of any kernel, stride and padding, and transposed ones, through columns: what all
-// taps of a pixel of the smaller side read of the larger side, or give to it, lies side by side in
-// a row, so that all parts are matrix products of a line at a time ("im2col").
+// Convolutions of any kernel, stride and padding, and transposed ones, through columns: the values
+// all taps of a pixel of the smaller side read of the larger side, or give to it, lie side by side
+// in a row, so all parts are matrix products of a line at a time ("im2col").
 //
 //   convolution             transposed
 //   columns = src's taps    columns = src x W
 //   dst     = columns x W^T dst     = the columns put where their taps are, summed up
 //
-// The derivative by the source of one is the other; that by the weights is for both the smaller
+// The derivative by the source of one is the other; the one by the weights is for both the smaller
 // side transposed x columns.
 #pragma once
 
@@ -35,13 +35,13 @@ class ColumnConv final : public Step<Real> {
 
  private:
   int taps() const { return kernel_ * kernel_; }
-  // A row of columns, and what it is padded to.
+  // A row of columns, and its padded length.
   int columns() const { return PaddedChannels(taps() * large_); }
   size_t Weight(int tap, int small, int large) const {
     return (size_t{1} * tap * small_ + small) * large_ + large;
   }
-  // Calls `visit(columns of the tap, channels of the pixel)` for what a line's taps meet of
-  // `large`.
+  // Calls `visit(columns of the tap, channels of the pixel)` for the pixels of `large` under a
+  // line's taps.
   template <typename Large, typename Visit>
   void ForEachTap(Large& large, int image, int y, int width, Visit visit);
 

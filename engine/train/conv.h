@@ -1,5 +1,5 @@
-// Convolution of stride 1, with the activation that follows it where that can be told from its
-// result. Parameters: weights [tap][out][in], bias [out].
+// Convolution of stride 1, with the activation behind it if the result tells its sums' signs.
+// Parameters: weights [tap][out][in], bias [out].
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace upscaled::train {
 
 // 1x1 to 3x3, with no padding or, 2x2 and 3x3, one pixel of zeros.
 bool ConvSupports(const Layer& layer);
-// Whether the step does the layer's activation as well: none, ReLU or a LeakyReLU that keeps signs.
+// Whether the step does the layer's activation as well: none, ReLU or a sign-keeping LeakyReLU.
 bool ConvActivates(const Layer& layer);
 
 template <typename Real>

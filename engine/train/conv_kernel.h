@@ -37,7 +37,7 @@ struct ConvEpilogue {
   bool add = false;            // to what is there
 };
 
-// A line's results from its sums, which are `sums_stride` values apart from pixel to pixel.
+// A line's results from its sums, `sums_stride` values apart from pixel to pixel.
 template <typename Real>
 void FinishLine(const Real* sums, int sums_stride, const ConvEpilogue<Real>& epilogue, int line,
                 Tensor<Real>& dst);
@@ -72,13 +72,13 @@ class SumsGradient {
   LineVector<Real> values_;
 };
 
-// Used by one thread at a time; holds what it needs between calls.
+// Used by one thread at a time; holds its buffers between calls.
 template <typename Real>
 class ConvKernel {
  public:
   virtual ~ConvKernel() = default;
 
-  // For the calls that follow.
+  // For the next calls.
   virtual void SetWeights(const Real* params) = 0;
   virtual void Forward(const Tensor<Real>& src, int image, const ConvEpilogue<Real>& epilogue,
                        Tensor<Real>& dst) = 0;
@@ -112,7 +112,7 @@ struct ConvDevice {
   std::string name = "cpu";
   ConvKernelMaker<float> of_floats = &MakeBestConvKernel<float>;
   ConvKernelMaker<double> of_doubles = &MakeBestConvKernel<double>;
-  // The first error of any of its kernels, whose results are wrong from then on.
+  // The first error of any of its kernels. Their results are wrong from then on.
   std::function<absl::Status()> status = [] { return absl::OkStatus(); };
 };
 template <typename Real>

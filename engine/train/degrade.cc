@@ -17,8 +17,8 @@
 namespace upscaled::train {
 namespace {
 
-// A generator's next number as one in [0, 1). Not the standard's distributions, which differ
-// between libraries.
+// A generator's next number as one in [0, 1). Not the standard's distributions: they differ between
+// libraries.
 double Uniform(std::mt19937_64& random) { return static_cast<double>(random() >> 11) * 0x1p-53; }
 
 // Box and Muller's.
@@ -133,7 +133,7 @@ void Spoil(const Spoiling& spoiling, Image& image) {
   if (spoiling.blur_sigma_px > 0) Blur(spoiling.blur_sigma_px, image);
   if (spoiling.noise_sigma > 0) AddNoise(spoiling.noise_sigma, spoiling.noise_seed, image);
   if (spoiling.subsamples_chroma) SubsampleChroma(image);
-  // Bytes that our encoder wrote from an image in memory cannot be wrong.
+  // Bytes of our encoder from an image in memory cannot be wrong.
   if (spoiling.jpeg_quality > 0) UPSCALED_CHECK(Compress(spoiling.jpeg_quality, image).ok());
 }
 

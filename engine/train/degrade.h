@@ -21,7 +21,7 @@ struct Spoiling {
 
 Spoiling DrawSpoiling(const Recipe& recipe, std::mt19937_64& random);
 
-// Pixels at the image's edges whose results depend on what would lie behind them.
+// Pixels at the image's edges with results dependent on pixels behind them.
 inline constexpr int kSpoiledMarginPx = 16;
 
 // `image`: RGB of 8 bits. The same bits every time.

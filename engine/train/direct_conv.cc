@@ -44,7 +44,7 @@ class DirectConv final : public ConvKernel<Real> {
   }
 
  private:
-  // The values whose line y and column x are what the first tap of pixel (x, y) reads.
+  // The values in line y and column x are the first tap's input of pixel (x, y).
   struct Source {
     const Real* values;
     size_t line_stride;

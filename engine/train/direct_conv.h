@@ -1,13 +1,13 @@
 // Convolution as a sum of matrix products ("kn2row": Vasudevan, Anderson, Gregg, "Parallel Multi
 // Channel Convolution using General Matrix Multiplication", arXiv:1704.04428), and its derivatives,
-// which are such sums as well:
+// such sums as well:
 //
 //   dst         = bias + sum over taps of (src shifted by the tap) x W[tap]
 //   d_src       = sum over taps of (d_dst shifted the other way) x W[tap]^T
 //   d_W[tap]    = (src shifted by the tap)^T x d_dst
 //
-// The taps of a kernel's line read pixels that are side by side, as a pixel's channels are: one
-// product sums over them all, line after line of an image.
+// The taps of a kernel's line read pixels side by side, as a pixel's channels are: one product sums
+// over them all, line after line of an image.
 #pragma once
 
 #include <memory>

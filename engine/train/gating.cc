@@ -5,7 +5,7 @@
 namespace upscaled::train {
 namespace {
 
-// The pixel of `tensor`, of one or of all pixels an image, that belongs to (x, y).
+// The pixel of `tensor`, of one or of all pixels an image, for (x, y).
 template <typename AnyTensor>
 auto* PixelOf(AnyTensor& tensor, int image, int y, int x) {
   const bool is_one = tensor.grid().size == Size{1, 1};

@@ -18,7 +18,7 @@ class GlobalAveragePool final : public Step<Real> {
                 SourceGradients d_src, Real* d_params) override;
 };
 
-// The product of two sources of one size, or of which the second has one pixel for each image.
+// The product of two sources of one size, or with a second of one pixel for each image.
 template <typename Real>
 class Multiply final : public Step<Real> {
  public:

@@ -14,11 +14,11 @@
 
 namespace upscaled::train {
 
-// Where the pixels, not what lies between them, are among a tensor's values.
+// The places of the pixels among a tensor's values, without the gaps between them.
 std::vector<size_t> PixelsOf(const Tensor<double>& tensor);
 
-// Fills the pixels with numbers of -1 to 1 that are no closer to a kink at 0 than a central
-// difference reaches.
+// Fills the pixels with numbers of -1 to 1 at least as far from a kink at 0 as a central difference
+// reaches.
 void FillPixels(Tensor<double>& tensor, std::mt19937_64& random);
 
 // How far the derivatives of `function` by some of `values` are from its central differences, at

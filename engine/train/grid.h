@@ -1,7 +1,7 @@
 // Lays out the pixels of a mini-batch: image after image, line after line. A column of zeros
 // follows each line, and a line of zeros follows each image. Neighbours share them. The
-// neighbour at (dy, dx) is therefore dy * pitch + dx pixels further on, in any image.
-// Convolutions that read a border of zeros need no copy.
+// neighbour at (dy, dx) is therefore dy * pitch + dx pixels further on, in any image. Convolutions
+// with a border of zeros need no copy.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 namespace upscaled::train {
 
 struct Grid {
-  // Lines that may be read behind the last; they are zero.
+  // Readable lines behind the last; they are zero.
   static constexpr int kReachLines = 8;
 
   int images = 0;
@@ -22,7 +22,7 @@ struct Grid {
   int lines() const { return images * (size.height + 1); }
   // The line of an image's row `y`.
   int Line(int image, int y) const { return image * (size.height + 1) + y; }
-  // The first pixel of a line; before that of line 0 lie a line and a column of zeros.
+  // The first pixel of a line; before line 0 lie a line and a column of zeros.
   size_t Offset(int line) const { return (static_cast<size_t>(line) + 1) * pitch() + 1; }
   size_t places() const { return Offset(lines() + kReachLines); }
 

@@ -1,4 +1,4 @@
-// How well parameters do on images that are never trained on.
+// How well parameters do on images never trained on.
 #pragma once
 
 #include <span>
@@ -14,7 +14,7 @@ namespace upscaled::train {
 // some 100 in all.
 class HeldOut {
  public:
-  // Borrows the images, which are not empty.
+  // Borrows the images; there must be some.
   HeldOut(std::span<const TrainingImage> images, const PatchShape& shape, const Recipe& recipe);
 
   // dB of RGB in 0..1: the mean over images and reductions, each by the mean error of its patches.

@@ -54,7 +54,7 @@ Rect KeptPart(Size image, int64_t max_pixels, int scale, uint64_t hash) {
   return part;
 }
 
-// An image file that is being read.
+// An image file in the course of reading.
 class OpenedImage {
  public:
   static absl::StatusOr<std::unique_ptr<OpenedImage>> Open(const fs::path& path) {
@@ -139,7 +139,7 @@ class SmallImages {
     return images;
   }
 
-  // The one of the large image `file`, which is taken from the list.
+  // The one of the large image `file`, taken from the list.
   absl::StatusOr<fs::path> Take(const fs::path& file) {
     const auto it = files_.find(Key(file));
     if (it == files_.end()) {
@@ -153,7 +153,7 @@ class SmallImages {
         "has ", files.size(), " small images: ", files[0].string(), ", ", files[1].string()));
   }
 
-  // "PATH: why" for those that no large image has taken.
+  // "PATH: why" for the ones without a large image.
   std::vector<std::string> Left() const {
     std::vector<std::string> left;
     for (const auto& [key, files] : files_) {
@@ -174,7 +174,7 @@ class SmallImages {
 // Loads the images of a folder one by one.
 class Loader {
  public:
-  // Borrows the options and the small images, which are null unless images come in pairs.
+  // Borrows the options and the small images (null unless images come in pairs).
   Loader(const fs::path& folder, const ImageFolderOptions& options, SmallImages* small_images,
          size_t files)
       : folder_(folder),

@@ -22,7 +22,7 @@ struct TrainingImage {
 
 struct ImageFolder {
   std::vector<TrainingImage> training, held_out;
-  // "PATH: why", of files that are no images, small ones, links, and those without their pair.
+  // "PATH: why", of files other than images, small ones, links, and images without their pair.
   std::vector<std::string> skipped;
 };
 
@@ -33,8 +33,8 @@ struct ImageFolderOptions {
   // Folder of pairs: each image's small one, under the same path with any extension. Empty:
   // `reductions` make the small images.
   std::filesystem::path small_images;
-  // For the pixels of all images. Each may take its share of it; of larger ones that much is kept,
-  // from a place that depends on the name.
+  // For the pixels of all images. Each may take its share of it; of larger ones this much is kept,
+  // from a place given by the name.
   size_t cache_bytes = size_t{1} << 30;
 };
 
@@ -45,7 +45,7 @@ bool IsHeldOut(std::string_view file);
 
 // Reads all regular files of the folder and its subfolders, never through links. Where chance holds
 // none out or all, the last one is, or is not. NOT_FOUND: a folder cannot be read;
-// FAILED_PRECONDITION: fewer than kMinImages are images of that size.
+// FAILED_PRECONDITION: fewer than kMinImages are images of this size.
 absl::StatusOr<ImageFolder> LoadImageFolder(const std::filesystem::path& folder,
                                             const ImageFolderOptions& options);
 

@@ -14,7 +14,7 @@
 namespace upscaled::train {
 
 // Writes patch number `patch` of those asked for as image `image` of both tensors: the input with
-// the network's border around it, and the result that it should have. Called on several threads.
+// the network's border around it, and the wanted result. Called on several threads.
 using FillPatch =
     std::function<void(int patch, int image, Tensor<float>& input, Tensor<float>& target)>;
 
@@ -36,8 +36,8 @@ class Learner {
                                     int patches);
 
  private:
-  // A thread's part of the mini-batch: one patch after the other, so that all activations of one
-  // stay as near as they can.
+  // A thread's part of the mini-batch: one patch after the other, so all activations of one stay as
+  // near as they can.
   struct Share {
     int first = 0, patches = 0;
     std::unique_ptr<TrainedNetwork<float>> network;

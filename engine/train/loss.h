@@ -21,7 +21,7 @@ inline constexpr LossWeights kPsnrLoss = {.log_squared_error = 0.1, .colour_mean
 // "0.1 log squared error + 2 colour mean".
 std::string LossText(const LossWeights& weights);
 
-// The sum over the images divided by `batch`, of which they may be a part. Writes its derivative
+// The sum over the images divided by `batch`; they may be a part of a batch. Writes its derivative
 // to the pixels of `d_result`. All three have one grid.
 template <typename Real>
 double ComputeLoss(const LossWeights& weights, const Tensor<Real>& result,

@@ -61,7 +61,7 @@ nlohmann::ordered_json Variant(int scale, int noise_level, const std::string& st
 std::string ModelJson(const std::string& name, const Network& network, const ModelOrigin& origin) {
   auto variants =
       nlohmann::ordered_json::array({Variant(network.scale, origin.noise_level, kTrainedStem)});
-  // Where the networks differ, each needs what its layers need.
+  // If the networks differ, each needs the versions of its layers.
   int pad_px = network.pad_px, align_px = network.align_px;
   for (const KeptNetwork& kept : origin.kept) {
     variants.push_back(Variant(kept.scale, kept.noise_level, Stem(kept)));

@@ -1,4 +1,4 @@
-// A trained model as a folder that the server serves.
+// A trained model as a folder for the server.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace upscaled::train {
 
-// A network of the start that the new model has, too, as it was.
+// A network of the start, unchanged in the new model.
 struct KeptNetwork {
   int scale = 2;
   int noise_level = kNoDenoise;
@@ -22,8 +22,8 @@ struct KeptNetwork {
   NcnnFilePair files;
 };
 
-// All networks of `card` but `trained`, one of its variants. Errors name the variant that cannot be
-// read or written as ncnn's files.
+// All networks of `card` but `trained`, one of its variants. Errors name the variant not readable
+// or writable as ncnn's files.
 absl::StatusOr<std::vector<KeptNetwork>> KeepOtherNetworks(const ModelCard& card,
                                                            const ModelVariant& trained);
 
@@ -39,9 +39,9 @@ struct ModelOrigin {
   double lanczos_psnr_db = 0, start_psnr_db = 0, psnr_db = 0;
 };
 
-// Writes the networks, CARD.md and, last, model.json into `folder`, whose name is the model's. The
-// trained network is model.param with model.bin. The model has the start's precisions. UNAVAILABLE
-// names the file that cannot be written.
+// Writes the networks, CARD.md and, last, model.json into `folder`; its name is the model's. The
+// trained network is model.param with model.bin. The model has the start's precisions. UNAVAILABLE:
+// a file cannot be written; names it.
 absl::Status WriteModelFolder(const std::filesystem::path& folder, const Network& network,
                               const ModelOrigin& origin);
 

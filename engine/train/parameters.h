@@ -1,5 +1,4 @@
-// The trained values of a network, as one vector: layer by layer, in the order in which its steps
-// take them.
+// The trained values of a network, as one vector: layer by layer, in the order of its steps.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +11,7 @@ namespace upscaled::train {
 // The parameters of one layer: weights [tap][out][in], bias [out] and, of a PReLU, slopes [out].
 size_t ParameterCount(const Layer& layer);
 
-// The parameters of a network whose layers with weights are all convolutions.
+// The parameters of a network with weights in convolutions only.
 std::vector<float> ReadParameters(const Network& network);
 // As many as it has; into a network of the same shape.
 void WriteParameters(const std::vector<float>& parameters, Network& network);

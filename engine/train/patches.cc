@@ -10,8 +10,8 @@
 namespace upscaled::train {
 namespace {
 
-// The pixels of `area`, which is relative to the square at (x0, y0) of so many pixels a side;
-// turned and coloured as the patch says, the image's edges repeated.
+// The pixels of `area`, relative to the square at (x0, y0) of this many pixels a side; turned and
+// coloured as the patch says, the image's edges repeated.
 Image Cut(const Image& from, int x0, int y0, int side, const Rect& area, const Patch& patch) {
   Image cut({area.width, area.height, 3, SampleType::kU8});
   const ImageView view = from.view();
@@ -47,7 +47,7 @@ Patch RandomPatch(std::span<const TrainingImage> images, const PatchShape& shape
   std::seed_seq seeds{seed & 0xffffffff, seed >> 32, static_cast<uint64_t>(step),
                       static_cast<uint64_t>(index)};
   std::mt19937_64 random(seeds);
-  // Not the standard's distributions, which differ between libraries.
+  // Not the standard's distributions: they differ between libraries.
   const auto below = [&](size_t end) { return static_cast<int>(random() % end); };
   Patch patch{.image = below(images.size())};
   const TrainingImage& image = images[patch.image];

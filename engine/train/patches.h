@@ -1,4 +1,4 @@
-// Parts of training images as what a network sees and what it should make of it.
+// Parts of training images as a network's input and its wanted result.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ struct Patch {
   Spoiling spoiling;
 };
 
-// The shape that patches are cut to.
+// The shape of cut patches.
 struct PatchShape {
   int side_px = 48;  // of the reduced image, without the network's border
   int pad_px = 0;    // that border, filled with what lies there, or the image's edge repeated

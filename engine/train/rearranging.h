@@ -1,4 +1,4 @@
-// The steps that compute nothing: sums of two sources, crops, and pixels put elsewhere. Each is
+// The steps without arithmetic: sums of two sources, crops, and pixels put elsewhere. Each is
 // linear, so its derivative is the same the other way round.
 #pragma once
 

@@ -1,4 +1,4 @@
-// How training makes a small image from a large one: the ways to reduce it, and what spoils the
+// How training makes a small image from a large one: the ways to reduce it, and the damage to the
 // result.
 #pragma once
 
@@ -39,7 +39,7 @@ inline constexpr double kMaxBlurSigmaPx = 4;
 // NOT_FOUND: there is no such file; INVALID_ARGUMENT names file, key, value and limit.
 absl::StatusOr<Recipe> ReadRecipe(const std::filesystem::path& file);
 
-// A line of JSON that ReadRecipe takes.
+// A line of JSON for ReadRecipe.
 std::string RecipeText(const Recipe& recipe);
 
 }  // namespace upscaled::train

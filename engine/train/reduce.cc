@@ -60,7 +60,7 @@ Image MeansOfBoxes(const Image& image, int factor) {
   return result;
 }
 
-// Calls `convert` for every value of an image of 8 bits or floats, which become the other.
+// Calls `convert` for every value of an image of 8 bits or floats, to the other of the two.
 template <typename From, typename To, typename Convert>
 Image Converted(const Image& image, SampleType type, Convert convert) {
   ImageSpec spec = image.spec();

@@ -1,4 +1,4 @@
-// Small images from large ones, in the ways in which images on the web were made small.
+// Small images from large ones, in the ways of images on the web.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ enum class Reduction : uint8_t {
   kBox,      // the mean
   kBicubic,  // Catmull-Rom, antialiased: what most tools call bicubic
   kLanczos,  // Lanczos-3, antialiased
-  // The same in linear light: of what the values of sRGB stand for.
+  // The same in linear light: of the light behind sRGB's values.
   kBoxLinear,
   kBicubicLinear,
   kLanczosLinear,
@@ -29,7 +29,7 @@ const char* ReductionName(Reduction reduction);
 // rounded half up.
 absl::StatusOr<Image> Reduce(const Image& image, int factor, Reduction reduction);
 
-// By Lanczos-3: what enlarged images are compared with.
+// By Lanczos-3: for comparison with enlarged images.
 absl::StatusOr<Image> Enlarge(const Image& image, int factor);
 
 }  // namespace upscaled::train

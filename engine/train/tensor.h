@@ -11,7 +11,7 @@
 
 namespace upscaled::train {
 
-// Pixels of so few are not padded.
+// Pixels of this few channels are not padded.
 inline constexpr int kImageChannels = 4;
 // Channels as kernels compute them.
 inline constexpr int kChannelMultiple = 16;
@@ -35,8 +35,8 @@ struct LineAllocator {
 template <typename T>
 using LineVector = std::vector<T, LineAllocator<T>>;
 
-// Values between the images, and in channels that a pixel is padded with, are zero and stay so:
-// writers of a tensor write only pixels, or zeros.
+// Values between the images, and in a pixel's padding channels, are zero and stay so: writers of a
+// tensor write only pixels, or zeros.
 template <typename Real>
 class Tensor {
  public:

@@ -23,7 +23,7 @@ Layer AsConv(const Layer& fully_connected) {
           .in_channels = fully_connected.in_channels};
 }
 
-// The step of a layer before its activation; null: none that can be trained.
+// The step of a layer before its activation; null: none are trainable.
 template <typename Real>
 std::unique_ptr<Step<Real>> MakeStep(const Layer& layer, const ConvDevice& device) {
   switch (layer.op) {

@@ -16,8 +16,8 @@ namespace upscaled::train {
 template <typename Real>
 class TrainedNetwork {
  public:
-  // For `images` inputs of `input` pixels, the border included. UNIMPLEMENTED names the layer that
-  // cannot be trained; INVALID_ARGUMENT when the input is too small for the network.
+  // For `images` inputs of `input` pixels, the border included. UNIMPLEMENTED: a layer cannot be
+  // trained; names it. INVALID_ARGUMENT: the input is too small for the network.
   static absl::StatusOr<std::unique_ptr<TrainedNetwork>> Create(const Network& network, Size input,
                                                                 int images,
                                                                 const ConvDevice& device = {});
@@ -29,11 +29,11 @@ class TrainedNetwork {
   Tensor<Real>& result_gradient() { return gradients_.back(); }
 
   // Before the first Forward with these parameters, and after the last Backward: mini-batches in
-  // between share what is the same for all.
+  // between share the work common to all.
   void Begin(const Real* parameters);
   void End(Real* gradient);
   void Forward(const Real* parameters);
-  // After Forward. Adds the loss's derivative to `gradient`, which is complete after End.
+  // After Forward. Adds the loss's derivative to `gradient`; it is complete after End.
   void Backward(const Real* parameters, Real* gradient);
 
  private:

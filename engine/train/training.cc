@@ -60,7 +60,7 @@ absl::Status Training::Begin() {
     return absl::InvalidArgumentError("the start model gives no finite results");
   }
   state_.total_steps = options_.steps > 0 ? options_.steps : StepsOfMinutes();
-  // A file that cannot be written shows now instead of in an hour.
+  // An unwritable file shows now instead of in an hour.
   return WriteCheckpoint(options_.checkpoint, state_);
 }
 

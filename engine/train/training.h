@@ -1,5 +1,5 @@
-// A whole training: from a network and a folder of images to the parameters that do best on those
-// of them that were held out.
+// A whole training: from a network and a folder of images to the best parameters on the held-out
+// images.
 #pragma once
 
 #include <atomic>
@@ -59,8 +59,8 @@ struct Progress {
 class Training {
  public:
   // INVALID_ARGUMENT or UNIMPLEMENTED: the network cannot be trained; FAILED_PRECONDITION: too few
-  // images, or the checkpoint is of other settings, or is there and not to be resumed;
-  // UNAVAILABLE: the checkpoint cannot be written; NOT_FOUND names what is missing.
+  // images, or the checkpoint is of other settings, or is there and not to be resumed; UNAVAILABLE:
+  // the checkpoint cannot be written; NOT_FOUND names the missing file or folder.
   static absl::StatusOr<std::unique_ptr<Training>> Create(const Network& start,
                                                           const TrainingOptions& options);
 

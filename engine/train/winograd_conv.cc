@@ -13,8 +13,8 @@ namespace {
 // Transforms go through all points: these must not share the sets of the cache.
 size_t OddCacheLines(size_t floats) { return floats / 16 % 2 == 0 ? floats + 16 : floats; }
 
-// Computed at a time: fewer reload the weights, which all together exceed a core's cache, too
-// often; of more the points leave it before they are read. Six of the product's tiles.
+// Computed at a time: fewer reload the weights too often, since all together exceed a core's cache;
+// of more the points leave it before they are read. Six of the product's tiles.
 constexpr int kMaxTiles = 54;
 
 class WinogradConv final : public ConvKernel<float> {
@@ -64,7 +64,7 @@ class WinogradConv final : public ConvKernel<float> {
   size_t filters() const { return size_t{1} * in_ * out_; }
   size_t Stride(int channels) const { return OddCacheLines(size_t{1} * kMaxTiles * channels); }
 
-  // An image from what the first tap of the first pixel reads to the last pixel that may be read.
+  // An image from the input of the first pixel's first tap to the last readable pixel.
   struct Source {
     WinogradPixels pixels;
     Size size;

@@ -1,6 +1,6 @@
 // Winograd convolution F(6x6, 3x3) and F(4x4, 3x3) and its derivatives, in floats: 5.06 and 4 times
 // fewer multiplications than the direct sum. The derivative by the source is a convolution with
-// turned weights; that by the weights is summed up over tiles where the products are
+// turned weights; the one by the weights is summed up over tiles where the products are
 // (kernels/winograd_transforms.h).
 #pragma once
 

@@ -16,8 +16,8 @@ _LOMIRI = "lomiri-wallpapers-16.04/usr/share/backgrounds/"
 _MYPAINT = "mypaint-data-extras/usr/share/mypaint/backgrounds/"
 _ENDLESS = "endless-sky-high-dpi/usr/share/games/endless-sky/plugins/endless-sky-high-dpi/images/land/"
 
-# (path under ROOT, factors by which the image is reduced before crops are cut, relative number of crops, licence)
-# Camera JPEGs are soft at their full size: they are reduced first.
+# (path under ROOT, factors to reduce the image by before the crops, relative number of crops, licence) Camera JPEGs are
+# soft at their full size: they are reduced first.
 TRAIN_PHOTOS = [
     (_LOMIRI + "Picture_0B_by_freespace.jpg", (2, 3), 1.0, "CC-BY-4.0"),
     (_LOMIRI + "Picture_1A_by_freespace.jpg", (1.5, 2), 1.0, "CC-BY-4.0"),
@@ -44,7 +44,7 @@ MORE_PHOTOS = [
     ("clic-3[0-5].webp", (1, 1.5, 2), 1.0, "Unsplash licence"),
 ]
 
-# Files that those patterns match and that are under share-alike licences: Endless Sky names such photographers.
+# Files of those patterns under share-alike licences: Endless Sky names such photographers.
 EXCLUDED = [_ENDLESS + name + "@2x.jpg" for name in ("*-*", "bwerner*", "myrabella*", "dmottl*", "mfield*", "lava5")]
 
 TRAIN_SVG = "openclipart-svg/usr/share/openclipart/svg/**/*.svg"  # public domain

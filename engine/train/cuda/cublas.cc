@@ -13,7 +13,7 @@
 namespace upscaled::train {
 namespace {
 
-// The interface that this is compiled for.
+// The interface this is compiled for.
 constexpr char kLibrary[] = "libcublas.so." UPSCALED_STRING(CUBLAS_VER_MAJOR);
 
 template <typename Function>
@@ -102,8 +102,8 @@ void Cublas::Download(const Real* from, const Lines& lines, Real* to, size_t to_
   Copy(from, lines, to, to_stride, cudaMemcpyDeviceToHost, "a copy from the device");
 }
 
-// cuBLAS's matrices are columns of adjacent values, which read as rows are the transposed ones:
-// c^T = b^T x a^T.
+// cuBLAS's matrices are columns of adjacent values. Read as rows, they are transposed: c^T = b^T x
+// a^T.
 template <typename Real>
 void Cublas::Multiply(const ProductArgs<Real>& product, const ProductBatch& batch) {
   absl::MutexLock lock(&mutex_);

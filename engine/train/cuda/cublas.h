@@ -17,7 +17,7 @@
 
 namespace upscaled::train {
 
-// All calls that are made; tests put the host's in their place.
+// All calls in use; tests put the host's in their place.
 struct CublasApi {
   decltype(&cudaMalloc) allocate;
   decltype(&cudaFree) free;
@@ -29,17 +29,17 @@ struct CublasApi {
   decltype(&cublasDgemmStridedBatched) multiply_doubles;
 };
 
-// The runtime's, which programs have, and cuBLAS's, which they load: they start where it is not
+// The runtime's, linked into programs, and cuBLAS's, loaded by them: they start where it is not
 // installed. UNAVAILABLE when it cannot be loaded.
 absl::StatusOr<CublasApi> LoadCublas();
 
-// So many products with one right side: those of the next `a` and `c`, that many values on.
+// So many products with one right side: those of the next `a` and `c`, this many values on.
 struct ProductBatch {
   int count = 1;
   size_t a_step = 0, c_step = 0;
 };
 
-// Lines of values, so many from one to the next.
+// Lines of values, at this distance from one to the next.
 struct Lines {
   size_t count, values, stride;
 };
@@ -47,7 +47,7 @@ struct Lines {
 // For any thread. After the first error calls do nothing, and results are undefined.
 class Cublas {
  public:
-  // UNAVAILABLE when there is no device that works.
+  // UNAVAILABLE without a working device.
   static absl::StatusOr<std::shared_ptr<Cublas>> Create(const CublasApi& api);
   ~Cublas();
   absl::Status status() const;

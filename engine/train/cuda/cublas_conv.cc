@@ -47,7 +47,7 @@ class CublasConv final : public ConvKernel<Real> {
   void MoveWeightGradient(Real* d_params) override;
 
  private:
-  // An image from what the first tap of its first pixel reads.
+  // An image from the input of the first tap of its first pixel.
   struct Source {
     const Real* first;
     size_t pitch, channels;  // pixels from a line to the next, values from a pixel to the next
@@ -59,9 +59,9 @@ class CublasConv final : public ConvKernel<Real> {
   }
   int SourceStride() const { return Tensor<Real>({}, shape_.in).stride(); }
 
-  // Pixels from the first to the last of a result of that size, where lines are a pitch apart.
+  // Pixels from the first to the last of a result of this size, with lines a pitch apart.
   static size_t Pixels(Size size, size_t pitch) { return (size.height - 1) * pitch + size.width; }
-  // All that the taps of these pixels read of the source.
+  // The source's values for the taps of these pixels.
   const Real* UploadSource(const Source& src, size_t pixels);
   void Convolve(const Source& src, const Real* weights, int image,
                 const ConvEpilogue<Real>& epilogue, Tensor<Real>& dst);
@@ -122,7 +122,7 @@ void CublasConv<Real>::AddWeightGradient(const Tensor<Real>& src, int image,
   const Size size = d_sums.size();
   const size_t pixels = Pixels(size, from.pitch);
   const Real* source = UploadSource(from, pixels);
-  // As far apart as the source's lines, zeros between: what lies there adds nothing.
+  // As far apart as the source's lines, zeros between: values there add nothing.
   Real* sums = d_sums_.Reserve(pixels * out_);
   if (!device_->status().ok()) return;
   device_->Clear(sums, pixels * out_ * sizeof(Real));

@@ -6,7 +6,7 @@
 
 namespace upscaled::train {
 
-// UNAVAILABLE says what is missing: CUDA in this build, the library, the driver, a device.
+// UNAVAILABLE names the missing part: CUDA in this build, the library, the driver, a device.
 absl::StatusOr<ConvDevice> OpenCudaConvs();
 
 }  // namespace upscaled::train

@@ -1,4 +1,4 @@
-// The matrix product that convolutions and their derivatives are made of.
+// The matrix product inside convolutions and their derivatives.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace upscaled::train {
 
-// c (rows x columns) = a x b, or c + a x b to `add`; `depth` is what is summed over. The same bits
-// every time.
+// c (rows x columns) = a x b, or c + a x b to `add`; `depth` is the number of summands. The same
+// bits every time.
 template <typename Real>
 struct ProductArgs {
   int rows, columns, depth;  // columns: a multiple of 16

@@ -1,5 +1,5 @@
-// A vector of channels at a time over all pixels of the line, which stays in the first-level cache;
-// images and doubles value by value.
+// A vector of channels at a time over all pixels of the line, because it stays in the first-level
+// cache; images and doubles value by value.
 #include "engine/train/kernels/sums_gradient.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -1,4 +1,4 @@
-// From the derivative by a layer's activated result to that by its sums.
+// From the derivative by a layer's activated result to the one by its sums.
 #pragma once
 
 #include "engine/backends/cpu/kernels/isa.h"

@@ -20,7 +20,7 @@ using Tag = hn::CappedTag<float, 16>;
 using Vec = hn::Vec<Tag>;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(Tag()));
 
-// Transforms that the engine lacks: the derivative of Output, kOutputs values to kPoints (A), and
+// Transforms missing in the engine: the derivative of Output, kOutputs values to kPoints (A), and
 // the weights' G.
 struct F4 : inl::F4 {
   static constexpr auto& kWeights = cpu::kF4Weights;
