@@ -1,4 +1,4 @@
-// Threads for jobs that block, one job a thread at a time.
+// Threads for blocking jobs, one job at a time per thread.
 #pragma once
 
 #include <cstddef>

@@ -38,8 +38,8 @@ class HashingSource final : public ByteSource {
     return count;
   }
 
-  // Once, after the last Read: reads what no decoder has asked for, too. nullopt when that cannot
-  // be told from a source that is still to come.
+  // Once, after the last Read: reads bytes without a decoder's request, too. nullopt if a source
+  // still to come cannot tell.
   std::optional<Digest> Finish() {
     std::vector<uint8_t> buffer(kRestBytes);
     while (!ended_ && (to_end_ || bytes_ < total_bytes_)) {
@@ -48,7 +48,7 @@ class HashingSource final : public ByteSource {
     if (!ended_ && bytes_ != total_bytes_) return std::nullopt;
     return hash_.Finish();
   }
-  // FileEnd::Warning of all that was read.
+  // FileEnd::Warning of all read bytes.
   std::string WarningOfEnd() const { return end_.Warning(); }
 
  private:

@@ -15,7 +15,7 @@ namespace upscaled::server {
 //
 // The summary has the result's name, if it has one. A request with a key has named its result in
 // the header. Without a key the source is hashed while it is read, and the result gets its name
-// from that, if the request gives the source's size or digest: otherwise the rest of a source that
+// from the hash, if the request gives the source's size or digest: otherwise the rest of a source
 // no decoder asks for might never come. Ends as CheckClaimedDigest, once the result is written, and
 // then stores nothing. Other errors as ComputeImage.
 absl::StatusOr<upscale::v1::UpscaleSummary> ComputeAndStore(const HandlerEnvironment& environment,

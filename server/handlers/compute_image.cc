@@ -28,7 +28,7 @@ namespace {
 
 namespace pb = upscale::v1;
 
-// The speed of general-2x on the core that the times below are of.
+// The speed of general-2x on the core of the times below.
 constexpr int64_t kCostPerNanosecond = 130;
 
 // The work of the stages around the networks for each pixel of the result: the final resize,
@@ -53,7 +53,7 @@ int64_t CodecCost(Size source, Size result, ImageFormat format) {
   return source.Area() * kSourcePixelCost + result.Area() * ResultPixelCost(format);
 }
 
-// The work of all frames, each of which costs as much.
+// The work of all frames; each costs as much.
 int64_t ForFrames(int64_t cost, int frames) {
   return static_cast<int64_t>(std::min(frames * static_cast<double>(cost), kMaxCost));
 }
@@ -120,7 +120,7 @@ class ImageComputation {
     };
   }
 
-  // Everything that can be known from the image's header.
+  // All facts from the image's header.
   absl::StatusOr<TranscodePlan> Admit() {
     ASSIGN_OR_RETURN(TranscodePlan plan, Plan());
     const ImageSpec& source = request_.source.spec;
@@ -197,7 +197,7 @@ class ImageComputation {
   }
 
   // The time of its networks if nothing else is computed; at the speed of a core while no speed is
-  // known, so that no image is let in for being the first.
+  // known, so no image is let in for being the first.
   absl::Duration NetworkTime(const UpscalePlan& plan) const {
     constexpr double kUnknownSpeed = 1e9 * kCostPerNanosecond;
     const double known = StreamSpeed();
@@ -245,8 +245,8 @@ class ImageComputation {
     const ImageHeader& header = request_.source;
     const ResolvedJob& resolved = request_.resolved;
     const Size source = resolved.part.size();
-    // Before a model is loaded for it; what that shows to be needed takes its place, and it that of
-    // what the call held until now.
+    // Before a model is loaded for it; the model's actual need takes its place, and it replaces the
+    // call's earlier reservation.
     context_.reservation.Release();
     ASSIGN_OR_RETURN(
         context_.reservation,
@@ -298,7 +298,7 @@ class ImageComputation {
                      resolved.encode.animation.value_or(Animation()).frames);
   }
 
-  // Without the halos of tiles, each network being taken to be like that of the native scale.
+  // Without the halos of tiles, each network taken as similar to the native scale's.
   int64_t RoughNetworkCost(Size source, const ResolvedJob& resolved) const {
     double pixels = static_cast<double>(SourcePixels(source, resolved)), cost = 0;
     for (const ModelPass& pass : resolved.passes) {
@@ -309,14 +309,14 @@ class ImageComputation {
     return static_cast<int64_t>(std::min(cost, kMaxCost));
   }
 
-  // The pixels that the networks see: once for colours, once for alpha, and once per orientation
-  // with TTA.
+  // The networks' input pixels: once for colours, once for alpha, and once per orientation with
+  // TTA.
   int64_t SourcePixels(Size source, const ResolvedJob& resolved) const {
     const int images = resolved.alpha == AlphaMethod::kNetwork ? 2 : 1;
     return source.Area() * images * (request_.options.tta ? Dihedral::kCount : 1);
   }
 
-  // The networks that lead from one size to the other, on the devices that are to run them.
+  // The networks from one size to the other, on their devices.
   absl::Status LoadPasses(Size source, const ResolvedJob& resolved) {
     ASSIGN_OR_RETURN(
         DeviceChooser::Choice choice,
@@ -377,7 +377,7 @@ class ImageComputation {
     environment_.catalog.RecordRun(request_.models.name(), usage.infer, usage.cost);
   }
 
-  // Charges the memory to the one whose place the work has.
+  // Charges the memory to the owner of the work's place.
   void FollowPayer() {
     const int64_t changes = flow_.payer_changes();
     if (std::exchange(payer_changes_, changes) == changes) return;
@@ -391,7 +391,7 @@ class ImageComputation {
     if (streams_.on_progress) streams_.on_progress(done, total);
   }
 
-  // By the time that it took.
+  // By the time it took.
   int64_t DecoderCost() const {
     return absl::ToInt64Nanoseconds(decoder_time_) * kCostPerNanosecond;
   }

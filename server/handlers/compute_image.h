@@ -33,7 +33,7 @@ struct ImageVerdict {
 };
 
 // Whether ComputeImage would take the image for the model of `options`, decided by the same steps
-// up to its first pixel, whose reservation lasts as long as the context's; reads no more than its
+// up to its first pixel. Its reservation lasts as long as the context's. Reads no more than its
 // header. Errors as ComputeImage.
 absl::StatusOr<ImageVerdict> JudgeImage(const HandlerEnvironment& environment,
                                         const CallContext& context, const RequestOptions& options,
@@ -42,8 +42,7 @@ absl::StatusOr<ImageVerdict> JudgeImage(const HandlerEnvironment& environment,
 // Runs on the calling thread until the result is written. Reserves the memory and the pixels of the
 // image before anything else is done for it. `request` is resolved; if it has a key, the header
 // names the result. `flight` measures the work and pays for it in place of the context's payer;
-// null: the request is not shared. Fills in the context's record. Errors carry the reason that the
-// client gets.
+// null: the request is not shared. Fills in the context's record. Errors carry the client's reason.
 absl::StatusOr<ComputedImage> ComputeImage(const HandlerEnvironment& environment,
                                            const CallContext& context, const ImageRequest& request,
                                            const ImageStreams& streams, Flight* flight);

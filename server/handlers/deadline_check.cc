@@ -12,8 +12,8 @@ namespace {
 // The factor of the time for the work ahead: later requests of another network pass in batches of
 // earlier ones.
 constexpr double kPassing = 1.2;
-// How much longer than until now a load is taken to last: rather too long, as what is refused can
-// come back, and what is late was computed for nothing.
+// How much longer than until now a load is taken to last: rather too long: a refused image can come
+// back, but a late one was computed for nothing.
 constexpr double kLasting = 4;
 
 // The speed of all streams of the class, in multiply-adds a second; 0: not known.

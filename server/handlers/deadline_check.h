@@ -1,4 +1,4 @@
-// How long an image or a tile will take, and whether that is before its call's deadline.
+// How long an image or a tile will take, and whether it is done before its call's deadline.
 #pragma once
 
 #include <cstdint>

@@ -12,9 +12,8 @@ namespace upscaled::server {
 // `environment` must outlive them.
 DecodeLimits ToDecodeLimits(const HandlerEnvironment& environment, const RequestOptions& options);
 
-// A status of the engine with the reason, and where it differs the code, that it means to a client:
-// the image is to blame when a codec rejects it, and the limits of codecs do not depend on the
-// load.
+// A status of the engine with a client's reason, and its code if it differs: the image is to blame
+// when a codec rejects it, and the limits of codecs do not depend on the load.
 absl::Status ExplainEngineError(const absl::Status& status);
 
 }  // namespace upscaled::server

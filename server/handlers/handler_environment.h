@@ -1,4 +1,4 @@
-// The parts of the server that handlers work with.
+// The parts of the server for handlers.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// A source that is received whole before anything is done with it.
+// A source received whole before its use.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +24,12 @@ class HeldSource {
   // Whether the source ends before its first byte. To be asked first; reads some bytes.
   absl::StatusOr<bool> IsEmpty();
   // The image's header, from the first bytes. Errors as ReadImageHeader, and the errors of
-  // `reserve`, which makes room for `bytes` in all. It is asked for more than the limit on metadata
-  // only: a TIFF's header may stand behind its pixels.
+  // `reserve`, called to make room for `bytes` in all. It is asked for more than the limit on
+  // metadata only: a TIFF's header may stand behind its pixels.
   absl::StatusOr<ImageHeader> ReadHeader(const DecodeLimits& limits,
                                          const std::function<absl::Status(int64_t bytes)>& reserve);
   // Reads on. true: all bytes are there; false: there are more than `max_bytes`, or than there is
-  // room for, the first of which are there. Errors are the source's.
+  // room for; the first bytes are there. Errors are the source's.
   absl::StatusOr<bool> ReadAll(int64_t max_bytes, const Reserve& reserve);
 
   // The bytes read so far, in no more memory than they need.

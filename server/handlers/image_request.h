@@ -1,4 +1,4 @@
-// One image that a caller wants upscaled: the facts of its request, and the caller's ends of it.
+// A caller's image to upscale: the facts of its request, and the caller's ends of it.
 #pragma once
 
 #include <cstddef>
@@ -28,16 +28,16 @@ namespace upscaled::server {
 struct ImageRequest {
   RequestOptions options;
   ModelChain models;
-  // Bytes of the result at most. A result that cannot fit is refused before it is computed, if its
-  // size shows that; 0: no limit.
+  // Bytes of the result at most. Refuses a result too large to fit before its computation, if its
+  // size shows it; 0: no limit.
   int64_t max_result_bytes = 0;
   int64_t input_bytes = 0;  // of the source at most; 0: unknown
   // The SHA-256 that the client says its source has. A source with another one is refused. If the
   // input is empty, the result that the caller's tenant has stored for it is sent; callers without
   // keys, who have no tenant, get no result by it. Nothing is stored by it.
   std::optional<Digest> claimed_digest = {};
-  // Names of results that the client has (UpscaleImageHeader.etag). If the result is one of them,
-  // its header says not_modified and nothing is written.
+  // Names of the client's results (UpscaleImageHeader.etag). If the result is one of them, its
+  // header says not_modified and nothing is written.
   std::vector<std::string> known_results = {};
   // Only the header is wanted, for its etag; claimed_digest has a value. Of the input no more is
   // read than the image's header.
@@ -53,7 +53,7 @@ struct ImageRequest {
   std::optional<Digest> key = {};
 };
 
-// A request of these options for the models that they name. Errors as ModelCatalog::FindChain.
+// A request of these options for their models. Errors as ModelCatalog::FindChain.
 absl::StatusOr<ImageRequest> StartRequest(const HandlerEnvironment& environment,
                                           RequestOptions options);
 
@@ -61,13 +61,13 @@ absl::StatusOr<ImageRequest> StartRequest(const HandlerEnvironment& environment,
 absl::Status ReserveMemory(const HandlerEnvironment& environment, const CallContext& context,
                            int64_t bytes);
 
-// Reads the header of the request's source, and resolves the request by it. A header that is longer
-// than the limit on metadata is reserved, together with the call's `buffer_bytes`. Errors carry the
-// reason that the client gets.
+// Reads the header of the request's source, and resolves the request by it. A header longer than
+// the limit on metadata is reserved, together with the call's `buffer_bytes`. Errors carry the
+// client's reason.
 absl::Status ReadSourceHeader(const HandlerEnvironment& environment, const CallContext& context,
                               HeldSource& source, size_t buffer_bytes, ImageRequest& request);
 
-// The caller's ends of a request. All that it refers to outlives the call.
+// The caller's ends of a request. All referenced objects outlive the call.
 struct ImageStreams {
   ByteSource& input;
   ByteSink& output;

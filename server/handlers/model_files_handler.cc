@@ -25,7 +25,7 @@ namespace {
 namespace pb = upscale::v1;
 using std::filesystem::path;
 
-// Whether the file in `intake` is a network that can be run.
+// Whether the file in `intake` is a runnable network.
 absl::Status CheckNetwork(const ModelIntake& intake, const std::string& file_name) {
   const absl::Status status = LoadNetworkFile(intake.hidden()).status();
   if (status.ok()) return status;
@@ -39,7 +39,7 @@ absl::Status CheckNew(const HandlerEnvironment& environment, const std::string& 
                    absl::StrCat("there is a model '", name, "'"));
 }
 
-// Reads the models again and finds the one that was placed.
+// Reads the models again and finds the placed one.
 absl::Status Serve(const HandlerEnvironment& environment, const ModelCatalog::Turn& turn,
                    RequestRecord& record, const std::string& name, pb::AddModelResponse& response) {
   pb::ReloadModelsResponse reloaded;
@@ -57,7 +57,7 @@ struct ExportedFile {
   std::string bytes;
 };
 
-// A file of weights as it is; of a whole network, if its weights alone can say what it is.
+// A file of weights as it is; of a whole network, if its weights are enough to tell.
 absl::StatusOr<std::string> ExportSafetensors(const ModelCard& card, const ModelVariant& variant) {
   const auto tensors = OpenWeightsFile(variant.weights);
   if (absl::IsUnimplemented(tensors.status())) {

@@ -9,8 +9,8 @@
 
 namespace upscaled::server {
 
-// `read` gives the call's next message; false: there are no more. Errors as the contract has them,
-// none of which tells where the server keeps its models; `record` gets the message that does.
+// `read` gives the call's next message; false: there are no more. Errors as in the contract,
+// without the place of the server's models. `record` gets the message with it.
 absl::Status AddModel(const HandlerEnvironment& environment, RequestRecord& record,
                       absl::FunctionRef<bool(upscale::v1::AddModelRequest&)> read,
                       upscale::v1::AddModelResponse& response);

@@ -128,7 +128,7 @@ absl::Status IncomingFile::Finish() {
 absl::Status IncomingFile::Place() {
   // Unlike rename it replaces nothing.
   if (link(hidden_.c_str(), placed_.c_str()) == 0) {
-    // At once: it changes the file's state, which listings note.
+    // At once: it changes the file's state, and listings note it.
     unlink(std::exchange(hidden_, {}).c_str());
     return absl::OkStatus();
   }

@@ -33,7 +33,7 @@ class IncomingFile {
   int64_t missing_bytes() const { return announced_.size_bytes - written_; }
   // At most `missing_bytes`. RESOURCE_EXHAUSTED: the disk has no room.
   absl::Status Write(std::string_view bytes);
-  // After the last byte. INVALID_ARGUMENT: it is not the file that was announced.
+  // After the last byte. INVALID_ARGUMENT: it is not the announced file.
   absl::Status Finish();
   const std::filesystem::path& hidden() const { return hidden_; }
   const std::filesystem::path& placed() const { return placed_; }
@@ -54,11 +54,11 @@ class IncomingFile {
   std::string sha256_;
 };
 
-// Thread compatible. Removes files that it has not placed.
+// Thread compatible. Removes unplaced files.
 class ModelIntake {
  public:
   // Hidden files in `folder`: one, or a .param and its .bin. INVALID_ARGUMENT (kInvalidOption): a
-  // name that is not a plain name of a model's file, an invalid digest, a .param without a .bin or
+  // name other than a plain name of a model's file, an invalid digest, a .param without a .bin or
   // another file with one; (kLimitExceeded): a file is larger than loaders take.
   // FAILED_PRECONDITION: the folder cannot be written to.
   static absl::StatusOr<ModelIntake> Open(const std::filesystem::path& folder,
@@ -72,8 +72,8 @@ class ModelIntake {
   // After Finish.
   void Describe(upscale::v1::AddModelResponse& response) const;
 
-  // Gives all files their names at once, so that no reader sees a part of them, or leaves them
-  // hidden. ALREADY_EXISTS.
+  // Gives all files their names at once, so no reader sees a part of them, or leaves them hidden.
+  // ALREADY_EXISTS.
   absl::Status Place();
   void Withdraw();
 

@@ -242,7 +242,7 @@ absl::StatusOr<RequestOptions> FromProto(const pb::UpscaleOptions& proto) {
   RETURN_IF_ERROR(CheckRange("frame", proto.frame(), 0, kMaxFrame));
   options.frame = proto.frame();
   options.frame_is_asked = options.frame > 0;
-  // The format of a source with frames is one that holds them, or gives way to one.
+  // The format of a source with frames is one for frames, or gives way to one.
   if (options.frame == 0 && !HoldsFrames(options.format.value_or(ImageFormat::kPng)))
     options.frame = 1;
   return options;

@@ -1,5 +1,4 @@
-// The checked options of a request. Every option that a client may set is checked here, and nowhere
-// else.
+// The checked options of a request. Every option of clients is checked here, and nowhere else.
 #pragma once
 
 #include <cstdint>

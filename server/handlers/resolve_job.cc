@@ -16,7 +16,7 @@ namespace {
 // Threads of one PNG result; each takes 1.6 MB, and few keep up with any device.
 constexpr int kMaxEncodeThreads = 4;
 
-// The least that a result was seen to take of its source's bytes per pixel: enlarged pixels are
+// The least observed share of a result in its source's bytes per pixel: enlarged pixels are
 // smoother, and lossy formats drop more of them than lossless ones.
 constexpr double kMinLosslessShare = 0.25, kMinLossyShare = 1.0 / 32;
 

@@ -31,18 +31,18 @@ struct ResolvedJob {
   std::vector<std::string> warnings;        // of what was asked for
 };
 
-// All that follows from the source's header, checked against the limits; reserves and loads
-// nothing. INVALID_ARGUMENT with the reason that the client gets.
+// The consequences of the source's header, checked against the limits; reserves and loads nothing.
+// INVALID_ARGUMENT with the client's reason.
 absl::StatusOr<ResolvedJob> ResolveJob(const HandlerEnvironment& environment,
                                        const RequestOptions& options, const ModelChain& models,
                                        const ImageHeader& source);
 
-// Bytes that the result of a source of `source_bytes` has at least: its pixels where they are not
-// compressed, else a small share of the bytes that the source takes for as many pixels.
+// The least bytes of the result of a source of `source_bytes`: its pixels if they are not
+// compressed, otherwise a small share of the source's bytes for as many pixels.
 int64_t LeastResultBytes(const ImageSpec& source, int64_t source_bytes, const ResolvedJob& job);
 
 // INVALID_ARGUMENT (kLimitExceeded) for a result of more than `max_bytes` in a unary call; of at
-// least `least_bytes`, if that is known.
+// least `least_bytes`, if known.
 absl::Status ResultTooLong(int64_t max_bytes, int64_t least_bytes = 0);
 
 }  // namespace upscaled::server

@@ -47,7 +47,7 @@ pb::UpscaleImageHeader StoredHeader(pb::UpscaleImageHeader announced,
 }
 
 std::string SourceToText(const ImageHeader& source) {
-  // The header depends on the frame that was asked for.
+  // The header depends on the requested frame.
   if (source.animation.has_value() || source.may_move) return "";
   const JpegCoding jpeg = source.jpeg.value_or(JpegCoding{});
   return absl::StrJoin(

@@ -1,4 +1,4 @@
-// Results that requests share: running computations and stored results.
+// Shared results of requests: running computations and stored results.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ struct ResultSharingOptions {
   std::string software;                          // version and build
   std::function<std::string()> tuning;           // Tuner::Choices; null: none
   std::unique_ptr<ResultStore> store = nullptr;  // null: nothing is stored
-  // Size of an encoded source that is received whole first; larger ones are computed as they come.
+  // Size of an encoded source to receive whole first; larger ones are computed as they come.
   int64_t max_held_bytes = 0;
   int max_computations = 1;  // threads
 };
@@ -45,13 +45,13 @@ class ResultSharing {
   const ResultCounts& counts() const { return counts_; }
   int64_t max_held_bytes() const { return options_.max_held_bytes; }
 
-  // The key that equal requests of a tenant share; empty: of all tenants. Errors as
+  // The common key of a tenant's equal requests; empty: of all tenants. Errors as
   // NetworkDigests::Of.
   absl::StatusOr<Digest> KeyOf(const std::string& tenant, const Digest& source,
                                const RequestOptions& options, const ResolvedJob& resolved);
   // `arithmetic`: the device's; empty: no network runs.
   std::string NameOf(const Digest& key, std::string_view arithmetic) const;
-  // The names that the result may get, by the devices that may be chosen.
+  // The result's possible names, by the possible devices.
   std::vector<std::string> NamesOf(const Digest& key, const ResolvedJob& resolved,
                                    const DeviceQuarantine& devices) const;
 

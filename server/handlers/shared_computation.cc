@@ -72,13 +72,13 @@ absl::StatusOr<pb::UpscaleSummary> Compute(const SharedComputation& computation,
 
 using Reservation = AdmissionController::Reservation;
 
-// The memory for what waiters can still ask for when the computation is over.
+// The memory for waiters' requests after the computation.
 ResourceRequest HeldMemory(const SharedComputation& computation, const Payer& payer) {
   return {.memory_bytes = static_cast<int64_t>(HeldBytes(computation)), .payer = payer};
 }
 
-// Keeps the memory of an ended computation reserved while a caller waits. Charges the one that has
-// waited longest.
+// Keeps the memory of an ended computation reserved while a caller waits. Charges the longest
+// waiting caller.
 void Hold(const SharedComputation& computation, std::shared_ptr<Reservation> reservation) {
   const ResourceRequest held = HeldMemory(computation, reservation->payer());
   reservation->Change(held).IgnoreError();  // less than before: it fits
@@ -123,7 +123,7 @@ void Run(const SharedComputation& computation, std::shared_ptr<Reservation> rese
 
 void StartComputation(SharedComputation computation) {
   const auto shared = std::make_shared<const SharedComputation>(std::move(computation));
-  // Until it is known what the computation needs, which takes its place.
+  // Until the computation's need is known and takes its place.
   absl::StatusOr<Reservation> reserved =
       shared->environment.admission.Reserve(HeldMemory(*shared, shared->payer));
   if (!reserved.ok()) return End(*shared, reserved.status());

@@ -1,4 +1,4 @@
-// Computes an image on a thread of its own, for all callers who wait for it.
+// Computes an image on a thread of its own, for all waiting callers.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct SharedComputation {
   std::shared_ptr<Flight> flight;
   ImageRequest request;   // with the key of the flight
   size_t kept_bytes = 0;  // of the result that the flight keeps at most
-  // The call that began it.
+  // The first call.
   absl::Time start;
   Payer payer;
   absl::Time deadline = absl::InfiniteFuture();

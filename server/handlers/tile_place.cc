@@ -65,7 +65,7 @@ bool IsImageSide(int px) { return px >= 1 && px <= kMaxImageSidePx; }
 // Whether it is a place or margin: so small that sums of a few stay far from overflow.
 bool IsOffset(int px) { return px >= 0 && px <= kMaxImageSidePx; }
 
-// The part of a tile with a place, whose own size has been checked.
+// The part of a tile with a place. The tile's own size is checked before.
 absl::StatusOr<ImagePart> PartOf(const pb::Tile& tile, const Executable& executable) {
   const pb::TilePlace& place = tile.place();
   const pb::TileMargins& margins = place.margins();

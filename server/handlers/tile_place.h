@@ -9,7 +9,7 @@
 
 namespace upscaled::server {
 
-// UNIMPLEMENTED where the network sees the whole image, so that tiles can have no place.
+// UNIMPLEMENTED: the network sees the whole image, so tiles can have no place.
 absl::Status CheckLocal(const Executable& executable);
 
 struct PlacedTile {
@@ -18,8 +18,8 @@ struct PlacedTile {
   ImageSpec result;
 };
 
-// INVALID_ARGUMENT for a tile whose numbers or bytes contradict each other or pass a limit, or that
-// lacks pixels that its result depends on. Of a tile with a place CheckLocal's, too.
+// INVALID_ARGUMENT: the tile's numbers or bytes contradict each other or pass a limit, or it lacks
+// pixels its result depends on. Of a tile with a place CheckLocal's, too.
 absl::StatusOr<PlacedTile> PlaceTile(const upscale::v1::Tile& tile, const Limits& limits,
                                      const Executable& executable);
 

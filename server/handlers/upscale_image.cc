@@ -35,10 +35,10 @@ namespace {
 
 namespace pb = upscale::v1;
 
-// A unary result may have this many times the bytes that a unary source may have.
+// A unary result may have this many times the bytes of the largest unary source.
 constexpr int64_t kUnaryGrowth = 4;
 
-// A result that goes into one message, and so must not grow without bound.
+// A result in one message, so it must not grow without bound.
 class MessageSink final : public ByteSink {
  public:
   MessageSink(std::string& bytes, int64_t max_bytes) : bytes_(bytes), max_bytes_(max_bytes) {}
@@ -123,14 +123,14 @@ void SendProgress(MessageWriter<pb::UpscaleImageResponse>& writer, int64_t done,
 
 constexpr size_t kStoredChunkBytes = size_t{128} << 10;
 
-// The bytes that a flight keeps, fewer for small results: no format is much larger than the pixels.
+// The bytes a flight keeps, fewer for small results: no format is much larger than the pixels.
 size_t KeptBytes(const ResolvedJob& resolved) {
   constexpr int64_t kMaxPixelBytes = 8, kSlackBytes = 64 << 10;
   const int64_t bytes = resolved.result.Area() * kMaxPixelBytes + kSlackBytes;
   return std::min(Flight::kKeptBytes, static_cast<size_t>(bytes));
 }
 
-// Whether another call's computation failed for a reason that does not lie in the request.
+// Whether another call's computation failed for a reason outside the request.
 bool MayTryAgain(const absl::Status& status) {
   return absl::IsResourceExhausted(status) || absl::IsUnavailable(status) ||
          absl::IsAborted(status) || absl::IsCancelled(status);
@@ -152,7 +152,7 @@ class ImageCall {
     context_.record.model = request_.models.name();
     HeldSource held(streams_.input, request_.input_bytes);
 
-    // A client that sends no bytes asks for a stored result of the source that it names.
+    // A client without bytes asks for a stored result of the source it names.
     if (MayFindSource()) {
       ASSIGN_OR_RETURN(const bool unsent, held.IsEmpty());
       ASSIGN_OR_RETURN(const bool known, unsent ? FindSource(*request_.claimed_digest) : false);
@@ -176,8 +176,8 @@ class ImageCall {
     behind_ = end.Warning();
     if (!NameSource(digest)) return ComputeAlone(held);
 
-    // A result that the client or the store has is not computed again; another one is computed for
-    // all who ask for it.
+    // A result of the client or the store is not computed again. Any other is computed for all its
+    // callers.
     ASSIGN_OR_RETURN(const bool known, AnswerAtOnce());
     if (known) return Summary();
     RETURN_IF_ERROR(CheckResultFits(source_bytes));
@@ -189,7 +189,7 @@ class ImageCall {
 
   // --- The source ---
 
-  // Sets the key that equal requests share. false: the files of a model change.
+  // Sets the common key of equal requests. false: the files of a model change.
   bool NameSource(const Digest& digest) {
     request_.source_digest = digest;
     const absl::StatusOr<Digest> key =
@@ -223,20 +223,20 @@ class ImageCall {
                             .on_progress = streams_.on_progress});
   }
 
-  // Without keys, a digest would be enough to get results of images that others have sent.
+  // Without keys, a digest would be enough to get results of others' images.
   bool MayFindSource() const {
     return request_.claimed_digest.has_value() && !request_.name_only && !tenant().empty() &&
            sharing_.store() != nullptr && request_.options.frame <= 1;
   }
 
-  // A result that cannot fit is not computed.
+  // A result too large to fit is not computed.
   absl::Status CheckResultFits(int64_t source_bytes) const {
     const int64_t least = LeastResultBytes(request_.source.spec, source_bytes, request_.resolved);
     const int64_t most = request_.max_result_bytes;
     return most == 0 || least <= most ? absl::OkStatus() : ResultTooLong(most, least);
   }
 
-  // A stored result of the source that the client says it has.
+  // A stored result of the client's announced source.
   absl::StatusOr<bool> FindSource(const Digest& digest) {
     const std::optional<std::string> stored = sharing_.store()->FindSource(digest, tenant());
     if (!stored.has_value()) return false;
@@ -251,7 +251,7 @@ class ImageCall {
 
   // --- Results that are there ---
 
-  // The first of the names that the result may get.
+  // The first of the result's possible names.
   absl::StatusOr<pb::UpscaleSummary> TellName() {
     std::string name;
     if (NameSource(*request_.claimed_digest)) {
@@ -325,7 +325,7 @@ class ImageCall {
                                                                source, context_.payer, position_);
       source = place.flight->source();  // one copy for all
       if (place.started) {
-        // Other calls may wait already: this one must compute for them or say that it does not.
+        // Other calls may wait already: this one must compute for them or say it does not.
         absl::Cleanup abandon = [&] { Abandon(*place.flight); };
         // The result may have been stored since it was looked for.
         if (const auto found = FindStored()) {
@@ -371,12 +371,12 @@ class ImageCall {
     absl::StatusOr<pb::UpscaleSummary> end = absl::UnknownError("not ended");  // of the flight
   };
 
-  // All that the flight gives. Errors are the client's own. `from_start`: the call began it.
+  // All of the flight's data. Errors are the client's own. `from_start`: the call began it.
   absl::StatusOr<Delivery> Deliver(Flight::Waiter& waiter, bool from_start) {
     while (true) {
       ASSIGN_OR_RETURN(Flight::News news, waiter.Await());
       if (news.header.has_value()) {
-        // A call whose result has begun is judged no more.
+        // A call with a begun result is judged no more.
         if (!from_start && !announced_.has_value()) {
           RETURN_IF_ERROR(CheckTime(news.forecast_end, *news.header));
         }
@@ -394,8 +394,7 @@ class ImageCall {
     }
   }
 
-  // Whether a computation that was begun some time ago can end before the call's deadline, and how
-  // long that takes from now on.
+  // Whether a running computation can end before the call's deadline, and its time from now on.
   absl::Status CheckTime(absl::Time forecast_end, pb::UpscaleImageHeader& header) const {
     const absl::Time now = environment_.clock.Now();
     if (forecast_end <= now) {  // it is late, or nobody knows
@@ -407,7 +406,7 @@ class ImageCall {
     return CheckDeadline({.ahead = forecast_end - now}, context_.deadline - now);
   }
 
-  // The part of a computation that falls to this call.
+  // This call's part of a computation.
   void Pay(const Flight::Bill& bill) {
     RequestRecord& record = context_.record;
     record.cost += bill.cost;
@@ -433,7 +432,7 @@ class ImageCall {
     if (!std::exchange(counted_, true)) ++way;
   }
 
-  // The header, once; a flight that takes over for another one must be of the same result.
+  // The header, once; a flight in place of another one must be of the same result.
   absl::Status Announce(pb::UpscaleImageHeader header) {
     if (announced_.has_value()) {
       if (*announced_ == header.etag()) return absl::OkStatus();
@@ -534,7 +533,7 @@ absl::Status HandleUpscale(const HandlerEnvironment& environment, CallContext co
   const ImageStreams streams{
       .input = source,
       .output = sink,
-      // The answer and the transport's copy of it, until that has left.
+      // The answer and the transport's copy of it, until the copy has left.
       .buffer_bytes = static_cast<size_t>(image_bytes + 2 * max_result_bytes),
       .on_header = [&response](const pb::UpscaleImageHeader& header) {
         *response.mutable_header() = header;

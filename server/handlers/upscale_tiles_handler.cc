@@ -29,12 +29,12 @@ namespace {
 
 namespace pb = upscale::v1;
 
-// Tiles of one call that are submitted and not yet computed; the next one is read after that.
+// Tiles of one call between their submission and their end; with this many, the next one waits.
 constexpr int64_t kMaxTilesInFlight = 1024;
 // The bytes of a call's tile without pixels and parts: messages, job, submission, cancellation
 // callback. Resident memory grew by 4.9 KB, parts included, for each of 120,000 tiles of one pixel.
 constexpr size_t kTileOverheadBytes = 4096;
-// The part of it that an answer takes until it has left: the job is kept for it.
+// An answer's part of it until it has left: the job is kept for it.
 constexpr size_t kMessageOverheadBytes = 4096;
 
 // The wire's pixels are little endian, the engine's native.
@@ -73,7 +73,7 @@ class TilesRun {
         writer_(writer),
         flow_(environment.scheduler.OpenFlow(context.payer)) {}
 
-  // Tiles that still run refer to it, be it because an exception ends the call.
+  // Running tiles refer to it, even if an exception ends the call.
   ~TilesRun() {
     tiles_cancellation_.Cancel(absl::CancelledError("the call has ended"));
     AwaitTiles();
@@ -134,7 +134,7 @@ class TilesRun {
     return Introduce(start, card, *variant, chosen);
   }
 
-  // Binds the call to the device class that computes as `wanted` ("": any) says, where one does.
+  // Binds the call to a device class with arithmetic `wanted` ("": any), if there is one.
   absl::Status PreferComputation(const std::string& wanted, const ModelCard& card,
                                  const ModelVariant& variant, Precision precision,
                                  DeviceChooser::Choice& choice) {
@@ -158,7 +158,7 @@ class TilesRun {
     return absl::OkStatus();
   }
 
-  // The header, if the client wants one, and whether it gets the computation that it wants.
+  // The header, if the client wants one, and whether it gets the wanted computation.
   absl::Status Introduce(const pb::UpscaleTilesStart& start, const ModelCard& card,
                          const ModelVariant& variant, Precision precision) {
     if (!start.report_header() && start.computation().empty()) return absl::OkStatus();
@@ -215,7 +215,7 @@ class TilesRun {
       absl::StatusOr<std::shared_ptr<TileJob>> job =
           received.ok() ? Admit(*request.mutable_tile()) : received;
       if (!job.ok()) {
-        // A call whose first tile has no time is refused as a whole.
+        // If the first tile has no time, the whole call is refused.
         if (context_.record.source_pixels == 0 &&
             ReasonOf(job.status()) == ErrorReason::kDeadlineInfeasible) {
           return job.status();
@@ -229,7 +229,7 @@ class TilesRun {
     }
   }
 
-  // A client that waits for its tiles has no reason to send more.
+  // A client waiting for its tiles has no reason to send more.
   absl::StatusOr<bool> ReadPatiently(pb::UpscaleTilesRequest& request) {
     while (true) {
       const bool waiting = tiles_in_flight() > 0;
@@ -238,7 +238,7 @@ class TilesRun {
     }
   }
 
-  // A tile that will be computed, or why not.
+  // A tile to compute, or why not.
   absl::StatusOr<std::shared_ptr<TileJob>> Admit(pb::Tile& tile) {
     auto job = std::make_shared<TileJob>();
     ASSIGN_OR_RETURN(job->placed, PlaceTile(tile, environment_.admission.limits(), *executable_));
@@ -249,7 +249,7 @@ class TilesRun {
     const Rect& wanted = job->placed.part.result;
     job->part_size = TileSizeFor(*executable_, job->placed.part.image,
                                  {wanted.width, wanted.height}, halo_px_, streams);
-    // The result and the transport's copy of it, until that has left; the parts.
+    // The result and the transport's copy of it, until the copy has left; the parts.
     const size_t bytes = kTileOverheadBytes + tile.pixels().size() + 2 * result_bytes +
                          ImageRun::Bytes(bytes_per_part_, size, job->part_size);
     job->cost = static_cast<int64_t>(ImageRun::Cost(*executable_, size, job->part_size));
@@ -271,7 +271,7 @@ class TilesRun {
     return job;
   }
 
-  // Whether the tile can end before the call's deadline, after those that came before it.
+  // Whether the tile can end before the call's deadline, after the earlier tiles.
   absl::Status CheckTime(const TileJob& job, Size size) const {
     if (context_.deadline == absl::InfiniteFuture()) return absl::OkStatus();
     const std::optional<Forecast> forecast =
@@ -328,7 +328,7 @@ class TilesRun {
   // On the scheduler's threads.
   void Conclude(const std::shared_ptr<TileJob>& job, absl::Status status)
       ABSL_LOCKS_EXCLUDED(mutex_) {
-    // A tile that was cancelled while it ran may be undefined.
+    // A tile cancelled during its run may be undefined.
     if (status.ok()) status = tiles_cancellation_.status();
     if (status.ok()) {
       job->reservation.ReportProgress(job->cost);

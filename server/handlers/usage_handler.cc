@@ -20,7 +20,7 @@ absl::StatusOr<absl::CivilDay> ParseDay(const char* field, const std::string& te
                                         absl::CivilDay otherwise) {
   if (text.empty()) return otherwise;
   absl::CivilDay day;
-  // Nothing but the form that it is printed in: no spaces, no five-digit years.
+  // Only its printed form: no spaces, no five-digit years.
   if (absl::ParseCivilTime(text, &day) && absl::FormatCivilTime(day) == text && day.year() > 0 &&
       day.year() < 10'000) {
     return day;

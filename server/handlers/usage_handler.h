@@ -8,7 +8,7 @@
 
 namespace upscaled::server {
 
-// `now` is the system's time, which says which day today is. Errors as the contract has them.
+// `now` is the system's time, and gives today's date. Errors as the contract has them.
 absl::Status GetUsage(const HandlerEnvironment& environment, absl::Time now,
                       const upscale::v1::GetUsageRequest& request,
                       upscale::v1::GetUsageResponse& response);

@@ -20,7 +20,7 @@ absl::Duration ThreadCpuTime() {
   return absl::DurationFromTimespec(time);
 }
 
-// sched_setattr(2), which glibc 2.36 does not declare.
+// sched_setattr(2). glibc 2.36 does not declare it.
 struct SchedulingAttributes {
   uint32_t size = sizeof(SchedulingAttributes);
   uint32_t policy = SCHED_OTHER;

@@ -1,13 +1,13 @@
-// The slice of processor time that the scheduler gives a thread at once: one that computes for long
-// takes longer and fewer slices, so that threads with little to do need not wait for one slice each
-// of many. Shares stay the same. Linux has it since 6.12; elsewhere nothing changes.
+// The scheduler's slice of processor time for a thread. A thread with a long computation takes
+// longer and fewer slices, so threads with little to do need not wait for one slice each of many.
+// Shares stay the same. Linux has it since 6.12; elsewhere nothing changes.
 #pragma once
 
 #include "absl/time/time.h"
 
 namespace upscaled::server {
 
-// One for a job, which one thread does from construction to destruction.
+// One for a job of one thread, from construction to destruction.
 class WorkSlice {
  public:
   WorkSlice();

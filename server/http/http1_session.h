@@ -64,7 +64,7 @@ class Http1Session final : public HttpSession {
   void OnBytes(std::span<const uint8_t> bytes);
   // Nothing more comes. `broken`: nothing can be sent, either.
   void OnEnd(bool broken);
-  // The system has taken bytes of what was given to Send; OnSent: all of them.
+  // The system has taken bytes from Send; OnSent: all of them.
   void OnProgress(size_t bytes);
   void OnSent();
   void OnException() { Close(/*evicted=*/false); }
@@ -79,8 +79,8 @@ class Http1Session final : public HttpSession {
   };
   using Step = void (Http1Session::*)();
 
-  // The bytes that a client may still send after the last answer, so that it reads that before the
-  // connection is reset under it.
+  // The bytes a client may still send after the last answer, so it reads the answer before the
+  // connection is reset.
   static constexpr uint64_t kLingerBytes = uint64_t{1} << 20;
 
   std::shared_ptr<Http1Session> Self() {
@@ -102,7 +102,7 @@ class Http1Session final : public HttpSession {
   }
   void ReadHeader();
   void OnHeaderLate();
-  // The host of the client that a request comes from, perhaps through proxies.
+  // The host of a request's client, perhaps through proxies.
   std::string ClientOf(const HttpRequest& request) const;
   void Handle();
   void Dispatch(const std::variant<const HttpRoute*, HttpFault>& found);
@@ -118,8 +118,7 @@ class Http1Session final : public HttpSession {
   void Drain();
   void Linger();
 
-  // Answers.
-  // Whether its handler has written all of the answer to a request that has come whole.
+  // Answers. Whether the request has come whole, and its handler has written all of the answer.
   bool Answered() const {
     return exchange_ != nullptr && parser_->body_done() && exchange_->Finished();
   }
@@ -127,13 +126,13 @@ class Http1Session final : public HttpSession {
   std::string BeginAnswer(HttpExchangeState::Answer& answer);
   void OnAnswered();
   void OnWriteLate() { End(Offence::kStalled); }
-  // Makes a fault of an answer that the connection's end would end, where a cut one would look
+  // Makes a fault of an answer with the connection's end as its own end: a cut one would look
   // whole.
   void RefuseUnframed(HttpExchangeState::Answer& answer);
   // The connection ends before the answer does.
   void Abort(absl::Status reason);
 
-  // Lets a new connection take the place of one that no handler works for.
+  // Lets a new connection take the place of one without a handler at work.
   void UpdateWaiting();
 
   // Paces.

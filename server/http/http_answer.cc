@@ -14,7 +14,7 @@ void AppendField(std::string& header, std::string_view name, std::string_view va
   absl::StrAppend(&header, ToAbsl(name), ": ", ToAbsl(value), "\r\n");
 }
 
-// RFC 9110, section 8.6: answers without a body whose length would say something else.
+// RFC 9110, section 8.6: answers without a body, where a length would say something else.
 bool TellsLength(int status) { return status >= 200 && status != 204 && status != 304; }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace upscaled::server {
 
 enum class HttpFraming : uint8_t { kLength, kChunked, kUntilClose };
 
-// The part of an answer that the connection adds.
+// The connection's part of an answer.
 struct HttpFrame {
   int minor_version = 1;  // of HTTP/1
   bool keep_alive = true;
@@ -24,12 +24,12 @@ struct HttpFrame {
   std::vector<std::string> trailer_names;  // for kChunked
 };
 
-// Status line and fields, with the empty line that ends them. `now` is for the field Date.
+// Status line and fields, with the empty line behind them. `now` is for the field Date.
 std::string HttpAnswerHeader(const HttpResponse& response, const HttpFrame& frame, absl::Time now);
 
-// A chunk of `bytes`, which are not empty.
+// A chunk of `bytes`, not empty.
 std::string HttpChunk(std::string_view bytes);
-// The last chunk; of `trailers` those whose names are among `names`.
+// The last chunk; with the `trailers` named in `names`.
 std::string HttpLastChunk(const std::vector<HttpField>& trailers,
                           const std::vector<std::string>& names);
 

@@ -16,10 +16,10 @@
 
 namespace upscaled::server {
 
-// One request and its answer, for a handler that runs on a thread of its own. The server goes on
-// reading the body whatever the answer does, within its limits. May outlive the server: reads and
-// writes then fail with CANCELLED. Destroyed without Send or Finish, the connection is cut, so that
-// no client takes half an answer for a whole one; before Begin: status 500.
+// One request and its answer, for a handler on a thread of its own. The server goes on reading the
+// body during any answer, within its limits. May outlive the server: reads and writes then fail
+// with CANCELLED. Destroyed without Send or Finish, the connection is cut, so no client takes half
+// an answer for a whole one; before Begin: status 500.
 //
 // Reads and writes fail with
 //   CANCELLED           the client has gone, or the server ends
@@ -37,36 +37,36 @@ class HttpExchange {
   virtual const HttpRequest& request() const = 0;
 
   // Waits for the next bytes of the body; 0: its end. One thread reads. The first call asks a
-  // client that waits for "100 Continue" to send.
+  // client waiting for "100 Continue" to send.
   virtual absl::StatusOr<size_t> Read(std::span<uint8_t> dst) = 0;
   // Asks for the body, and calls `ready` once, on any thread and perhaps at once, when there is
   // work for a handler (BodyQueue::OnReady). `ready` may own the exchange.
   virtual void OnBody(std::function<void()> ready) = 0;
   // Whether the body's first byte, or its end, has come.
   virtual bool BodyBegun() const = 0;
-  // Keeps bytes that have been read, within the same budget. May outlive the exchange.
+  // Keeps read bytes, within the same budget. May outlive the exchange.
   virtual std::unique_ptr<BodySpool> MakeSpool() = 0;
 
   // The whole answer at once; at most once and instead of Begin. Does not wait.
   virtual void Send(HttpResponse response) = 0;
 
-  // Begins an answer whose body follows: with its length where `response` tells it, else chunked,
-  // for HTTP/1.0 until the connection's end. `trailer_names` are the fields that Finish may add to
+  // Begins an answer; its body follows: with its length where `response` tells it, else chunked,
+  // for HTTP/1.0 until the connection's end. `trailer_names` are the fields Finish may add to
   // chunks. `response.body` is empty. Does not wait.
   virtual absl::Status Begin(HttpResponse response,
                              const std::vector<std::string>& trailer_names) = 0;
   // Hands `bytes` to the bounded output queue, or to the disk if the client takes them too slowly;
-  // waits while both are full. Nothing is sent in answer to HEAD.
-  // OUT_OF_RANGE: more than the length that was told.
+  // waits while both are full. Nothing is sent in answer to HEAD. OUT_OF_RANGE: more than the
+  // announced length.
   virtual absl::Status Write(std::span<const uint8_t> bytes) = 0;
-  // Waits until the system has taken all that was written, and the connection holds none of it;
-  // with a disk for slow clients (BodyBudget), does not wait. Errors as Write's.
+  // Waits until the system has taken all written bytes, and the connection holds no more; with a
+  // disk for slow clients (BodyBudget), does not wait. Errors as Write's.
   virtual absl::Status Settle() = 0;
-  // Ends the answer, or cuts one that is shorter than its length. Does not wait; trailers whose
-  // names were not announced are left out.
+  // Ends the answer, or cuts one shorter than its length. Does not wait. Leaves out trailers with
+  // unannounced names.
   virtual void Finish(std::vector<HttpField> trailers) = 0;
 
-  // Ends waiting and later Read and Write with `reason`, which is not OK. Thread safe.
+  // Ends waiting and later Read and Write with `reason`, not OK. Thread safe.
   virtual void Cancel(absl::Status reason) = 0;
   // `callback` is called at most once, on the server's thread, when the client goes before the
   // answer's end; soon, when it has gone already. To be set before the handler returns.

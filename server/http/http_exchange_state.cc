@@ -10,11 +10,11 @@
 namespace upscaled::server {
 namespace {
 
-// The time in which a client has to make space for more before the disk is used: clients that read
-// in time never meet it.
+// A client's time to make space for more before the disk is used. Clients with timely reads never
+// need the disk.
 constexpr absl::Duration kSpoolDelay = absl::Milliseconds(100);
 
-// The first field that cannot be sent; null: none.
+// The first unsendable field; null: none.
 const HttpField* FindUnsendable(const std::vector<HttpField>& fields) {
   const auto found = std::find_if(fields.begin(), fields.end(),
                                   [](const HttpField& field) { return !IsSendable(field); });
@@ -234,7 +234,7 @@ absl::StatusOr<bool> HttpExchangeState::Queue(std::span<const uint8_t> bytes,
     const bool space = queue_.empty() || queue_.size() + bytes.size() <= max_queue_bytes_;
     return !error_.ok() || (space && SpoolIsIdle());
   };
-  // A client that lags already is not waited for.
+  // There is no wait for a client with a lag.
   if (!SpoolIsIdle() && patience < absl::InfiniteDuration()) patience = absl::ZeroDuration();
   const bool fit = space_.Await(mutex_, patience, fits);
   if (!error_.ok()) return error_;

@@ -1,4 +1,4 @@
-// The state that a handler's HttpExchange and the connection share.
+// The shared state of a handler's HttpExchange and the connection.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ class HttpExchangeState : public std::enable_shared_from_this<HttpExchangeState>
     bool streamed = false;           // its body follows in pieces
     std::vector<std::string> trailer_names;
   };
-  // The bytes that have been written since the last one.
+  // The bytes written since the last one.
   struct Piece {
     std::string bytes;
     bool finished = false;  // it is the last one
@@ -42,7 +42,7 @@ class HttpExchangeState : public std::enable_shared_from_this<HttpExchangeState>
     std::vector<HttpField> trailers;
   };
 
-  // `wake` brings a thread of the connection to look at what has changed; any thread calls it.
+  // `wake` makes a thread of the connection look at the changes; any thread calls it.
   HttpExchangeState(HttpRequest request, std::shared_ptr<BodyBudget> budget, size_t max_queue_bytes,
                     std::function<void()> wake);
 
@@ -79,11 +79,11 @@ class HttpExchangeState : public std::enable_shared_from_this<HttpExchangeState>
  private:
   void Wake() ABSL_LOCKS_EXCLUDED(mutex_);
   void AskForBody() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether the first of what was written waits in the queue, not in the spool.
+  // Whether the first written bytes wait in the queue, not in the spool.
   bool SpoolIsIdle() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
     return !fetching_ && spool_.empty();
   }
-  // Has the next bytes of the spool put into the queue, if that is empty.
+  // Has the next bytes of the spool put into the queue, if it is empty.
   void MaybeFetch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Puts `bytes` into the queue. false: no space was there in time.
   absl::StatusOr<bool> Queue(std::span<const uint8_t> bytes, absl::Duration patience)
@@ -119,7 +119,7 @@ class HttpExchangeState : public std::enable_shared_from_this<HttpExchangeState>
 // The handler's end of `state`.
 std::unique_ptr<HttpExchange> MakeHttpExchange(std::shared_ptr<HttpExchangeState> state);
 
-// The same for a handler that gives a whole answer at once.
+// The same for a handler with a whole answer at once.
 std::unique_ptr<HttpResponseWriter> MakeHttpResponseWriter(
     std::shared_ptr<HttpExchangeState> state);
 

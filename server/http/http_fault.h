@@ -17,12 +17,12 @@ struct HttpFault {
   std::vector<HttpField> fields;  // of the answer, beside those that describe its body
 };
 
-// Makes the answer that tells of a fault, in the form that a port's clients read. `request` is what
-// was understood of it, which may be nothing. Called on the thread of all connections.
+// Makes the answer to a fault, in the form of the port's clients. `request` is its understood part,
+// perhaps nothing. Called on the thread of all connections.
 using HttpFaultAnswer =
     std::function<HttpResponse(const HttpFault& fault, const HttpRequest& request)>;
 
-// In a message: at most the first 100 bytes of what a client sent.
+// In a message: at most the first 100 bytes of a client's.
 std::string Quoted(std::string_view sent);
 
 // The error's human-readable message.

@@ -1,4 +1,4 @@
-// The environment that the connections of one HTTP server share.
+// The shared environment of one HTTP server's connections.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// The bounds of what a client of HTTP may take.
+// The bounds of a client's use of HTTP.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,9 @@ struct HttpLimits {
   absl::Duration idle_timeout = absl::Seconds(30);   // between an answer and the next request
   // For the rest of a body when the answer has been sent.
   absl::Duration drain_timeout = absl::Seconds(30);
-  // Bodies and streamed answers have no time limit, but in every `stall_timeout` in which the
-  // server waits for the client, that many bytes must move. A client need not take an answer while
-  // it sends.
+  // Bodies and streamed answers have no time limit, but in every `stall_timeout` of the server's
+  // wait for the client, this many bytes must move. A client need not take an answer while it
+  // sends.
   absl::Duration stall_timeout = absl::Seconds(60);
   int64_t min_progress_bytes = 16 * 1024;
 };

@@ -1,4 +1,4 @@
-// A request of HTTP, its answer, and the interface between the connection and those who answer.
+// A request of HTTP, its answer, and the interface between the connection and the handlers.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct HttpField {
   std::string value;
 };
 
-// A request whose header has arrived as a whole; its target is well-formed.
+// A request with its whole header and a well-formed target.
 struct HttpRequest {
   std::string method;             // "GET", as sent
   std::string path;               // decoded, without query
@@ -31,36 +31,35 @@ struct HttpRequest {
   // The names in the client's certificate (see PeerAddress); null: it has shown none.
   std::shared_ptr<const std::vector<std::string>> certificate_names;
   std::shared_ptr<const Principal> caller;  // null: the port asks nobody who they are
-  // The end of a signed URL, whose signer is the caller; nullopt: the URL is not signed.
+  // The end of a signed URL; its signer is the caller; nullopt: the URL is not signed.
   std::optional<absl::Time> signed_until = std::nullopt;
   bool has_body = false;  // a body of at least one byte, or of unknown length, follows
   // Bytes of the body, as the header tells; not set where its chunks tell.
   std::optional<uint64_t> content_length = 0;
 
-  // The first value of that name, in any case; "" if the field is missing.
+  // The first value of this name, in any case; "" if the field is missing.
   std::string_view Field(std::string_view name) const;
   // The same; nullopt if the field is missing.
   std::optional<std::string_view> FindField(std::string_view name) const;
-  // The values of all fields of that name, in their order, with commas between them.
+  // The values of all fields of this name, in their order, with commas between them.
   std::string AllFields(std::string_view name) const;
   // The same, but "" if there are several.
   std::string_view OnlyField(std::string_view name) const;
 };
 
-// An answer that is whole before it is sent. The connection adds Content-Length, Date and what
-// keeps it alive or closes it.
+// An answer made whole before it is sent. The connection adds Content-Length, Date and Connection.
 struct HttpResponse {
   int status = 200;
   std::vector<HttpField> fields;
   std::string body;  // left out in the answer to a HEAD request, but its length is told
-  // Bytes of a body that is not here, as it follows in pieces or HEAD leaves it out.
+  // Bytes of a body sent elsewhere: it follows in pieces, or HEAD leaves it out.
   std::optional<uint64_t> length = std::nullopt;
 };
 
 // "Not Found" for 404, as RFC 9110 calls it.
 std::string_view HttpReason(int status);
 
-// Whether `field` can be sent as one line: a name that is a token, a value without line ends.
+// Whether `field` can be sent as one line: a token as its name, a value without line ends.
 bool IsSendable(const HttpField& field);
 
 // Human-readable text.

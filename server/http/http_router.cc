@@ -34,7 +34,7 @@ HttpFault PathFault(int status, absl::StatusCode code, std::string_view message,
   return {status, MakeError(code, ErrorReason::kUnspecified, message), std::move(fields)};
 }
 
-// Refuses a body that the route does not take.
+// Refuses a body the route does not take.
 HttpFault NoBodyTaken(const HttpRequest& request) {
   const std::string body = request.content_length
                                ? absl::StrCat("a body of ", *request.content_length, " bytes")

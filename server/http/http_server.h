@@ -1,4 +1,4 @@
-// A port that speaks HTTP/1.1.
+// An HTTP/1.1 port.
 #pragma once
 
 #include <cstdint>
@@ -37,33 +37,32 @@ struct HttpServerOptions {
   HttpLimits limits;
   BodyBudgetOptions bodies;
   std::shared_ptr<BodyBudget> budget;  // of several ports, instead of `bodies`
-  // Not null: HTTPS, with the certificates that it has when a connection begins. Outlives the
-  // server.
+  // Not null: HTTPS, with the certificates of the time a connection begins. Outlives the server.
   const TlsContext* tls = nullptr;
   HandshakeCrew* handshakes = nullptr;  // computes TLS's; null: the server's thread does
-  // Takes the connections of clients that want HTTP/2 (see ChooseProtocol), unread and with `tls`
-  // before the handshake, on the server's thread. Empty: they are refused.
+  // Takes the connections of HTTP/2 clients (see ChooseProtocol), unread and with `tls` before the
+  // handshake, on the server's thread. Empty: they are refused.
   std::function<void(AcceptedConnection)> on_http2;
 };
 
-// Serves from Start to Close, on one thread that no client can hold up. Thread safe except Close
-// and destruction.
+// Serves from Start to Close, on one thread; no client can hold it up. Thread safe except Close and
+// destruction.
 class HttpServer {
  public:
-  // UNAVAILABLE names the address that cannot be listened on, INVALID_ARGUMENT an invalid one.
-  // `table` must outlive it.
+  // UNAVAILABLE: cannot listen on the address; INVALID_ARGUMENT: the address is invalid. Both name
+  // it. `table` must outlive it.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(HttpServerOptions options,
                                                            ConnectionTable& table);
   ~HttpServer() { Close(absl::ZeroDuration()); }
-  // The port that it listens on, also when it was asked for port 0.
+  // The actual port, also if asked for port 0.
   int port() const { return listener_->port(); }
-  // Bytes of disk that bodies take.
+  // Bytes of disk in use by bodies.
   int64_t spool_bytes_in_use() const { return host_.bodies->spool_bytes_in_use(); }
 
   // No connection is kept for another request from now on; new ones are still accepted.
   void StartDraining() { host_.draining = true; }
-  // Closes the port and idle connections, waits for at most `timeout` until what has begun has been
-  // answered, and closes the others. Exchanges that are left fail with CANCELLED.
+  // Closes the port and idle connections, waits for at most `timeout` for the answers to begun
+  // requests, and closes the others. The exchanges left fail with CANCELLED.
   void Close(absl::Duration timeout);
 
  private:

@@ -13,8 +13,8 @@
 namespace upscaled::server {
 namespace {
 
-// The bytes of requests that a client sends before it has the answer to one. As its end is seen
-// when all has been read, a client that sends more is noticed later when it goes.
+// The bytes of requests a client sends before it has the answer to one. Its end shows once all is
+// read, so the end of a client with more bytes is noticed later.
 constexpr size_t kMaxBytesAhead = size_t{16} << 10;
 // In addition to a header, in one read.
 constexpr size_t kReadBytes = 4096;
@@ -105,7 +105,7 @@ void Http1Session::OnEnd(bool broken) {
 void Http1Session::AwaitRequest() {
   phase_ = Phase::kRequest;
   parser_.emplace(host_.limits.max_header_bytes);
-  // While it is only draining, the answer to come says that it is the last.
+  // While it is only draining, the answer to come says it is the last.
   if (host_.sessions.closing()) return Linger();
   if (buffer_.empty()) {
     buffer_.shrink_to_fit();

@@ -15,8 +15,8 @@ namespace upscaled::server {
 // Requests are answered one after the other, also where a client sends several at once. Status 400,
 // 408, 417, 431, 501 and 505 come from here, and end the connection.
 //
-// A body is read while its request is answered, into the exchange's BodyQueue, until that is full.
-// Unread bytes are dropped, within limits, so that the connection can serve the next request.
+// A body is read while its request is answered, into the exchange's BodyQueue, until it is full.
+// Unread bytes are dropped, within limits, so the connection can serve the next request.
 void StartHttpSession(HttpHost& host, boost::asio::io_context& io, AcceptedConnection connection,
                       const std::shared_ptr<ssl_ctx_st>& tls);
 

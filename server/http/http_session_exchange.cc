@@ -14,7 +14,7 @@ namespace {
 constexpr absl::Duration kLingerTimeout = absl::Seconds(1);
 // From one look to the next whether other bodies have left room.
 constexpr absl::Duration kRoomInterval = absl::Milliseconds(100);
-// From one look to the next whether a client has gone behind bytes that are not read yet.
+// The time between looks for a client gone behind unread bytes.
 constexpr absl::Duration kEndInterval = absl::Seconds(1);
 
 }  // namespace
@@ -68,7 +68,7 @@ void Http1Session::Drain() {
   if (!closed_) socket_.Receive();
 }
 
-// Says that nothing more will come, and reads on until the client has seen that.
+// Announces its end, and reads on until the client has seen it.
 void Http1Session::Linger() {
   const bool body_left = streams_ && parser_->header_done() && !parser_->body_done();
   if (!body_left) body_bytes_ = max_body_bytes_ = 0;
@@ -129,7 +129,7 @@ void Http1Session::SendMore() {
   socket_.Send(std::move(head), std::move(body));
 }
 
-// TLS tells such a cut by the close_notify that is missing, but not every client looks (nginx).
+// TLS shows such a cut by a missing close_notify, but not every client looks (nginx).
 void Http1Session::RefuseUnframed(HttpExchangeState::Answer& answer) {
   const bool until_close = answer.streamed && !answer.response.length && minor_version_ == 0;
   if (!until_close || head_ || socket_.CanReset()) return;
@@ -145,7 +145,7 @@ void Http1Session::RefuseUnframed(HttpExchangeState::Answer& answer) {
 std::string Http1Session::BeginAnswer(HttpExchangeState::Answer& answer) {
   answer_begun_ = true;
   answer_ends_ = !answer.streamed;
-  // A body that was not asked for may come or not; one beyond its limit is not worth the wait.
+  // A body without a request for it may come or not; one beyond its limit is not worth the wait.
   if (awaits_continue_ || body_failed_ || host_.draining) keep_alive_ = false;
   const std::optional<uint64_t> length = answer.response.length;
   framing_ = HttpFraming::kLength;

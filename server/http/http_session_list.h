@@ -14,7 +14,7 @@ namespace upscaled::server {
 class HttpSession : public std::enable_shared_from_this<HttpSession> {
  public:
   virtual ~HttpSession() = default;
-  // Looks at what the handler of its request has done meanwhile.
+  // Looks at its request handler's progress.
   virtual void Advance() = 0;
   // Whether it is between two requests, or its request's body is still to come.
   virtual bool idle() const = 0;
@@ -22,8 +22,8 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   virtual void Close(bool evicted) = 0;
 };
 
-// Owns the sessions until they are closed. A session that waits for its client, for a request or
-// for the reading of an answer, may have to give its place to a new one. Not thread safe.
+// Owns the sessions until they are closed. A session waiting for its client, for a request or for
+// the reading of an answer, may have to give its place to a new one. Not thread safe.
 class HttpSessionList {
  public:
   struct Entry {
@@ -33,16 +33,16 @@ class HttpSessionList {
   };
   using Place = std::list<Entry>::iterator;
 
-  // As one that waits.
+  // As a waiting one.
   Place Add(std::shared_ptr<HttpSession> session, std::string host);
   // Whether it waits for its client, from now on.
   void SetWaiting(Place place, bool waits);
   void Remove(Place place);
 
-  // Closes the session that has waited longest, of those of `host` if given; false: none waits.
+  // Closes the longest waiting session, of those of `host` if given; false: none waits.
   bool CloseLongestWaiting(std::optional<std::string_view> host);
   void CloseAll();
-  // Closes those that are idle, and calls `on_empty` when all have closed, which may be at once.
+  // Closes the idle sessions, and calls `on_empty` when all have closed, perhaps at once.
   void CloseIdle(std::function<void()> on_empty);
   // Whether CloseIdle waits for the others.
   bool closing() const { return on_empty_ != nullptr; }

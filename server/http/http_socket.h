@@ -18,8 +18,8 @@ namespace upscaled::server {
 
 class Http1Session;
 
-// On the thread that runs `io`, on which it calls its owner, never after Close. An exception of the
-// owner closes the connection.
+// On the thread of `io`; calls its owner there, never after Close. An exception of the owner closes
+// the connection.
 class HttpSocket {
  public:
   // `buffer` is for one read at a time, and may be shared by all sockets of the thread. `crew`
@@ -37,17 +37,17 @@ class HttpSocket {
   // One at a time; `head` goes before `body`.
   void Send(std::string head, std::string body);
   bool sending() const { return sending_; }
-  // Tells the other side that nothing more comes.
+  // Ends this side's half of the connection.
   void EndOutput();
   void Close();
-  // Whether the connection's end, by Close or that of the process, is a reset, which tells the
-  // other side that something is missing. At first it is not.
+  // Whether the connection's end, by Close or that of the process, is a reset, to tell the other
+  // side about missing bytes. At first it is not.
   void SetResetAtEnd(bool reset);
   // The names in the client's certificate, after the handshake (see PeerAddress).
   std::shared_ptr<const std::vector<std::string>> CertificateNames() const {
     return stream_->CertificateNames();
   }
-  // Whether the other side has ended its half, even if bytes before that end are unread.
+  // Whether the other side has ended its half, even with unread bytes before the end.
   bool OtherSideEnded() const;
   // Whether there are resets; Unix sockets have none.
   bool CanReset() const;

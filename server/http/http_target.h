@@ -14,9 +14,9 @@ struct HttpTarget {
   std::string query = {};      // after '?', not decoded
 };
 
-// Takes the origin form ("/path?query"), the absolute form ("http://host/path?query", whose host
-// does not matter here) and "*". INVALID_ARGUMENT for others, for broken percent-encoding, for an
-// encoded slash or NUL, which would give a path two readings, and for a fragment.
+// Takes the origin form ("/path?query"), the absolute form ("http://host/path?query"; the host does
+// not matter here) and "*". INVALID_ARGUMENT for others, for broken percent-encoding, for an
+// encoded slash or NUL (a path would have two readings), and for a fragment.
 absl::StatusOr<HttpTarget> ParseHttpTarget(std::string_view target);
 
 }  // namespace upscaled::server

@@ -15,19 +15,19 @@ class MinimumRate {
   MinimumRate(absl::Duration timeout, int64_t min_bytes)
       : input_(timeout, min_bytes), output_(timeout, min_bytes) {}
 
-  // Sets what the server waits for, from now on.
+  // Sets the server's wait, from now on.
   void SetWaits(bool for_input, bool for_output, absl::Time now) {
     SetWait(input_, for_input, now);
     SetWait(output_, for_output, now);
   }
   void OnInput(int64_t bytes, absl::Time now) { input_.Move(bytes, now); }
   void OnOutput(int64_t bytes, absl::Time now) { output_.Move(bytes, now); }
-  // The client has taken all that there was.
+  // The client has taken all bytes.
   void OnOutputTaken(absl::Time now) { output_.Restart(now); }
 
   bool input_stalled(absl::Time now) const { return Stalled(input_, now); }
   bool output_stalled(absl::Time now) const { return Stalled(output_, now); }
-  // Until the first of those that it waits for has stalled; infinite if it does not wait.
+  // Until the first awaited client has stalled; infinite without a wait.
   absl::Duration Patience(absl::Time now) const {
     absl::Duration patience = absl::InfiniteDuration();
     for (const StallMeter* meter : {&input_, &output_}) {

@@ -13,15 +13,15 @@ namespace upscaled::server {
 struct HealthSource {
   std::function<std::string()> why_not_live;   // "": it is
   std::function<std::string()> why_not_ready;  // "": it is
-  // A line that a ready server adds for its operators; "": none. May be null.
+  // A ready server's line for its operators; "": none. May be null.
   std::function<std::string()> note = nullptr;
 };
 
 // /v2/health/live and /v2/health/ready: 200, the latter with the note, or 503 with the reason.
 std::vector<HttpRoute> HealthRoutes(HealthSource health);
 
-// Those, and /metrics, which asks for `admin` if the port has a guard. `metrics` returns
-// Prometheus' text format.
+// The same, and /metrics (for role `admin` if the port has a guard). `metrics` returns Prometheus'
+// text format.
 std::vector<HttpRoute> AdminRoutes(HealthSource health, std::function<std::string()> metrics);
 
 }  // namespace upscaled::server

@@ -1,4 +1,4 @@
-// The check that a request to a port of this machine only is meant for this machine.
+// Checks the host of requests to a port for this machine only.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 namespace upscaled::server {
 
 // Whether `host`, a field Host, is an address, a name without a dot, one below "localhost", or
-// `own`; with or without a port. Another name may be that of a web page which has it resolve to
-// this machine, in order to read what a browser here may read (DNS rebinding).
+// `own`; with or without a port. Another name may belong to a web page. It resolves to this
+// machine, so the page reads a local browser's data (DNS rebinding).
 bool IsOwnHost(std::string_view host, std::string_view own);
 
-// Refuses requests for other hosts (421) on routes that ask for a role. One that names none, which
-// only HTTP/1.0 allows, is taken.
+// Refuses requests for other hosts (421) on routes with a role. Takes a request without a host, as
+// only HTTP/1.0 allows.
 HttpGuard OwnHostGuard(std::string own);
 
 }  // namespace upscaled::server

@@ -77,7 +77,7 @@ class HttpRequestParser::Impl final : public http::basic_parser<true> {
 
   size_t ReadBody(std::span<const uint8_t> bytes,
                   const std::function<size_t(std::span<const uint8_t>)>& sink) {
-    // Beast asserts that these are there when it looks at a last chunk for the second time.
+    // Beast asserts their presence when it looks at a last chunk for the second time.
     if (chunk_needs_more_ && bytes.size() < kMinLastChunkBytes) return 0;
     sink_ = &sink;
     size_t taken = 0;

@@ -26,23 +26,23 @@ class HttpRequestParser {
   explicit HttpRequestParser(size_t max_header_bytes);
   ~HttpRequestParser();
 
-  // Takes what it understands of `bytes`, which begin where the last call stopped, and returns how
-  // many; the caller keeps the others. Nothing beyond the header is taken.
+  // Takes the complete parts of `bytes` from the end of the last call on, and returns how many; the
+  // caller keeps the others. Nothing beyond the header is taken.
   size_t ReadHeader(std::span<const uint8_t> bytes);
   bool header_done() const;
   // Whether a part of the request has come.
   bool begun() const;
 
-  // Once the header is done; where it is faulty, what was understood of it.
+  // Once the header is done; of a faulty one its understood part.
   ParsedHttpRequest& parsed();
   // Consumes body bytes and passes the decoded content to `sink`. Returns the number of bytes
-  // consumed. `sink` returns the number it accepted. If that is fewer than offered, ReadBody
+  // consumed. `sink` returns the number it accepted. If these are fewer than offered, ReadBody
   // returns. Drops trailers.
   size_t ReadBody(std::span<const uint8_t> bytes,
                   const std::function<size_t(std::span<const uint8_t>)>& sink);
   bool body_done() const;
 
-  // Not empty: this is no valid request, nothing more can be read, and what follows cannot be
+  // Not empty: this is no valid request, nothing more can be read, and later bytes cannot be
   // trusted.
   const std::optional<HttpFault>& fault() const;
 
