@@ -1,4 +1,4 @@
-// A number of bytes that several take from.
+// A number of bytes, shared by several takers.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// One request's stop signal, shared by everyone who works for it.
+// One request's stop signal, shared by all its workers.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ class Cancellation {
   // OK until cancelled, then the reason.
   absl::Status status() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // `callback` runs once: on cancellation, or right here when that has happened already.
+  // `callback` runs once: on cancellation, or right here if it is already cancelled.
   [[nodiscard]] Registration OnCancel(std::function<void()> callback) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

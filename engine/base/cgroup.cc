@@ -29,7 +29,7 @@ double QuotaV1(const std::filesystem::path& group) {
   return quota_us > 0 && period_us > 0 ? quota_us / period_us : kNoLimit;
 }
 
-// A number in a file; "max", -1 and files that are not there are no limit.
+// A number in a file; "max", -1 and absent files are no limit.
 double LimitIn(const std::filesystem::path& file) {
   double limit = 0;
   return std::ifstream(file) >> limit && limit > 0 ? limit : kNoLimit;

@@ -1,4 +1,4 @@
-// Limits that Linux control groups set to a process.
+// Limits of Linux control groups for a process.
 #pragma once
 
 #include <filesystem>
@@ -6,16 +6,16 @@
 
 namespace upscaled {
 
-// In all of them, `membership` is what /proc/self/cgroup says and `mount` is /sys/fs/cgroup;
+// In all of them, `membership` is the text of /proc/self/cgroup and `mount` is /sys/fs/cgroup;
 // versions 1 and 2 are understood. Inside a container the process's own group is the mount itself.
-// The result is the minimum over the process's group and those that it lies in; infinity if there
-// is no limit.
+// The result is the minimum over the process's group and the groups around it; infinity if there is
+// no limit.
 
-// CPUs that the quotas amount to.
+// CPUs by the quotas.
 double CgroupCpuQuota(std::string_view membership, const std::filesystem::path& mount);
 // Bytes: memory.max, as systemd's MemoryMax= sets it, or memory.limit_in_bytes.
 double CgroupMemoryLimit(std::string_view membership, const std::filesystem::path& mount);
-// Tasks, which are the threads of all processes: pids.max, as systemd's TasksMax= sets it.
+// Tasks: the threads of all processes: pids.max, as systemd's TasksMax= sets it.
 struct CgroupTasks {
   double limit = 0;
   std::filesystem::path group;  // that has it, and counts its tasks in pids.current

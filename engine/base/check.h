@@ -1,5 +1,5 @@
-// For what only a mistake of ours can break: ends the process, in release builds too. What callers
-// or files can get wrong is an absl::Status instead.
+// For conditions only a mistake of ours can break: ends the process, in release builds too.
+// Mistakes of callers or files are an absl::Status instead.
 #pragma once
 
 #include "absl/base/optimization.h"

@@ -11,7 +11,7 @@ class Clock {
   virtual absl::Time Now() const = 0;
 
   // Returns the system's time at the first call, plus the monotonic clock's progress since. Setting
-  // the system's clock changes no duration. Not for time stamps that people read. Never destroyed.
+  // the system's clock changes no duration. Not for human-readable time stamps. Never destroyed.
   static const Clock& Real();
 };
 

@@ -115,8 +115,8 @@ size_t CoreCacheBytes() {
 }
 
 std::string CpuModelName() {
-  // "model name\t: Intel(R) Xeon(R) Processor", a line a field, the first CPU first. x86 has the
-  // first three numbers, ARM the others.
+  // "model name\t: Intel(R) Xeon(R) Processor", one line per field, the first CPU first. x86 has
+  // the first three numbers, ARM the others.
   std::map<std::string, std::string> fields;
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line) && !line.empty();) {

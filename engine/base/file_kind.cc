@@ -11,7 +11,7 @@ namespace {
 
 using Type = FileKind::Type;
 
-// Bytes that begin a file, '?' for any byte.
+// The first bytes of a file, '?' for any byte.
 struct Signature {
   absl::string_view bytes;
   FileKind kind;
@@ -25,7 +25,7 @@ constexpr absl::string_view Bytes(const char (&text)[kSize]) {
 constexpr char kBinaryAdvice[] = "send its bytes unchanged (curl: --data-binary, or a form's -F)";
 constexpr char kBase64Advice[] = "decode it, or send it as {\"image\": \"...\"} in JSON";
 
-// The first that fits.
+// The first fitting one.
 constexpr Signature kSignatures[] = {
     {Bytes("\x89PNG\r\n\x1a\n"), {"PNG", "", Type::kReadImage}},
     {Bytes("\xff\xd8\xff"), {"JPEG", "", Type::kReadImage}},
@@ -113,8 +113,8 @@ bool Begins(absl::string_view bytes, absl::string_view signature) {
   return true;
 }
 
-// An image or a video in the boxes of ISO/IEC 14496-12: the brand, and those it is compatible with,
-// say which.
+// An image or a video in the boxes of ISO/IEC 14496-12: the brand, and its compatible brands, tell
+// the kind.
 FileKind KindOfBoxes(absl::string_view bytes) {
   const auto size = static_cast<uint8_t>(bytes[3]);
   const absl::string_view brands = bytes.substr(8, size < 8 ? 0 : size - 8);

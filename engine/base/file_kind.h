@@ -1,4 +1,4 @@
-// Kinds of files by their first bytes, for messages about files that are not images of ours.
+// Kinds of files by their first bytes, for messages about files other than our images.
 #pragma once
 
 #include <cstddef>
@@ -21,10 +21,10 @@ struct FileKind {
   Type type = Type::kOther;
 };
 
-// Bytes from the beginning of a file that RecognizeFileKind looks at.
+// Bytes from the beginning of a file for RecognizeFileKind.
 inline constexpr size_t kFileKindBytes = 256;
 
-// nullopt for bytes that begin none of the kinds it knows.
+// nullopt for a beginning of no known kind.
 std::optional<FileKind> RecognizeFileKind(std::span<const uint8_t> beginning);
 
 }  // namespace upscaled

@@ -60,7 +60,7 @@ absl::Status WriteParts(int file, const std::filesystem::path& path,
   return absl::OkStatus();
 }
 
-// So that the name outlasts a power failure. The file is in place, and some folders may not be read
+// For the name to outlast a power failure. The file is in place, and some folders may not be read
 // and some file systems refuse: no error.
 void SyncFolderOf(const std::filesystem::path& path) {
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";

@@ -37,7 +37,7 @@ absl::Status ReplaceFile(const std::filesystem::path& path,
                          const ReplaceFileOptions& options = {});
 
 // Differs whenever the file was rewritten or replaced since: inode, size and time of change.
-// NOT_FOUND when there is none.
+// NOT_FOUND if there is no file.
 absl::StatusOr<std::string> FileState(const std::filesystem::path& path);
 
 // The entries of a folder, sorted. NOT_FOUND when it cannot be read.

@@ -7,7 +7,7 @@
 namespace upscaled {
 
 // Whether none is infinite or NaN: one more than their exponents, all ones, carries into the sign.
-// Without branches, so that it is vector instructions.
+// Without branches, so it becomes vector instructions.
 inline bool AllFinite(const float* values, int count) {
   constexpr uint32_t kSign = 0x80000000, kOneMore = 0x00800000;
   uint32_t found = 0;

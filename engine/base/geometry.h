@@ -37,7 +37,7 @@ inline Rect Intersect(const Rect& a, const Rect& b) {
   return {x, y, std::min(a.right(), b.right()) - x, std::min(a.bottom(), b.bottom()) - y};
 }
 
-// The smallest that covers both.
+// The smallest rectangle around both.
 inline Rect Cover(const Rect& a, const Rect& b) {
   if (a.empty() || b.empty()) return a.empty() ? b : a;
   const int x = std::min(a.x, b.x), y = std::min(a.y, b.y);

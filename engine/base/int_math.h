@@ -1,4 +1,4 @@
-// Integer division that rounds the way it says, for negative numbers too. Divisors are positive.
+// Integer division with named rounding, for negative numbers too. Divisors are positive.
 #pragma once
 
 namespace upscaled {

@@ -1,4 +1,4 @@
-// From the first begin to the last end of something that is done bit by bit.
+// From the first begin to the last end of something done bit by bit.
 #pragma once
 
 #include <algorithm>

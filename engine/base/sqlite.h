@@ -1,4 +1,4 @@
-// A file of SQLite's: statements with errors as a Status, and what they read.
+// A file of SQLite's: statements with errors as a Status, and their rows.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ class SqliteFile {
   // DATA_LOSS when the file is damaged.
   absl::Status Check();
 
-  // One run of a statement. Texts and blobs that it is given must outlive it.
+  // One run of a statement. Its texts and blobs must outlive it.
   class Statement {
    public:
     Statement(SqliteFile& file, const char* sql);

@@ -1,4 +1,4 @@
-// Waiting for a condition under an absl::Mutex with a time limit that follows the monotonic clock.
+// Waiting for a condition under an absl::Mutex with a time limit by the monotonic clock.
 #pragma once
 
 #include <chrono>
@@ -10,17 +10,17 @@
 
 namespace upscaled {
 
-// Mutex::AwaitWithTimeout counts its time by the system's clock: who sets that back prolongs the
+// Mutex::AwaitWithTimeout counts its time by the system's clock: a clock set back prolongs the
 // wait. This does not, but needs a notification for each change. Thread safe.
 class SteadyCondition {
  public:
-  // After what waiters look at has changed; the mutex may be held.
+  // Call it after a change of the waiters' condition; you may hold the mutex.
   void NotifyAll() { condition_.notify_all(); }
   // Same as NotifyAll, but wakes only one waiter.
   void NotifyOne() { condition_.notify_one(); }
 
-  // Waits until `holds()`, which runs under `mutex`; false when `timeout` passes first. `mutex` is
-  // held by the caller.
+  // Waits until `holds()`, called under `mutex`; false if `timeout` passes first. `mutex` is held
+  // by the caller.
   template <typename Predicate>
   bool Await(absl::Mutex& mutex, absl::Duration timeout, const Predicate& holds)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) ABSL_NO_THREAD_SAFETY_ANALYSIS {

@@ -1,4 +1,4 @@
-// JSON documents, and a key that one of their objects has twice: a parser keeps one of the two.
+// JSON documents, and a repeated key of one of their objects: a parser keeps one of the two.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +44,7 @@ class UniqueJsonHandler : public nlohmann::detail::json_sax_dom_parser<nlohmann:
 };
 
 // Parses `text` in time proportional to it, but for the sorting of keys. `throws`: as
-// nlohmann::json::parse does for a text that is no JSON.
+// nlohmann::json::parse does for a text other than JSON.
 inline UniqueJson ParseUniqueJson(std::string_view text, bool throws = false) {
   UniqueJson json;
   UniqueJsonHandler handler(json, throws);

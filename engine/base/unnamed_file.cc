@@ -13,7 +13,7 @@ namespace upscaled {
 
 absl::StatusOr<UniqueFd> OpenUnnamedFile(const std::string& folder) {
   UniqueFd file(open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-  // A kernel without O_TMPFILE sees a folder that is to be written: EISDIR.
+  // A kernel without O_TMPFILE sees a folder to write: EISDIR.
   if (!file.valid() && (errno == EOPNOTSUPP || errno == EISDIR)) {
     std::string name = folder + "/upscaled-XXXXXX";
     file = UniqueFd(mkostemp(name.data(), O_CLOEXEC));

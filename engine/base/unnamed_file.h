@@ -1,4 +1,4 @@
-// Files that no folder shows and that are gone with their descriptors.
+// Files without a name in any folder, gone with their descriptors.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// An error that says what it is of.
+// An error with the name of its object.
 #pragma once
 
 #include "absl/status/status.h"

@@ -1,4 +1,4 @@
-// The data that a device keeps of one tile from one pass over its image to the next.
+// A device's data of one tile, from one pass over its image to the next.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace upscaled {
 
-// The part of a device's memory that activation caches may take: the rest is for those who compute.
+// The activation caches' part of a device's memory; the rest is for computing.
 inline constexpr size_t kCachedShare = 4;
 
 // Keeps one tile's activations between passes. The next pass brings the means of a global
@@ -39,7 +39,7 @@ class ActivationCache {
     taken_ = bytes;
     return true;
   }
-  // After a pass whose commands are all done: the next one may be another stream's.
+  // After a pass with all commands done: the next one may be another stream's.
   void End(size_t pass) { passes_ = pass + 1; }
   // For good; others may take its bytes.
   void Drop() {

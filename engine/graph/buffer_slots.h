@@ -1,4 +1,4 @@
-// Which of a few buffers holds what, for backends that compute layer after layer.
+// The contents of a few buffers, for backends with one layer after the other.
 #pragma once
 
 #include <span>
@@ -6,13 +6,13 @@
 
 namespace upscaled {
 
-// From the step that writes something to the last one that uses it, both included.
+// From the writing step to the last using one, both included.
 struct Lifetime {
   int first = 0;
   int last = 0;
 };
 
-// For each the slot (0, 1, ...) that holds it; no two share one at a time. In order of `first`.
+// The slot (0, 1, ...) of each; no two share one at a time. In order of `first`.
 std::vector<int> AssignSlots(std::span<const Lifetime> lifetimes);
 
 }  // namespace upscaled

@@ -1,4 +1,4 @@
-// A candidate on a device that may refuse it: then it takes forever and computes nothing.
+// A candidate on a device; the device may refuse it: then it takes forever and computes nothing.
 #pragma once
 
 #include <optional>

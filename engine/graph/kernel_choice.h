@@ -16,29 +16,29 @@
 
 namespace upscaled {
 
-// One layer alone, computed by one kernel. Used by one thread at a time.
+// One layer by itself, computed by one kernel. Used by one thread at a time.
 class LayerCandidate {
  public:
   virtual ~LayerCandidate() = default;
-  // Computes the whole output from whatever input there is, for its time alone.
+  // Computes the whole output from any input, only for its time.
   virtual void Run() = 0;
-  // The time that Run last took by the device's own clock; nothing where the caller's is as good.
+  // The time of the last Run by the device's own clock; nothing if the caller's is as good.
   virtual std::optional<absl::Duration> LastRunTime() const { return std::nullopt; }
   // The output for an input, both [channel][y][x].
   virtual std::vector<float> Compute(std::span<const float> input) = 0;
 };
 
-// The kernels with which a backend could compute one layer.
+// A backend's possible kernels for one layer.
 class KernelCandidates {
  public:
   virtual ~KernelCandidates() = default;
-  // The hardware for which times hold: the device's model and its driver, as the instruction set.
+  // The hardware of the times: the device's model and its driver, as the instruction set.
   virtual std::string device() const = 0;
   virtual const Layer& layer() const = 0;
   virtual Precision precision() const = 0;
   // Two or more, best first as shipped.
   virtual std::vector<std::string> names() const = 0;
-  // The output size for timing: as a tile's part that is computed at once.
+  // The output size for timing: as a tile's part computed at once.
   virtual Size timed_output() const { return {168, 12}; }
   // The output size for the check against the reference: any kernel's block and the next's start.
   virtual Size checked_output() const { return {7, 7}; }
@@ -47,7 +47,7 @@ class KernelCandidates {
   virtual std::unique_ptr<LayerCandidate> Try(const std::string& name, Size input) const = 0;
 };
 
-// In which tiles a network could be computed: a matter of speed alone. Used by one thread.
+// The possible tiles of a network: only a matter of speed. Used by one thread.
 class TileCandidates {
  public:
   virtual ~TileCandidates() = default;
@@ -55,8 +55,8 @@ class TileCandidates {
   virtual std::string network() const = 0;      // all that its speed depends on, for a table
   virtual std::vector<Size> tiles() const = 0;  // two or more, best first as shipped
   virtual double MacsPerPixel() const = 0;      // the direct algorithm's, per source pixel
-  // Computes a part of a tile; returns how many of the tile's source pixels that is worth, what is
-  // computed around them included. Throws std::bad_alloc when memory is out.
+  // Computes a part of a tile; returns its worth in source pixels of the tile, with the computed
+  // border around them. Throws std::bad_alloc when memory is out.
   virtual double Run(Size tile) = 0;
 };
 
@@ -65,7 +65,7 @@ class KernelChooser {
  public:
   virtual ~KernelChooser() = default;
   // One of candidates.names(); the same for equal layers and devices as long as the chooser lives.
-  // Asked while a network is compiled, once for every layer that more than one kernel supports.
+  // Asked while a network is compiled, once for every layer with more than one supporting kernel.
   virtual std::string Choose(const KernelCandidates& candidates) = 0;
   // One of candidates.tiles().
   virtual Size ChooseTile(TileCandidates& candidates) { return candidates.tiles().front(); }

@@ -9,12 +9,12 @@
 namespace upscaled {
 namespace {
 
-// Whether the kernel computes just these layers; it may add what is not among them.
+// Whether the kernel computes just these layers; it may add a layer from outside.
 bool Takes(const KernelSet& kernels, const KernelInfo& kernel, const FusedLayers& layers) {
   const bool shuffles = layers.shuffle == nullptr || (kernel.fuses & kFuseShuffle) != 0;
   const bool reads_image = (kernel.fuses & kFuseImage) != 0;
-  // Halves are too coarse for the squares' means, from which those of the values' are taken, and
-  // for scores, which the softmax magnifies.
+  // Halves are too coarse for the squares' means, because the values' means are subtracted from
+  // them; and for scores, because the softmax magnifies them.
   const bool too_coarse = kernels.precision() == Precision::kFast &&
                           (layers.main->op == Op::kGroupNorm || IsExactOnly(*layers.main));
   return !too_coarse && shuffles && reads_image == layers.reads_image &&
@@ -54,8 +54,8 @@ class Candidates final : public KernelCandidates {
   const std::vector<KernelChoice> choices_;
 };
 
-// There is a choice, and it is the same for the convolution alone: measured times leave out what is
-// fused into it, and tables do not know it.
+// There is a choice, and it is the same for the convolution alone: measured times leave out fused
+// layers, and tables do not know them.
 bool IsMeasurable(const KernelSet& kernels, const FusedLayers& layers,
                   const std::vector<KernelChoice>& choices) {
   const bool convolves = layers.main->op == Op::kConv || layers.main->op == Op::kConvTranspose;

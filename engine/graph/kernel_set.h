@@ -1,5 +1,5 @@
-// The interface of a backend to the compiler: a list of kernels, what each of them supports and can
-// fuse, and how a layer alone is tried.
+// The interface of a backend to the compiler: a list of kernels, each one's supported layers and
+// fusions, and the trial of a layer by itself.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@
 
 namespace upscaled {
 
-// Operations that a kernel can fuse into its layer's pass; activations are part of every layer,
-// and loaders fold scales into weights.
+// Fusable operations of a kernel's pass; activations are part of every layer, and loaders fold
+// scales into weights.
 enum Fusion : unsigned {
   kFuseNothing = 0,
   kFuseAdd = 1,      // adds another tensor to the activated result
@@ -32,7 +32,7 @@ enum Fusion : unsigned {
   kFuseImage = 16,   // reads the image's samples, resized to the nearest pixel or not; always
 };
 
-// Layers that one kernel computes together.
+// Layers computed together by one kernel.
 struct FusedLayers {
   const Layer* main = nullptr;     // which has the weights
   const Layer* shuffle = nullptr;  // if not null: a kPixelShuffle of its result
@@ -44,7 +44,7 @@ struct FusedLayers {
 struct KernelInfo {
   std::string_view name;
   unsigned fuses = kFuseNothing;  // Fusion
-  // For comparison: chosen where it is forced alone.
+  // For comparison: chosen only if forced.
   bool baseline = false;
 };
 
@@ -66,20 +66,20 @@ class KernelSet {
   virtual Precision precision() const = 0;
   virtual std::vector<const KernelInfo*> List() const = 0;  // best first
   virtual bool Supports(const KernelInfo& kernel, const FusedLayers& layers) const = 0;
-  // The fusions that the kernel can add to `main`, which it supports.
+  // The kernel's possible fusions with `main`, a supported layer.
   virtual unsigned Fuses(const KernelInfo& kernel, const Layer& /*main*/) const {
     return kernel.fuses;
   }
 
   virtual size_t ConfigCount(const KernelInfo& /*kernel*/) const { return 1; }
-  // Choices that are known to be good on the device come before the others.
+  // Choices known as good on the device come before the others.
   virtual bool IsKnownGood(const KernelChoice& /*choice*/) const { return false; }
   // As tables name it.
   virtual std::string NameOf(const KernelChoice& choice) const {
     return std::string(choice.info->name);
   }
 
-  // Upper bound of the bytes that a layer's packed weights take.
+  // Upper bound of the bytes of a layer's packed weights.
   virtual size_t PackedBytesBound(const Layer& layer) const = 0;
 
   // See KernelCandidates.
@@ -89,20 +89,19 @@ class KernelSet {
   virtual Size CheckedOutput(const Layer& /*layer*/) const { return {7, 7}; }
 };
 
-// A layer has at most so many choices.
+// The largest number of a layer's choices.
 inline constexpr size_t kMaxChoices = 16;
 
-// The choices that can compute `layers`, best first; `forced` (may be null) alone, where it
-// supports them.
+// The choices for `layers`, best first; only `forced` (may be null) if it supports them.
 std::vector<KernelChoice> RankKernels(const KernelSet& kernels, const FusedLayers& layers,
                                       const KernelInfo* forced = nullptr);
 
-// The answer of `chooser` (may be null) for a convolution that `forced` leaves and that has a
-// choice, or the first of RankKernels. UNIMPLEMENTED: no kernel supports the layers.
+// The answer of `chooser` (may be null) for a convolution with a choice and without a forced
+// kernel, or the first of RankKernels. UNIMPLEMENTED: no kernel supports the layers.
 absl::StatusOr<KernelChoice> ChooseKernel(const KernelSet& kernels, const FusedLayers& layers,
                                           const KernelInfo* forced, KernelChooser* chooser);
 
-// An entry of `list`, or null for "". INVALID_ARGUMENT names those that there are.
+// An entry of `list`, or null for "". INVALID_ARGUMENT names the existing ones.
 template <typename Info>
 absl::StatusOr<const Info*> FindForcedKernel(std::string_view backend, std::span<const Info> list,
                                              const std::string& name) {

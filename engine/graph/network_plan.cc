@@ -17,7 +17,7 @@
 namespace upscaled {
 namespace {
 
-// Finds, from the last layer to the first, which layers nodes end at.
+// Finds the nodes' last layers, from the last layer to the first.
 class NodeFinder {
  public:
   NodeFinder(const Network& network, const KernelSet& kernels, const KernelInfo* forced,
@@ -34,7 +34,7 @@ class NodeFinder {
     }
   }
 
-  // UNIMPLEMENTED names the first of the layers that no kernel supports.
+  // UNIMPLEMENTED names the first unsupported layer.
   absl::StatusOr<std::vector<Node>> Find(const std::vector<int>& poolings) {
     std::vector<bool> needed(layers_.size());
     needed.back() = true;
@@ -54,7 +54,7 @@ class NodeFinder {
   }
 
  private:
-  // Nothing but the one layer that fuses it reads it.
+  // Only the fusing layer reads it.
   bool IsInner(int index) const { return consumers_[index] == 1; }
   bool IsPlain(int index, Op op) const {
     return layers_[index].op == op && layers_[index].activation == Activation::kNone;
@@ -96,7 +96,7 @@ class NodeFinder {
     return node;
   }
 
-  // A pixel shuffle that the convolution before it may do; the activation is in one of the two.
+  // A pixel shuffle for the convolution before it; the activation is in one of the two.
   bool IsFusableShuffle(int index) const {
     if (layers_[index].op != Op::kPixelShuffle) return false;
     const int input = layers_[index].inputs[0];
@@ -124,7 +124,7 @@ class NodeFinder {
     return node;
   }
 
-  // Asked once for each layer that nodes may end at.
+  // Asked once for each possible last layer of a node.
   absl::StatusOr<KernelChoice> Choose(int index, const FusedLayers& fused) {
     std::optional<KernelChoice>& choice = choices_[index];
     if (!choice.has_value()) {
@@ -133,9 +133,9 @@ class NodeFinder {
     return *choice;
   }
 
-  // With the part that adds the other one to its result, if there is one.
+  // With the part to add the other one to its result, if there is one.
   absl::StatusOr<Node> Sum(int index) {
-    // A crop comes second, else the layer that is computed first.
+    // A crop comes second; without a crop, the earlier layer does.
     int first = layers_[index].inputs[0], second = layers_[index].inputs[1];
     if (!IsPlain(second, Op::kCrop) && (IsPlain(first, Op::kCrop) || first < second)) {
       std::swap(first, second);

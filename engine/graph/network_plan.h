@@ -1,5 +1,5 @@
-// A network compiled for a backend's kernels: which layers are computed together, by which kernel,
-// and how long results live. The backend makes the kernels and runs the nodes.
+// A network compiled for a backend's kernels: the layers computed together, their kernels, and the
+// lives of results. The backend makes the kernels and runs the nodes.
 #pragma once
 
 #include <span>
@@ -36,22 +36,22 @@ struct NetworkPlan {
   std::vector<int> poolings;  // ListPoolings
 };
 
-// `forced` (may be null) takes every layer that it supports; `chooser` (may be null) chooses for
-// the others. UNIMPLEMENTED names the first layer that no kernel supports, or the forced kernel
-// when it supports none. RESOURCE_EXHAUSTED, where all are supported: a layer's weights alone may
-// exceed the limit of weight_budget.h.
+// `forced` (may be null) takes every supported layer; `chooser` (may be null) chooses for the
+// others. UNIMPLEMENTED names the first unsupported layer, or the forced kernel if it supports no
+// layer. RESOURCE_EXHAUSTED, where all are supported: one layer's weights may exceed the limit of
+// weight_budget.h.
 absl::StatusOr<NetworkPlan> PlanNetwork(const Network& network, const KernelSet& kernels,
                                         const KernelInfo* forced = nullptr,
                                         KernelChooser* chooser = nullptr);
 
-// The node's computation as one layer: its main one with the names of all that it covers,
-// and the cropped and resized residual, if any, as its last input. `network` has the weights. The
-// node neither shuffles nor reads the image: a layer cannot say so.
+// The node's computation as one layer: its main one with the names of all covered layers, and the
+// cropped and resized residual, if any, as its last input. `network` has the weights. The node
+// neither shuffles nor reads the image: a layer cannot say so.
 Layer FusedLayer(const Network& network, const Node& node);
 
-// Where results live: `allocation_of` each layer (-1: nowhere), each from the first node that
-// writes into it to the last that reads from it, the network's result to the end. Gives each
-// allocation the slot (0, 1, ...) that holds it; no two share one at a time.
+// Where results live: `allocation_of` each layer (-1: nowhere), each from the first node to write
+// into it to the last to read from it, the network's result to the end. Gives each allocation its
+// slot (0, 1, ...); no two share one at a time.
 std::vector<int> AssignSlots(const NetworkPlan& plan, std::span<const int> allocation_of);
 
 }  // namespace upscaled

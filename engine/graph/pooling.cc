@@ -8,8 +8,8 @@
 namespace upscaled {
 namespace {
 
-// Where the part of what begins at pixel `at` of the image begins in the layer, along one axis.
-// The middles of both lie on each other; `pitch`: layer pixels per pixel of the image.
+// The layer's first position of a part at pixel `at` of the image, along one axis. The middles of
+// both lie on each other; `pitch`: layer pixels per pixel of the image.
 int PartBegin(int at, int image_side, int layer_side, double pitch) {
   if (at <= 0) return 0;
   if (at >= image_side) return layer_side;

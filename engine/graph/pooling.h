@@ -1,6 +1,6 @@
-// Global average poolings of images that are computed in tiles. The mean of a layer over the whole
-// image is gathered in a pass over all tiles of its own: every tile adds up its part of the layer,
-// and the total is the same however the image was cut.
+// Global average poolings of images in tiles. The mean of a layer over the whole image is gathered
+// in a pass over all tiles of its own: every tile adds up its part of the layer, and the total is
+// the same however the image was cut.
 #pragma once
 
 #include <cstddef>
@@ -19,18 +19,17 @@ namespace upscaled {
 // number is its place in this list; it depends on none of higher numbers.
 std::vector<int> ListPoolings(const Network& network);
 
-// For each of the network's poolings (ListPoolings) the part of the layer that it reads that counts
-// as `tile`'s: those of an image's tiles cover the layer without overlap. They lie where the tile's
-// pixels do, but for a pixel of the layer and the uneven border of align_px. `layer_sizes`: of
-// `image` (LayerSizes).
+// For each of the network's poolings (ListPoolings) `tile`'s part of its input layer: the parts of
+// an image's tiles cover the layer without overlap. They lie where the tile's pixels do, but for a
+// pixel of the layer and the uneven border of align_px. `layer_sizes`: of `image` (LayerSizes).
 std::vector<Rect> PartialSumRects(const Network& network, std::span<const int> poolings, Size image,
                                   std::span<const Size> layer_sizes, const Rect& tile);
 
 // One mean per channel of a pooled layer.
 using ChannelMeans = std::vector<float>;
 
-// Sums of one value per pixel and channel that depend neither on order nor on grouping: a value is
-// first rounded to a multiple of 2^-24 within +-2^16, and such numbers are added without error.
+// Sums of one value per pixel and channel, independent of order and grouping: a value is first
+// rounded to a multiple of 2^-24 within +-2^16, and such numbers are added without error.
 class ChannelSums {
  public:
   // So many rounded values a double adds up exactly.
@@ -72,8 +71,7 @@ struct PoolingPass {
   bool gathers() const { return partial_sums != nullptr; }
   // Its number, from 0.
   size_t number() const { return means.size(); }
-  // The layer that it begins at where a cache holds what the passes before computed. `poolings`:
-  // ListPoolings.
+  // Its first layer if a cache holds the results of the passes before. `poolings`: ListPoolings.
   int FirstCachedLayer(std::span<const int> poolings) const {
     return means.empty() ? 0 : poolings[means.size() - 1];
   }

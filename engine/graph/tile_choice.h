@@ -1,4 +1,4 @@
-// The choice of a tile's size by what it takes.
+// The choice of a tile's size by its costs.
 #pragma once
 
 #include <cstddef>
@@ -23,11 +23,11 @@ struct TileLimits {
   // Turned images of a test-time augmentation come in turned tiles: these shall be as good.
   bool turned = false;
   // Where even the smallest tile takes more than `good_bytes`, the halo costs more than the tile:
-  // then the largest that is allowed.
+  // then the largest allowed.
   bool halo_counts = false;
 };
 
-// The costs of a tile of some size where nothing cuts it off.
+// The costs of a tile of some size without cuts by the image's edges.
 struct TileCosts {
   absl::FunctionRef<double(Size)> macs;
   // Not OK: no tile of this size can be.
@@ -37,7 +37,7 @@ struct TileCosts {
 // Within max_macs and good_bytes.
 bool IsGoodTile(const TileLimits& limits, const TileCosts& costs, Size tile);
 
-// The first good one, or else the smallest. RESOURCE_EXHAUSTED: that exceeds max_bytes.
+// The first good one, or else the smallest. RESOURCE_EXHAUSTED: beyond max_bytes.
 absl::StatusOr<Size> ChooseLargestTile(const TileLimits& limits, const TileCosts& costs);
 
 }  // namespace upscaled

@@ -13,8 +13,8 @@ namespace upscaled {
 // The limit for all layers together; the largest network in use needs half of it.
 inline constexpr size_t kMaxPackedBytes = size_t{1} << 30;
 
-// The packed weights of a network's layers, one by one. RESOURCE_EXHAUSTED names the layer that
-// exceeds the limit, the total with it and the limit.
+// The packed weights of a network's layers, one by one. RESOURCE_EXHAUSTED names the layer beyond
+// the limit, the total with it and the limit.
 class WeightBudget {
  public:
   // Whether `bytes` more, or an upper bound of them, still fit.

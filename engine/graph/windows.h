@@ -6,13 +6,13 @@
 
 namespace upscaled {
 
-// Returns the window of queries that holds a pixel; it may hang over the layer's ends.
+// Returns the window of queries around a pixel; it may hang over the layer's ends.
 Rect WindowAt(const Layer& layer, int x, int y);
 
-// Returns the pixels of which a window's queries see keys, if these count.
+// Returns the pixels a window's queries see keys of, if these count.
 Rect KeysOfWindow(const Layer& layer, const Rect& window);
 
-// Returns the pixels that count as keys in a layer of this size. Those outside the layer are zeros.
+// Returns the keys' pixels in a layer of this size. Those outside the layer are zeros.
 Rect CountedPixels(const Layer& layer, Size size);
 
 }  // namespace upscaled

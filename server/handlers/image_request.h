@@ -32,9 +32,9 @@ struct ImageRequest {
   // size shows it; 0: no limit.
   int64_t max_result_bytes = 0;
   int64_t input_bytes = 0;  // of the source at most; 0: unknown
-  // The SHA-256 that the client says its source has. A source with another one is refused. If the
-  // input is empty, the result that the caller's tenant has stored for it is sent; callers without
-  // keys, who have no tenant, get no result by it. Nothing is stored by it.
+  // The source's SHA-256, as the client says. A source with another one is refused. If the input is
+  // empty, the server sends the result stored for it by the caller's tenant. Callers without keys
+  // have no tenant, so they get no result by it. Nothing is stored by it.
   std::optional<Digest> claimed_digest = {};
   // Names of the client's results (UpscaleImageHeader.etag). If the result is one of them, its
   // header says not_modified and nothing is written.

@@ -11,11 +11,11 @@
 
 namespace upscaled::server {
 
-// The common part of all calls that upscale an image. Runs on the calling thread until the result
-// is written. A source of moderate size is received whole first; then its result comes from the
-// store or from a running computation (see server/results/README.md), and is computed otherwise.
-// Looks at the image's header and checks it against the limits before anything else is done for it.
-// Fills in the context's record. Errors carry the reason that the client gets.
+// The common part of all calls to upscale an image. Runs on the calling thread until the result is
+// written. A source of moderate size is received whole first; then its result comes from the store
+// or from a running computation (see server/results/README.md), and is computed otherwise. Looks at
+// the image's header and checks it against the limits before anything else is done for it. Fills in
+// the context's record. Errors carry the client's reason.
 absl::StatusOr<upscale::v1::UpscaleSummary> UpscaleImage(const HandlerEnvironment& environment,
                                                          const CallContext& context,
                                                          ImageRequest request,

@@ -16,9 +16,9 @@
 
 namespace upscaled::server {
 
-// By the hash of the address, so that no number of addresses takes more memory; addresses that
-// share one share its rate. The hash is seeded: no caller can choose addresses that share a bucket
-// with another's. Thread safe.
+// By the hash of the address, so no number of addresses takes more memory; addresses in one bucket
+// share its rate. The hash is seeded: no caller can choose addresses in another's bucket. Thread
+// safe.
 class AddressBuckets {
  public:
   // `clock` must outlive it.
@@ -35,7 +35,7 @@ class AddressBuckets {
     absl::MutexLock lock(&mutex_);
     return BucketOf(address).TimeToToken(clock_.Now());
   }
-  // Gives back what was taken.
+  // Gives back a Take.
   void Return(std::string_view address) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     BucketOf(address).Earn(1);

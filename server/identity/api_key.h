@@ -1,4 +1,4 @@
-// Keys that callers show: "upk_" and 256 random bits in base64url.
+// Callers' keys: "upk_" and 256 random bits in base64url.
 #pragma once
 
 #include <array>

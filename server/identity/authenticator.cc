@@ -14,7 +14,7 @@
 namespace upscaled::server {
 namespace {
 
-// Rate of one address: a person who mistypes sees what is wrong, a program that guesses is slowed.
+// Rate of one address: a person sees the typing error, a guessing program is slowed.
 constexpr Rate kWrongKeys = {.per_second = 0.2, .burst = 10};
 // Checking a signature takes about 50 us, for any caller. Many more than wrong keys, since right
 // tokens are stopped, too, until they are known.
@@ -130,7 +130,7 @@ Authorization Authenticator::Authorize(const Credentials& credentials, std::stri
   const Identified caller = Identify(credentials, address, now);
   if (caller.entry == nullptr) return Deny({caller.denial, address, nullptr, caller.why});
   const Principal& principal = caller.entry->principal;
-  // Whether a key is unknown, expired or early is found without a branch, that time tells neither;
+  // Whether a key is unknown, expired or early is found without a branch, so time tells neither;
   // one number, since of a condition of three the compiler makes a branch for each.
   constexpr int kValid = 4;
   if (4 * caller.is_its + 2 * caller.expired + caller.early != kValid) {

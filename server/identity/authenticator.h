@@ -1,4 +1,4 @@
-// Decides whether a caller may call: the one place that both transports ask.
+// Decides whether a caller may call: the one place for both transports.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@
 
 namespace upscaled::server {
 
-// Why a caller was refused: for the log and the metrics. Callers are not told which kind of a wrong
-// key theirs is. Tokens whose time has not come or is over count as keys, others as wrong tokens.
+// Why a caller was refused: for the log and the metrics. Callers do not learn the kind of their
+// wrong key. Early and expired tokens count as keys, others as wrong tokens.
 enum class Denial : uint8_t {
   kNoKey,
   kUnknownKey,
@@ -57,8 +57,8 @@ struct Authorization {
 // Thread safe.
 class Authenticator {
  public:
-  // As ParseKeyFile and KeySet::Parse; NOT_FOUND when a file cannot be read. `clock` and `timer`,
-  // which fetches an issuer's keys, must outlive it. `on_denied` is called for each rejection.
+  // As ParseKeyFile and KeySet::Parse; NOT_FOUND when a file cannot be read. `clock` and `timer`
+  // (for fetches of an issuer's keys) must outlive it. `on_denied` is called for each rejection.
   // Waits up to 10 s for the keys of an issuer; without them it knows no token yet.
   static absl::StatusOr<std::unique_ptr<Authenticator>> Load(
       const std::filesystem::path& file, const Clock& clock, Timer& timer,
@@ -112,7 +112,7 @@ class Authenticator {
   absl::StatusOr<std::shared_ptr<const Known>> Read(const std::filesystem::path& file,
                                                     FileReader& reader)
       ABSL_LOCKS_EXCLUDED(issuer_mutex_);
-  // The issuer that `rules` have keys fetched from; begins with another one, or ends.
+  // The issuer of the keys for `rules`; begins with another one, or ends.
   std::shared_ptr<IssuerKeys> FollowIssuer(const std::optional<TokenRules>& rules,
                                            const std::filesystem::path& folder)
       ABSL_LOCKS_EXCLUDED(issuer_mutex_);

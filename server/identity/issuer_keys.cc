@@ -70,7 +70,7 @@ absl::StatusOr<std::string> Get(const std::string& url, const std::filesystem::p
   return absl::UnavailableError(absl::StrCat(url, ": answers with the status ", status));
 }
 
-// The place of the key set, of a configuration that is the issuer's own.
+// The place of the key set, of the issuer's own configuration.
 absl::StatusOr<std::string> KeySetUrl(const std::string& configuration, const std::string& issuer) {
   const nlohmann::json json = nlohmann::json::parse(configuration, nullptr, false);
   if (!json.is_object()) return Wrong("is no JSON object");

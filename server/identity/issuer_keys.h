@@ -25,12 +25,11 @@ struct Issuer {
   friend bool operator==(const Issuer&, const Issuer&) = default;
 };
 
-// INVALID_ARGUMENT says what the URL must be.
+// INVALID_ARGUMENT gives the URL's rules.
 absl::Status CheckIssuerUrl(const std::string& url);
 
-// The key set that the issuer's configuration names; both are fetched in at most 20 s. UNAVAILABLE:
-// one of them cannot be had; INVALID_ARGUMENT: one is not as it should be. The message names its
-// URL.
+// The key set of the issuer's configuration; both are fetched in at most 20 s. UNAVAILABLE: one of
+// them cannot be had; INVALID_ARGUMENT: one is not as it should be. The message names its URL.
 absl::StatusOr<std::string> FetchIssuerKeys(const Issuer& issuer);
 
 // Keeps the keys of one issuer up to date, in a task of a timer. Thread safe.
@@ -54,7 +53,7 @@ class IssuerKeys {
   void Await(absl::Duration timeout) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Why the last try failed; OK when this is called again, or if it did not.
   absl::Status TakeFailure() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Fetches soon, because a token names a key that is not there.
+  // Fetches soon, because a token names an absent key.
   void Request() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -51,7 +51,7 @@ absl::StatusOr<absl::Time> SecondsOf(const json& claims, const char* field) {
 
 bool IsText(const json& value, const std::string& text) { return value == text; }
 
-// One text, or a list that has it.
+// One text, or a list with it.
 bool IsFor(const json& claims, const std::string& audience) {
   const auto found = claims.find("aud");
   if (found == claims.end()) return false;
@@ -60,8 +60,8 @@ bool IsFor(const json& claims, const std::string& audience) {
                      [&](const json& value) { return IsText(value, audience); });
 }
 
-// Our roles in a list of texts, or in one text separated by spaces, as in "scope". Tokens name what
-// is other services' affair, too.
+// Our roles in a list of texts, or in one text separated by spaces, as in "scope". Tokens have
+// other services' fields, too.
 RoleSet ClaimedRoles(const json& claims, const std::string& field) {
   RoleSet roles;
   const auto add = [&](std::string_view name) {

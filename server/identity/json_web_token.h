@@ -1,4 +1,4 @@
-// Tokens that an issuer signs: JSON Web Tokens (RFC 7519) in the compact form of RFC 7515.
+// An issuer's signed tokens: JSON Web Tokens (RFC 7519) in the compact form of RFC 7515.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace upscaled::server {
 
 inline constexpr size_t kMaxTokenBytes = 8192;
 
-// A token whose claims are not to be believed yet.
+// A token with unverified claims.
 struct JsonWebToken {
   TokenAlgorithm algorithm;
   std::string key_id;            // "": it has none
@@ -28,7 +28,7 @@ struct JsonWebToken {
 absl::StatusOr<JsonWebToken> ParseToken(std::string_view text);
 
 // For whom verified claims stand, and when. INVALID_ARGUMENT: they are of another issuer, for
-// another audience, without an end, or without a name or tenant that fit a log line.
+// another audience, without an end, or without a name or tenant fit for a log line.
 absl::StatusOr<KeyEntry> ReadClaims(std::string_view claims, const TokenRules& rules);
 
 }  // namespace upscaled::server

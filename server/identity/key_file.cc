@@ -21,7 +21,7 @@ using nlohmann::json;
 
 constexpr size_t kMaxSanCharacters = 512;
 
-// An entry's holder; what tells the holder is in `id_field`.
+// An entry's holder; `id_field` has the holder's mark.
 absl::StatusOr<KeyEntry> ParseHolder(const json& entry, const char* id_field) {
   if (!entry.is_object()) return Wrong("must be an object");
   RETURN_IF_ERROR(OnlyHas(entry, {"name", id_field, "tenant", "roles", "not_before", "expires"}));
@@ -69,8 +69,8 @@ absl::Status InEntry(const std::string& where, const json& entry, std::string_vi
       ": ", ToAbsl(wrong)));
 }
 
-// The list `part` of the file, if it is there, whose entries tell their holders by `id_field`, as
-// `parse_id` reads it. Adds to `names`, of which none may be there twice.
+// The list `part` of the file, if it is there. Its entries tell their holders by `id_field`, as
+// `parse_id` reads it. Adds to `names`; each may be there once.
 template <typename Table, typename ParseId>
 absl::StatusOr<Table> ParseHolders(const json& root, const char* part, const std::string& file,
                                    const char* id_field, ParseId parse_id,
@@ -106,7 +106,7 @@ void SetLimits(const TenantTable& tenants, Table& table) {
   }
 }
 
-// A text that is not empty; `otherwise` if the field is missing, unless that is empty, too.
+// A nonempty text; `otherwise` if the field is missing, unless `otherwise` is empty, too.
 absl::StatusOr<std::string> RuleOf(const json& rules, const char* field,
                                    const std::string& otherwise = "") {
   if (!otherwise.empty() && !rules.contains(field)) return otherwise;

@@ -63,7 +63,7 @@ struct KeyFile {
   std::optional<TokenRules> tokens;
 };
 
-// INVALID_ARGUMENT names the file, the entry and what is wrong with it.
+// INVALID_ARGUMENT names the file, the entry and its fault.
 absl::StatusOr<KeyFile> ParseKeyFile(std::string_view text, const std::string& file);
 
 // An entry as the file has it, but without times.

@@ -44,8 +44,8 @@ KeyIndex::Place KeyIndex::Find(const KeyHash& hash, absl::Time now) const {
   if (records_.empty()) return {};
   const KeyHash disguised = Disguised(hash);
   const uint64_t head = HeadOf(disguised);
-  // To the first that is not before it, or the last one, in as many steps as there are bits in the
-  // count of keys; it does not end early at its own.
+  // To the first not before it, or the last one, in as many steps as there are bits in the count of
+  // keys; it does not end early at its own.
   size_t first = 0;
   for (size_t count = heads_.size(); count > 1;) {
     const size_t half = count / 2;

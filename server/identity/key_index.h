@@ -1,4 +1,4 @@
-// Finds a key's entry in a time that tells nothing of the keys that there are.
+// Finds a key's entry in a time independent of the stored keys.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 namespace upscaled::server {
 
 // Thread safe. Keys stand in the order of their hashes' SHA-256 with a random secret before it, so
-// that the comparisons of a search lead to no stored hash. Every search takes the same steps to a
-// record of one cache line, reads all of it, and nothing else of any key.
+// the comparisons of a search lead to no stored hash. Every search takes the same steps to a record
+// of one cache line, reads all of it, and nothing else of any key.
 class KeyIndex {
  public:
   struct Place {

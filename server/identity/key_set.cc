@@ -104,7 +104,7 @@ bool Is(const json& jwk, const char* field, std::string_view value) {
   return found != jwk.end() && *found == value;
 }
 
-// The one algorithm that a key is for; nullopt: none of ours.
+// A key's one algorithm; nullopt: none of ours.
 std::optional<TokenAlgorithm> AlgorithmOf(const json& jwk) {
   struct Kind {
     const char* type;

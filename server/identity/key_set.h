@@ -20,7 +20,7 @@ namespace upscaled::server {
 inline constexpr size_t kMaxKeySetBytes = size_t{1} << 20;
 inline constexpr size_t kMaxKeysOfSet = 100;
 
-// Algorithms of signatures; there are no others, above all none that a public key could forge.
+// Algorithms of signatures; there are no others, above all none forgeable by a public key.
 enum class TokenAlgorithm : uint8_t {
   kRs256,  // RSASSA-PKCS1-v1_5 with SHA-256, 2048 to 8192 bits
   kEs256,  // ECDSA over P-256 with SHA-256
@@ -28,20 +28,20 @@ enum class TokenAlgorithm : uint8_t {
 };
 std::optional<TokenAlgorithm> ParseTokenAlgorithm(std::string_view name);  // "RS256", ...
 
-// The bytes that `text` stands for in base64url (RFC 4648, section 5): nullopt unless it is the one
-// way to write that, without padding.
+// The bytes of `text` in base64url (RFC 4648, section 5): nullopt unless it is the one way to write
+// that, without padding.
 std::optional<std::string> DecodeBase64Url(std::string_view text);
 
 // Immutable.
 class KeySet {
  public:
-  // Keys that are not for signatures of these algorithms are passed over, as RFC 7517 wants it.
-  // INVALID_ARGUMENT names the key and what is wrong with it, or that there is none left; a private
-  // key is wrong, too, as it is not for this file.
+  // Passes over keys for other uses than signatures of these algorithms, as RFC 7517 wants it.
+  // INVALID_ARGUMENT names the key and its fault, or says no key is left; a private key is wrong,
+  // too, as it is not for this file.
   static absl::StatusOr<KeySet> Parse(std::string_view text);
 
-  // Whether `signature` of `message` is of the key of that id and algorithm; of the algorithm's
-  // only one where the id is empty. Looks at one key at most. UNAUTHENTICATED: no key fits, or the
+  // Whether `signature` of `message` is of the key of this id and algorithm; of the algorithm's
+  // only one if the id is empty. Looks at one key at most. UNAUTHENTICATED: no key fits, or the
   // signature is wrong.
   absl::Status Verify(TokenAlgorithm algorithm, std::string_view key_id, std::string_view message,
                       std::string_view signature) const;

@@ -21,7 +21,7 @@ constexpr int kExitWrong = 2;
 absl::Status WriteNewKey(const Principal& principal, std::ostream& out) {
   ASSIGN_OR_RETURN(const std::string key, NewApiKey());
   const std::string entry = FormatKeyEntry(principal, *HashApiKey(key));
-  // As the server will read it, so that a bad name is told now.
+  // As the server will read it, so a bad name shows now.
   RETURN_IF_ERROR(ParseKeyFile(absl::StrCat("{\"keys\": [", entry, "]}"), "new key").status());
   out << key << "\n" << entry << "\n";
   return absl::OkStatus();

@@ -1,4 +1,4 @@
-// `upscaled keys`: makes keys, and what the file of --auth-keys says of them.
+// `upscaled keys`: makes keys, and their entries for the file of --auth-keys.
 #pragma once
 
 #include <istream>
@@ -6,10 +6,10 @@
 
 namespace upscaled::server {
 
-// `upscaled keys new [--name NAME] [--tenant NAME] [--role ROLE]...` writes a fresh key, which is
-// kept nowhere, and its entry; `upscaled keys url [--id ID] [--tenant NAME]` does so for a key
-// that signs URLs; `upscaled keys hash` reads a key and writes its hash. Returns the
-// exit code: 0, or 2 with a line in `err`.
+// `upscaled keys new [--name NAME] [--tenant NAME] [--role ROLE]...` writes a fresh key, kept
+// nowhere, and its entry; `upscaled keys url [--id ID] [--tenant NAME]` does so for a key to sign
+// URLs; `upscaled keys hash` reads a key and writes its hash. Returns the exit code: 0, or 2 with a
+// line in `err`.
 int RunKeysCommand(int argc, const char* const* argv, std::istream& in, std::ostream& out,
                    std::ostream& err);
 

@@ -36,7 +36,7 @@ absl::StatusOr<json> ParseStrictJson(std::string_view text) {
     }
     return std::move(parsed.document);
   } catch (const json::exception& error) {
-    // The rest of the message repeats the text, which may hold a key.
+    // The rest of the message repeats the text, perhaps with a key.
     const std::string_view what = error.what();
     return Wrong(absl::StrCat("is no JSON: ", ToAbsl(what.substr(0, what.find("; last read")))));
   }

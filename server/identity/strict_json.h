@@ -1,5 +1,5 @@
-// JSON of which nothing is guessed, and the fields of its objects. All errors are INVALID_ARGUMENT,
-// and say what is wrong for a reader who knows which entry is meant: "has no \"name\"".
+// JSON without guesses, and the fields of its objects. All errors are INVALID_ARGUMENT, and name
+// the fault, but not the entry: "has no \"name\"".
 #pragma once
 
 #include <initializer_list>
@@ -14,8 +14,8 @@
 
 namespace upscaled::server {
 
-// Objects that have a field twice, of which parsers keep one or the other, are errors. None repeats
-// more of the text than a field's name.
+// Objects with a field twice are errors: parsers keep one or the other. None repeats more of the
+// text than a field's name.
 absl::StatusOr<nlohmann::json> ParseStrictJson(std::string_view text);
 
 // An error of this kind.

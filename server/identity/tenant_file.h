@@ -27,7 +27,7 @@ inline std::shared_ptr<const TenantLimits> LimitsOf(const TenantTable& tenants,
   return limits == tenants.end() ? nullptr : limits->second;
 }
 
-// INVALID_ARGUMENT names the file, the tenant and what is wrong with it.
+// INVALID_ARGUMENT names the file, the tenant and its fault.
 absl::StatusOr<TenantTable> ParseTenants(const nlohmann::json& tenants, const std::string& file);
 
 }  // namespace upscaled::server

@@ -1,4 +1,4 @@
-// Tells whose a token is.
+// Finds the principal of a token.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ class TokenVerifier {
   TokenVerifier(TokenRules rules, KeySet keys, TenantTable tenants = {})
       : rules_(std::move(rules)), keys_(std::move(keys)), tenants_(std::move(tenants)) {}
 
-  // Null: it has not been verified, or that is long ago. Costs a look-up.
+  // Null: it has not been verified, or long ago. Costs a look-up.
   std::shared_ptr<const KeyEntry> Find(std::string_view token) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Costs at most one verification of a signature. Whether the token's time has come or is over is
@@ -41,8 +41,8 @@ class TokenVerifier {
   const KeySet keys_;
   const TenantTable tenants_;
   mutable absl::Mutex mutex_;
-  // When the first is full it becomes the second, whose tokens are forgotten: so the tokens that
-  // are kept are bounded, and among them are those that came last.
+  // When the first is full it becomes the second, and the second's tokens are forgotten. So the
+  // kept tokens are bounded, and the latest are among them.
   mutable Known latest_ ABSL_GUARDED_BY(mutex_), earlier_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -60,8 +60,8 @@ struct Parts {
   std::optional<std::string_view> expires;
 };
 
-// Removes the field that begins with `name` ("&sig=") and ends `text`, and returns its value. None
-// if the last field is another one.
+// Removes the field `name` ("&sig=") from the end of `text`, and returns its value. None if the
+// last field is another one.
 std::optional<std::string_view> TakeLastField(std::string_view name, std::string_view& text) {
   const size_t begin = text.rfind('&');
   if (begin == std::string_view::npos || !text.substr(begin).starts_with(name)) return std::nullopt;

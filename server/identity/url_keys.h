@@ -1,4 +1,4 @@
-// The keys that sign URLs: the file of --url-keys, and the check of a signed URL.
+// The keys for signed URLs: the file of --url-keys, and the check of a signed URL.
 //
 //   {"keys": [{"id": "2026-11", "secret": "<32 characters or more>", "tenant": "shop",
 //              "not_before": "2026-11-01T00:00:00Z", "expires": "2027-02-01T00:00:00Z"}]}
@@ -32,10 +32,10 @@ struct UrlKey {
 
 using UrlKeyTable = std::map<std::string, UrlKey, std::less<>>;  // by id
 
-// INVALID_ARGUMENT names the file, the entry and what is wrong with it, but never a secret.
+// INVALID_ARGUMENT names the file, the entry and its fault, but never a secret.
 absl::StatusOr<UrlKeyTable> ParseUrlKeys(std::string_view text, const std::string& file);
 
-// A signed URL whose signature is right.
+// A signed URL with a right signature.
 struct SignedUrl {
   std::string_view options;  // the query without key, expires and sig
   std::shared_ptr<const Principal> signer;
@@ -45,8 +45,8 @@ struct SignedUrl {
 // Whether a field of `query` is a signature.
 bool HasUrlSignature(std::string_view query);
 
-// `path` and `query`, which the result borrows, as they were sent. PERMISSION_DENIED
-// (kPermissionDenied), with "signature" in the metadata:
+// `path` and `query` as sent; the result borrows them. PERMISSION_DENIED (kPermissionDenied), with
+// "signature" in the metadata:
 //   malformed    the query does not end with key, perhaps expires, and sig
 //   unknown_key  no key has this id
 //   wrong        the path or the query is not the one that was signed
@@ -54,7 +54,7 @@ bool HasUrlSignature(std::string_view query);
 absl::StatusOr<SignedUrl> CheckSignedUrl(const UrlKeyTable& keys, std::string_view path,
                                          std::string_view query, absl::Time now);
 
-// The refusal of a call that needs a signature and has none ("missing").
+// The refusal of a call without its needed signature ("missing").
 absl::Status LacksUrlSignature();
 
 // The file of --url-keys, read again when it changes. Thread safe.
@@ -74,8 +74,8 @@ class UrlKeys {
   Reloaded<UrlKeyTable> keys_;
 };
 
-// A new key: the line "ID:SECRET" for those who sign, and the entry of the file. INVALID_ARGUMENT
-// for a bad name; UNAVAILABLE: the system has no random numbers.
+// A new key: the line "ID:SECRET" for signers, and the entry of the file. INVALID_ARGUMENT for a
+// bad name; UNAVAILABLE: the system has no random numbers.
 struct NewUrlKey {
   std::string line, entry;
 };

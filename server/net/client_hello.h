@@ -9,8 +9,7 @@ namespace upscaled::server {
 
 inline constexpr size_t kTlsRecordHeaderBytes = 5;
 
-// Bytes of the record, its header's included, that begins with `header`; 0 when it is not of a
-// handshake of TLS.
+// Bytes of the record behind `header`, its header included; 0 if it is not of a TLS handshake.
 size_t HandshakeRecordBytes(std::span<const uint8_t, kTlsRecordHeaderBytes> header);
 
 // True if the sender of this record offers HTTP/2 but not HTTP/1.1 (ALPN, RFC 7301). false, too,

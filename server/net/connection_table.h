@@ -17,7 +17,7 @@
 
 namespace upscaled::server {
 
-// How a call may end that costs the server more than its client.
+// Ends of a call with more cost to the server than to its client.
 enum class CallFault : uint8_t {
   kReset,        // the client aborted it
   kServerReset,  // the server aborted it, most likely for what the client sent
@@ -29,8 +29,8 @@ struct ConnectionLimits {
   int max_connections = 4096;
   int max_connections_per_address = 1024;
   std::string exempt_host;  // whose connections always have a place: the server's own
-  // Calls of the clients of one address, over all their connections: those that they may abort, as
-  // many that they may have the server abort, and those that may be refused.
+  // Calls of the clients of one address, over all their connections: calls they may abort, as many
+  // they may have the server abort, and calls to refuse.
   Rate resets_per_address = {.per_second = 2000, .burst = 4000};
   Rate refused_calls_per_address = {.per_second = 2000, .burst = 5000};
 };
@@ -40,7 +40,7 @@ enum class Refusal : uint8_t { kConnections, kConnectionsOfAddress, kDescriptors
 inline constexpr int kRefusals = 3;
 std::string_view RefusalName(Refusal refusal);  // "connections", "address", "descriptors"
 
-// Why the server ends a connection that it has accepted.
+// Why the server ends an accepted connection.
 enum class Offence : uint8_t {
   kHandshakeTimeout,  // no TLS handshake or HTTP/2 preface in time
   kHandshake,         // a failed TLS handshake, or another protocol
@@ -94,7 +94,7 @@ class ConnectionTable {
   // refusals.
   std::variant<Place, Refusal> Admit(const std::string& host) ABSL_LOCKS_EXCLUDED(mutex_);
   void OnRefused(Refusal refusal) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The server ends a connection that has a place.
+  // The server ends a connection with a place.
   void OnEnded(Offence offence) ABSL_LOCKS_EXCLUDED(mutex_);
 
   ConnectionCounts counts() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -108,7 +108,7 @@ class ConnectionTable {
 
   bool Take(const std::string& host, CallFault fault) ABSL_LOCKS_EXCLUDED(mutex_);
   void Release(const std::string& host) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Forgets hosts without connections whose buckets are full again.
+  // Forgets hosts without connections and with full buckets.
   void Sweep(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const ConnectionLimits limits_;

@@ -11,13 +11,13 @@ int64_t RaiseDescriptorLimit();
 // The soft limit.
 int64_t DescriptorLimit();
 
-// Descriptors that no connection may take: files, devices and other ports need them.
+// Descriptors kept from connections: files, devices and other ports need them.
 inline constexpr int kReservedDescriptors = 128;
-// The least that a server works with: those, and some connections of each port.
+// The server's least number: those, and some connections of each port.
 inline constexpr int kMinDescriptors = kReservedDescriptors + 64;
 
-// Whether `fd`, which the system has just given out, is one of the last `reserved` ones. As it
-// gives out the lowest free number, all below are in use.
+// Whether `fd`, just given out by the system, is one of the last `reserved` ones. As it gives out
+// the lowest free number, all below are in use.
 bool IsReserved(int fd, int reserved);
 
 }  // namespace upscaled::server

@@ -11,7 +11,7 @@
 namespace upscaled::server {
 namespace {
 
-// Reads what has come: closing with something unread resets the connection, and a client that spoke
+// Reads the received bytes: closing with something unread resets the connection, and a client of
 // the wrong protocol would see an error of the network.
 void Discard(int socket) {
   constexpr int kReads = 16;

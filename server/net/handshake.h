@@ -14,8 +14,8 @@
 
 namespace upscaled::server {
 
-// Used on one thread, which must be `thread`. TLS is computed by `crew`, if that is not null. A
-// silent connection costs only its socket and this object.
+// Used on `thread` only. `crew` computes TLS, if not null. A silent connection costs only its
+// socket and this object.
 class Handshake : public std::enable_shared_from_this<Handshake> {
  public:
   // Called once, on the thread, with the connection after its preface, or with the reason for its

@@ -1,5 +1,5 @@
-// Threads that compute TLS handshakes, about half a millisecond each: a storm of new connections
-// neither waits for one thread, nor holds up the threads that serve established ones.
+// Threads for TLS handshakes, about half a millisecond each: a storm of new connections neither
+// waits for one thread, nor holds up the threads of established ones.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 
 namespace upscaled::server {
 
-// Does the newest job first: under a storm the clients that wait for longest have given up, or are
-// about to. Its threads are niced below the server's others, which bounds the rate of handshakes
-// while there is other work. Thread safe; must outlive its jobs.
+// Does the newest job first: under a storm the longest waiting clients have given up, or are about
+// to. Its threads are niced below the server's others, to bound the rate of handshakes while there
+// is other work. Thread safe; must outlive its jobs.
 class HandshakeCrew {
  public:
   explicit HandshakeCrew(int threads);
@@ -46,7 +46,7 @@ class HandshakeCrew {
 
   uint64_t Add(std::function<void()> work) ABSL_LOCKS_EXCLUDED(mutex_);
   void Remove(uint64_t number) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Waits for a step, which runs until Done; empty: the crew ends.
+  // Waits for a step; it is in use until Done; empty: the crew ends.
   Steps::node_type Take() ABSL_LOCKS_EXCLUDED(mutex_);
   void Done(uint64_t number) ABSL_LOCKS_EXCLUDED(mutex_);
   void Work() ABSL_LOCKS_EXCLUDED(mutex_);

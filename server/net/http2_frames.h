@@ -1,4 +1,4 @@
-// HTTP/2's frames (RFC 9113, section 4) without what is in them.
+// HTTP/2's frames (RFC 9113, section 4) without their contents.
 #pragma once
 
 #include <array>
@@ -31,14 +31,14 @@ struct Http2FrameHeader {
   uint32_t stream;
 };
 
-// Finds the frames of one direction of a connection, whose bytes come cut as they may be. Constant
-// memory; not thread safe.
+// Finds the frames of one direction of a connection, in bytes with any cuts. Constant memory; not
+// thread safe.
 class Http2FrameCursor {
  public:
   // Takes bytes from the front, up to the next frame header and with it; nullopt: all were taken,
   // and none has ended there.
   std::optional<Http2FrameHeader> Next(std::span<const uint8_t>& bytes);
-  // Whether what was taken so far ends with a whole frame.
+  // Whether the bytes so far end with a whole frame.
   bool at_boundary() const { return header_bytes_ == 0 && payload_bytes_ == 0; }
 
  private:
@@ -51,7 +51,7 @@ enum class Http2Error : uint8_t { kNoError = 0x0, kProtocolError = 0x1, kEnhance
 
 // An empty SETTINGS frame, the first frame a server must send.
 std::string EmptySettingsFrame();
-// `last_stream`: the last one of the client's that may have been acted upon.
+// `last_stream`: the client's last one the server may have acted upon.
 std::string GoAwayFrame(uint32_t last_stream, Http2Error error, std::string_view debug_text);
 
 }  // namespace upscaled::server

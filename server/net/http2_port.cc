@@ -116,7 +116,7 @@ void Http2Port::Close(absl::Duration timeout) {
       for (const auto& [key, relay] : std::exchange(worker->relays, {})) relay->Cancel();
     });
     // Until cancelled relays have let go of their connections. The thread's own tasks may come
-    // after those that it is given meanwhile, so that once is not enough.
+    // after new ones given meanwhile, so once is not enough.
     for (int i = 0; i < 2; ++i) worker->thread.RunAndWait([] {});
     worker->thread.Stop();
   }

@@ -1,9 +1,9 @@
-// A port for HTTP/2 clients, in front of a server that takes connected sockets: gRPC's.
+// A port for HTTP/2 clients, in front of a server of connected sockets: gRPC's.
 //
 // gRPC's own listener ends for good when descriptors run out (CVE-2023-4785), and nothing in it
 // limits connections or aborted calls (CVE-2023-44487). So connections are accepted here, within
-// limits, and each is relayed to one end of a socket pair, whose other end the server gets. TLS
-// ends here, too.
+// limits, and each is relayed to one end of a socket pair; the server gets the other end. TLS ends
+// here, too.
 #pragma once
 
 #include <cstddef>
@@ -39,9 +39,9 @@ struct Http2PortOptions {
   // For TLS and the preface. A connection without them gives way to a new one when there is no
   // place left, the oldest first.
   absl::Duration handshake_timeout = absl::Seconds(10);
-  // The limit for a client that takes nothing of what it was sent.
+  // The limit for a client without reads of its data.
   absl::Duration stall_timeout = absl::Seconds(60);
-  // For the end of a connection whose client has ended its half (see RelayOptions).
+  // For the end of a connection after the client's end of its half (see RelayOptions).
   absl::Duration close_timeout = absl::Seconds(10);
   Http2Limits limits;
   int threads = 1;
@@ -67,15 +67,15 @@ class Http2Port {
   int port() const { return own_endpoint().port; }  // 0 without an address, or on a Unix socket
   // Where this machine reaches it; empty without an address.
   Endpoint own_endpoint() const;
-  // Serves a connection that another listener has accepted, unread. Thread safe.
+  // Serves another listener's accepted connection, unread. Thread safe.
   void Take(AcceptedConnection connection);
-  // Closes the port and the connections that have not said anything yet; others go on.
+  // Closes the port and the silent connections; others go on.
   void StopAccepting();
-  // After StopAccepting and before Close: ends clients that take nothing of what they were sent for
-  // this time. gRPC waits for them when it shuts down.
+  // After StopAccepting and before Close: ends clients without reads of their data for this time.
+  // gRPC waits for them when it shuts down.
   void Hurry(absl::Duration stall_timeout);
   // After StopAccepting: waits, for at most `timeout`, until the server has closed its ends and the
-  // clients have what was sent to them; then closes what is left.
+  // clients have their data; then closes the rest.
   void Close(absl::Duration timeout);
 
  private:
@@ -86,7 +86,7 @@ class Http2Port {
   Http2Port(Http2PortOptions options, ConnectionTable& table);
   absl::Status Listen();
 
-  // The worker that accepts, and on which handshakes are.
+  // The worker for accepting, and for handshakes.
   Worker& front();
   void OnAccepted(AcceptedConnection accepted);
 

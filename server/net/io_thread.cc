@@ -31,8 +31,8 @@ void RunSome(boost::asio::io_context& context) {
 }  // namespace
 
 IoThread::IoThread()
-    // With a hint of 1, posts of the thread itself would run after posts that other threads make
-    // meanwhile.
+    // With a hint of 1, posts of the thread itself would run after other threads' posts in the
+    // meantime.
     : context_(std::make_unique<boost::asio::io_context>()), thread_([context = context_.get()] {
         BlockSignals();
         const auto work = boost::asio::make_work_guard(*context);

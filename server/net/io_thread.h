@@ -1,4 +1,4 @@
-// A thread that runs an Asio context: all handlers of what is bound to it run there, one by one.
+// A thread to run an Asio context: all handlers of objects bound to it run there, one by one.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace upscaled::server {
 class IoThread {
  public:
   IoThread();
-  // Stops and joins; handlers that have not run are destroyed unrun. Not on the thread itself.
+  // Stops and joins; waiting handlers are destroyed unrun. Not on the thread itself.
   ~IoThread();
   IoThread(const IoThread&) = delete;
   IoThread& operator=(const IoThread&) = delete;

@@ -1,4 +1,4 @@
-// The way to a server's thread for those who may outlive it.
+// The way to a server's thread for objects that may outlive it.
 #pragma once
 
 #include <functional>

@@ -139,7 +139,7 @@ void Listener::DropOne(Acceptor& acceptor) {
 
 void Listener::Admit(UniqueFd socket, PeerAddress peer) {
   if (IsReserved(socket.get(), options_.reserved_descriptors)) {
-    // That connection's descriptor is taken at once: the next free number tells what is left.
+    // That connection's descriptor is taken at once: the next free number tells the rest.
     if (MakeRoom(Refusal::kDescriptors, peer.host)) socket = Renumber(std::move(socket));
     if (IsReserved(socket.get(), options_.reserved_descriptors)) {
       return table_.OnRefused(Refusal::kDescriptors);

@@ -28,24 +28,24 @@ struct AcceptedConnection {
 };
 
 struct ListenerOptions {
-  // HOST:PORT: a name, or an address (IPv6 in brackets), of which all addresses are listened on.
-  // 0.0.0.0 and [::] take IPv4 and IPv6. Port 0 is a free one, the same for all. Or unix:PATH (see
+  // HOST:PORT: a name, for all its addresses, or an address (IPv6 in brackets). 0.0.0.0 and [::]
+  // take IPv4 and IPv6. Port 0 is a free one, the same for all. Or unix:PATH (see
   // ListenOnUnixSocket).
   std::string address;
-  // Descriptors that no connection may take: files, devices and other ports need them.
+  // Descriptors kept from connections: files, devices and other ports need them.
   int reserved_descriptors = kReservedDescriptors;
   // Takes the connection; on the thread of the listener.
   std::function<void(AcceptedConnection)> on_accepted;
-  // Asked before a connection from `host` is refused: closes one that is worth less than a new one
-  // and returns whether it has. On the thread of the listener; empty: never.
+  // Asked before a connection from `host` is refused: closes one of less worth than a new one and
+  // returns whether it has. On the thread of the listener; empty: never.
   std::function<bool(Refusal refusal, const std::string& host)> make_room;
 };
 
 // Listens from Start to Stop.
 class Listener {
  public:
-  // `thread` and `table` must outlive it. UNAVAILABLE names the address that cannot be listened on
-  // and why; INVALID_ARGUMENT an invalid one.
+  // `thread` and `table` must outlive it. UNAVAILABLE: cannot listen on an address, with the
+  // reason; INVALID_ARGUMENT: an invalid address. Both name it.
   static absl::StatusOr<std::unique_ptr<Listener>> Start(ListenerOptions options, IoThread& thread,
                                                          ConnectionTable& table);
   ~Listener();  // as Stop
@@ -66,7 +66,7 @@ class Listener {
   void Pause(Acceptor& acceptor);
   void AcceptSome(Acceptor& acceptor);
 
-  // Closes the connection that waits for longest, so that its client does not hang.
+  // Closes the longest waiting connection, so its client does not hang.
   void DropOne(Acceptor& acceptor);
   void Admit(UniqueFd socket, PeerAddress peer);
   bool MakeRoom(Refusal refusal, const std::string& host);

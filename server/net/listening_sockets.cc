@@ -75,8 +75,8 @@ absl::StatusOr<UniqueFd> Bind(SocketAddress& address, in_port_t port, bool both_
   return socket;
 }
 
-// All of `addresses` on one port that is free on the first. Fails when none can be bound, or one
-// is taken though the port was any.
+// All of `addresses` on one port, free on the first. Fails when none can be bound, or one is taken
+// though the port was any.
 absl::StatusOr<ListeningSockets> BindAll(std::vector<SocketAddress> addresses, int port,
                                          bool both_families) {
   ListeningSockets result;

@@ -19,9 +19,9 @@ struct ListeningSockets {
   std::optional<UnixSocketFile> file;  // of a Unix socket
 };
 
-// Listens on every address of HOST:PORT on which this machine can, or on unix:PATH (see
-// ListenOnUnixSocket). 0.0.0.0 and [::] take IPv4 and IPv6; port 0 is a free one, the same for all.
-// UNAVAILABLE names the address and the reason. INVALID_ARGUMENT: `address` has neither form.
+// Listens on every possible address of HOST:PORT, or on unix:PATH (see ListenOnUnixSocket). 0.0.0.0
+// and [::] take IPv4 and IPv6; port 0 is a free one, the same for all. UNAVAILABLE names the
+// address and the reason. INVALID_ARGUMENT: `address` has neither form.
 absl::StatusOr<ListeningSockets> Listen(const std::string& address);
 
 }  // namespace upscaled::server

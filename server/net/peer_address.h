@@ -10,7 +10,7 @@ namespace upscaled::server {
 // The peer at an IPv4 or IPv6 address; empty texts for others.
 PeerAddress ToPeerAddress(const sockaddr& address);
 
-// The peer of the connected socket `fd`, whose other end has `address`. The peer of a Unix socket
+// The peer of the connected socket `fd`, with `address` at its other end. The peer of a Unix socket
 // is its user.
 PeerAddress PeerOf(int fd, const sockaddr& address);
 

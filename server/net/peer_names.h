@@ -1,4 +1,4 @@
-// Names the clients behind the sockets given to gRPC, which knows them only as "fd:12".
+// Names the clients behind the sockets given to gRPC, because it knows them only as "fd:12".
 #pragma once
 
 #include <string_view>
@@ -12,10 +12,10 @@
 
 namespace upscaled::server {
 
-// Thread safe. An entry stays until its descriptor is reused, so calls that begin after their
-// connection has closed still find it. Descriptor numbers rotate below the reserved ones, so reuse
-// takes thousands of connections if the limit of descriptors allows as many. A call must not be
-// taken for the next client's, which may have more rights.
+// Thread safe. An entry stays until its descriptor is reused, so calls begun after their
+// connection's end still find it. Descriptor numbers rotate below the reserved ones, so reuse takes
+// thousands of connections if the limit of descriptors allows as many. A call must not be taken for
+// the next client's, which may have more rights.
 class PeerNames {
  public:
   // Numbers go round up to here or to the reserved ones, unless more are open.
@@ -24,8 +24,8 @@ class PeerNames {
   explicit PeerNames(int reserved_descriptors = kReservedDescriptors)
       : reserved_descriptors_(reserved_descriptors) {}
 
-  // The client's socket, under a number of its own (under its old number if all that are not
-  // reserved are in use).
+  // The client's socket, under a number of its own (under its old number if all unreserved ones are
+  // in use).
   UniqueFd Add(UniqueFd socket, PeerAddress client) ABSL_LOCKS_EXCLUDED(mutex_);
   // The client of "fd:12"; `peer` itself, as name and host, if it was not set.
   PeerAddress Find(std::string_view peer) const ABSL_LOCKS_EXCLUDED(mutex_);

@@ -18,13 +18,13 @@ namespace {
 namespace asio = boost::asio;
 
 constexpr int kReadsAtATime = 4;  // until other connections of the thread have their turn
-// For the client to take what the server sent before it closed its end.
+// For the client to take the server's last data after the server closed its end.
 constexpr std::chrono::seconds kFlushTime{10};
 // Lets the client close first. Bytes it sends until then would reset the connection and lose data
 // it has not read.
 constexpr std::chrono::seconds kLingerTime{2};
 constexpr absl::Duration kLongestTime = absl::Hours(24 * 365);  // far from any overflow
-// The bytes read of a client that was dismissed, and floods on.
+// The bytes read of a dismissed client with a flood.
 constexpr size_t kLingerBytes = size_t{1} << 20;
 
 }  // namespace
@@ -215,7 +215,7 @@ void Relay::Dismiss(Offence offence) {
   Report(offence);
   const std::string farewell = connection_->guard.Farewell(offence);
   if (std::exchange(to_client_, {}).empty() && !farewell.empty()) {
-    // Bytes that a full socket does not take are lost.
+    // Bytes beyond a full socket are lost.
     (void)connection_->stream->Write(
         {reinterpret_cast<const uint8_t*>(farewell.data()), farewell.size()});
   }

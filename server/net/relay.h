@@ -21,22 +21,22 @@ namespace upscaled::server {
 class Relay;
 
 struct RelayOptions {
-  // The limit for a client that takes nothing of what it was sent.
+  // The limit for a client without reads of its data.
   absl::Duration stall_timeout = absl::Seconds(60);
   // For the server to close its end after the client has ended its half, and for the client to take
-  // what the server still says to that. gRPC does not close during a write.
+  // the server's reply. gRPC does not close during a write.
   absl::Duration close_timeout = absl::Seconds(10);
-  // Both are called on the thread, at most once; nothing is after `on_end`, which may destroy the
+  // Both are called on the thread, at most once; nothing is after `on_end`: it may destroy the
   // relay. The client has done something wrong and is being dismissed:
   std::function<void(Relay& relay, Offence offence)> on_offence;
   // Both sides are closed:
   std::function<void(Relay& relay)> on_end;
 };
 
-// Used on one thread, which must be `thread`. Holds bytes only while a side does not take them, at
-// most one buffer each way, and reads none of the other side meanwhile. After the server closes its
-// end, the client has a limited time to read the remaining bytes. A client that breaks the rules is
-// told so (GOAWAY), unless the server is within a frame or the client takes nothing.
+// Used on `thread` only. Holds bytes only while a side does not take them, at most one buffer each
+// way, and reads none of the other side meanwhile. After the server closes its end, the client has
+// a limited time to read the remaining bytes. A client that breaks the rules is told so (GOAWAY),
+// unless the server is within a frame or the client takes nothing.
 class Relay : public std::enable_shared_from_this<Relay> {
  public:
   // `server`: non-blocking. `buffer` is used during callbacks of the thread and may be shared by
@@ -46,7 +46,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
                                       RelayOptions options);
   ~Relay() { ReleaseSockets(); }
 
-  // From now on this is the time in which the client must take something.
+  // From now on the client must take something within this time.
   void SetStallTimeout(absl::Duration timeout);
   // Closes both sides.
   void Cancel() { End(); }
@@ -67,7 +67,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
   // To end it: `stalled`, as the client takes nothing.
   void StartTimer(boost::asio::steady_timer& timer, std::chrono::nanoseconds time, bool stalled);
 
-  // The client may have sent something, and the server has taken all that came before.
+  // The client may have sent something, and the server has taken all earlier bytes.
   void ReceiveFromClient();
 
   // Whether to go on reading.
@@ -81,7 +81,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
   void ResumeToServer();
   void OnClientEnded();
 
-  // The server may have sent something, and the client has taken all that came before.
+  // The server may have sent something, and the client has taken all earlier bytes.
   void ReceiveFromServer();
 
   // Whether the client has taken all of it.
@@ -95,7 +95,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
   // Nothing more will come from the server.
   void Linger();
 
-  // Tells the client why, if that can be said now, and the server that it is gone.
+  // Tells the client why, if possible now, and the server about the client's end.
   void Dismiss(Offence offence);
   void Report(Offence offence);
   void End();

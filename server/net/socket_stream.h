@@ -34,9 +34,9 @@ class SocketStream {
   // kDone (with no bytes) when both sides may speak.
   virtual IoResult Handshake() = 0;
   virtual IoResult Read(std::span<uint8_t> bytes) = 0;
-  // Bytes that a write could not take must come first in the next one.
+  // Bytes left by a write must come first in the next one.
   virtual IoResult Write(std::span<const uint8_t> bytes) = 0;
-  // Tells the other side that nothing more comes.
+  // Ends this side's half of the connection.
   virtual void EndWrites() = 0;
   // Whether Read may have bytes though the socket is not readable.
   virtual bool HasBuffered() const = 0;

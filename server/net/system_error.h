@@ -1,4 +1,4 @@
-// The status for a system call that failed.
+// The status for a failed system call.
 #pragma once
 
 #include <cstring>

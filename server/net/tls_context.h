@@ -1,5 +1,5 @@
-// The certificate and key that the ports of clients show, and the clients' authorities, from files
-// that may change.
+// The certificate and key of the clients' ports, and the clients' authorities, from changeable
+// files.
 #pragma once
 
 #include <array>
@@ -22,22 +22,22 @@ struct TlsFiles {
   std::filesystem::path client_ca;  // not empty: clients must present a certificate of it
 };
 
-// The protocol that a port speaks.
+// A port's protocol.
 enum class TlsProtocol : uint8_t { kHttp2, kHttp1 };
 inline constexpr int kTlsProtocols = 2;
 
 // TLS 1.2 and up. Thread safe.
 class TlsContext {
  public:
-  // INVALID_ARGUMENT names the files that are invalid or do not fit each other.
+  // INVALID_ARGUMENT names invalid files, and ones not fitting each other.
   static absl::StatusOr<std::unique_ptr<TlsContext>> Load(const TlsFiles& files);
 
   // The context for new connections of a port: SSL_new keeps it alive; boost::asio::ssl::context
-  // frees what it is given, so needs a reference of its own (SSL_CTX_up_ref). A client that offers
-  // protocols (ALPN), and not this one, is refused.
+  // frees its argument, so needs a reference of its own (SSL_CTX_up_ref). A client with other
+  // protocols only (ALPN) is refused.
   std::shared_ptr<ssl_ctx_st> context(TlsProtocol protocol) const;
 
-  // Reads the files again when one of them has changed. true: new connections use what was read;
+  // Reads the files again when one of them has changed. true: new connections use the new files;
   // false: nothing had changed. An error leaves all as it was, and the same files are not tried
   // again; pipes cannot be read again.
   absl::StatusOr<bool> ReloadIfChanged() { return contexts_.ReloadIfChanged(); }

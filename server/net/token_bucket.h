@@ -12,7 +12,7 @@ struct Rate {
   double burst = 0;  // how many at once, after a quiet time
 };
 
-// Not thread safe. A `now` that goes backwards adds nothing.
+// Not thread safe. A `now` before the last adds nothing.
 class TokenBucket {
  public:
   TokenBucket(Rate rate, absl::Time now) : rate_(rate), tokens_(rate.burst), updated_(now) {}

@@ -27,9 +27,9 @@ UniqueFd MakeSocket() {
   return UniqueFd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
-// So that of two servers that start at once neither takes the other's socket, which is bound and
-// does not listen yet, for a dead one's. For as long as the result is open; a folder that cannot be
-// read, or that others keep locked, is used without.
+// So of two servers starting at once, neither takes the other's bound but not yet listening socket
+// for a dead one's. For as long as the result is open; an unreadable folder, or one locked by
+// others, is used without.
 UniqueFd LockFolderOf(const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   UniqueFd lock(open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -40,7 +40,7 @@ UniqueFd LockFolderOf(const std::string& path) {
   return lock;
 }
 
-// Removes the socket of a server that has ended.
+// Removes the socket of an ended server.
 absl::Status ClearPlace(const sockaddr_un& address) {
   struct stat found = {};
   if (lstat(address.sun_path, &found) != 0) return absl::OkStatus();  // bind will tell

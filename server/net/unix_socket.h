@@ -1,4 +1,4 @@
-// Listening on a Unix socket, whose file is made and removed with it.
+// Listening on a Unix socket. Its file is made and removed with it.
 #pragma once
 
 #include <sys/types.h>
@@ -12,10 +12,10 @@
 namespace upscaled::server {
 
 // The file of a bound socket. Removes it when it goes, unless another process has replaced it; the
-// socket must be open until then, so that its file's number is given to no other.
+// socket must be open until then, so its file's number is given to no other.
 class UnixSocketFile {
  public:
-  // Takes the file that is there now.
+  // Takes the present file.
   explicit UnixSocketFile(std::string path);
   UnixSocketFile(UnixSocketFile&& other) noexcept
       : path_(std::exchange(other.path_, {})), device_(other.device_), inode_(other.inode_) {}
@@ -38,10 +38,9 @@ struct ListeningUnixSocket {
   UnixSocketFile file;
 };
 
-// Listens on `path`, which ParseEndpoint has taken. The umask decides who may connect, as for any
-// file: with 022 only the server's own user. The socket of a server that has ended is replaced.
-// UNAVAILABLE says why it cannot be: a server listens there, a file there is no socket, or what the
-// system says.
+// Listens on `path`, checked by ParseEndpoint. The umask decides who may connect, as for any file:
+// with 022 only the server's own user. Replaces the socket of an ended server. UNAVAILABLE says why
+// it cannot be: a server listens there, a file there is no socket, or the system's reason.
 absl::StatusOr<ListeningUnixSocket> ListenOnUnixSocket(const std::string& path);
 
 }  // namespace upscaled::server
