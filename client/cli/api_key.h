@@ -1,4 +1,4 @@
-// The keys that a command has: the one that it shows to servers, and the one that signs URLs.
+// A command's keys: one to show to servers, and one to sign URLs.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct SecretPlaces {
   const char* variable;
 };
 // The first line of `file`; without a file, the variable; "" if neither is given. Errors never show
-// a secret: NOT_FOUND for a file that cannot be read, INVALID_ARGUMENT for a text that is no word.
+// a secret: NOT_FOUND: the file cannot be read; INVALID_ARGUMENT: the text is not one word.
 absl::StatusOr<std::string> FindSecret(const SecretPlaces& places, const std::string& file);
 // The key of --api-key-file and UPSCALE_API_KEY.
 absl::StatusOr<std::string> FindApiKey(const std::string& file);

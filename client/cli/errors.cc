@@ -37,7 +37,7 @@ constexpr struct {
 
 constexpr char kWithoutTls[] = "is it a server, and without TLS? see --server and --tls";
 
-// Advice on a connection that failed, by the words of gRPC and OpenSSL.
+// Advice on a failed connection, by the words of gRPC and OpenSSL.
 constexpr struct {
   const char* text;
   const char* advice;

@@ -8,13 +8,13 @@
 
 namespace upscaled::client {
 
-// One line: what went wrong, the server's reason, and what to do about it.
+// One line: the fault, the server's reason, and the remedy.
 std::string ErrorLine(const absl::Status& error);
 
 // Code, origin, reason, message, metadata, retry_delay_s.
 nlohmann::json ErrorJson(const absl::Status& error);
 
-// The ExitCode of a command that ended with `status`.
+// The ExitCode of a command with the end `status`.
 int ExitCodeFor(const absl::Status& status);
 
 // Prints the line to standard error and returns the exit code.

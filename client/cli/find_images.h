@@ -13,12 +13,12 @@ namespace upscaled::client {
 
 struct FoundImage {
   std::filesystem::path path;  // relative to the folder
-  // The result's: as the content says, PNG for formats that are only read. UNSPECIFIED: the content
-  // is no image's, only the name is.
+  // The result's: as the content says, PNG for read-only formats. UNSPECIFIED: the content is no
+  // image's, only the name is.
   v1::ImageFormat format = v1::IMAGE_FORMAT_UNSPECIFIED;
 };
 
-// A file or folder of which nothing is computed.
+// A file or folder without a result.
 struct LeftOut {
   std::string path;
   std::string reason;
@@ -30,9 +30,9 @@ struct FoundImages {
   std::vector<LeftOut> left_out;   // likewise
 };
 
-// Looks at all files below `root`, except in `excluded`. An image is a file that begins as one or
-// is named as one, so that a damaged one fails by name. Hidden files and folders, and folders
-// behind links, are left out. Errors are those of reading `root`.
+// Looks at all files below `root`, except in `excluded`. An image is a file with an image's
+// beginning or name, so a damaged one fails by name. Hidden files and folders, and folders behind
+// links, are left out. Errors are those of reading `root`.
 absl::StatusOr<FoundImages> FindImages(const std::filesystem::path& root,
                                        const std::filesystem::path& excluded);
 

@@ -26,8 +26,8 @@ constexpr char kAdminServer[] = "127.0.0.1:8002";
 constexpr char kServerVariable[] = "UPSCALE_SERVER";
 constexpr size_t kMaxTraceparentBytes = 256;
 
-// Returns the trace that the environment gives by convention; "" without one, and for a text that
-// no header can hold. Servers look at the rest.
+// Returns the environment's trace by convention; "" without one, and for a text not fit for a
+// header. Servers look at the rest.
 std::string TraceOfCommand() {
   const char* const variable = std::getenv("TRACEPARENT");
   const std::string text = variable == nullptr ? "" : variable;

@@ -1,4 +1,4 @@
-// Flags that several commands share.
+// Flags of several commands.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Connection {
   absl::Status CheckServer() const { return local == nullptr ? absl::OkStatus() : local->Check(); }
 };
 
-// Which server, how to reach it, how long to wait for it.
+// The server, its address, and the time to wait for it.
 struct ConnectionFlags {
   static constexpr char kDefaultServer[] = "127.0.0.1:8001";
   std::string server = kDefaultServer;
@@ -44,7 +44,7 @@ struct ConnectionFlags {
   }
 
   void AddTo(CLI::App& command);
-  // --local for a command that makes sense with a server of its own.
+  // --local for a command with sense on a server of its own.
   void AddLocalTo(CLI::App& command);
   // --priority for a command that upscales; `by_default` is one, or "".
   void AddPriorityTo(CLI::App& command, const std::string& by_default);
@@ -93,7 +93,7 @@ struct UpscaleFlags {
 
   void AddTo(CLI::App& command);
   v1::UpscaleOptions ToProto() const;
-  // INVALID_ARGUMENT for --noise auto, which needs a JPEG.
+  // INVALID_ARGUMENT for --noise auto, since it needs a JPEG.
   absl::Status CheckForFilm() const;
   v1::Precision ToPrecision() const;
 };
@@ -109,7 +109,7 @@ struct FormatFlags {
   std::string frame;  // "all", "first" or a number from 1; empty: all
 
   void AddTo(CLI::App& command);
-  // All but the format, which each image has its own of.
+  // All but the format: each image has its own.
   void ApplyTo(v1::UpscaleOptions& options) const;
 };
 

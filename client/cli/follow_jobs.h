@@ -15,9 +15,9 @@ namespace upscaled::client {
 
 inline constexpr absl::Duration kFollowInterval = absl::Seconds(1);
 
-// Passes on each of these jobs as it is, and whenever that has changed, until all have ended;
-// whether all are done. Asks every kFollowInterval, also a queue that cannot be reached for now.
-// NOT_FOUND for no such job; CANCELLED when `stop` was requested. Other errors as JobQueue's.
+// Passes on each of these jobs as it is, and after each change, until all have ended. Returns
+// whether all are done. Asks every kFollowInterval, also an unreachable queue. NOT_FOUND for no
+// such job; CANCELLED when `stop` was requested. Other errors as JobQueue's.
 absl::StatusOr<bool> FollowJobs(server::JobQueue& queue, std::vector<std::string> ids,
                                 absl::FunctionRef<void(const server::JobInfo&)> on_change,
                                 RetryClock& clock, std::stop_token stop);

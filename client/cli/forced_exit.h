@@ -9,7 +9,7 @@
 namespace upscaled::client {
 
 // Ends the process, as a call that failed, when it outlives `timeout` by `grace`. Calls keep their
-// deadlines themselves; this is for a library below that loses one.
+// deadlines themselves; this is for a lost deadline in a library below.
 class ForcedExit {
  public:
   static constexpr absl::Duration kGrace = absl::Seconds(5);

@@ -1,4 +1,4 @@
-// `upscale-full`: every command of `upscale`, which starts it for those that it lacks.
+// `upscale-full`: every command. `upscale` starts it for its missing ones.
 #include <memory>
 #include <utility>
 

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Passes what the library tells on to the bar and the report.
+// Passes the library's events on to the bar and the report.
 class JobObserver final : public ImageObserver {
  public:
   JobObserver(int id, const ImageJob& job, ProgressBar& bar, ImageReport& report)

@@ -14,13 +14,13 @@ namespace upscaled::client {
 
 struct BatchOptions {
   v1::UpscaleOptions upscale;  // But for the format, which each job has its own of.
-  // Whether to keep outputs that are there already.
+  // Whether to keep existing outputs.
   bool resume = false;
   int parallel = 1;
   absl::Duration timeout = absl::InfiniteDuration();  // of each image
 };
 
-// An image that fails does not stop the others; losing the server or `stop` does. Everything is
+// A failed image does not stop the others; losing the server or `stop` does. Everything is
 // borrowed. Used once.
 class ImageBatch {
  public:

@@ -132,7 +132,7 @@ BatchOptions ImageFlags::ToBatchOptions() const {
   return options;
 }
 
-// Places that this command cannot use, and standard streams that make no sense.
+// Places not usable by this command, and standard streams without sense.
 absl::Status CheckPlaces(const ImageFlags& flags) {
   const auto s3 = std::ranges::find_if(flags.inputs, server::IsS3Url);
   const bool reads_s3 = s3 != flags.inputs.end();

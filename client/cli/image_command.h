@@ -15,7 +15,7 @@ using SpreadFactory = std::unique_ptr<Service> (*)(std::unique_ptr<UpscaleClient
                                                    const SpreadOptions& options);
 
 // Adds the command to `app`; `exit_code` is set when it was chosen and has run. `spread` may be
-// null in a program that never runs it with --spread.
+// null in a program without --spread.
 void AddImageCommand(CLI::App& app, SpreadFactory spread, int& exit_code);
 
 }  // namespace upscaled::client

@@ -40,13 +40,13 @@ fs::path FileNameOf(const std::string& input) {
   return path == std::string::npos ? fs::path() : fs::path(url.substr(path)).filename();
 }
 
-// `path` with the extension of `format`, unless it has one of that format.
+// `path` with the extension of `format`, unless it has one of the format.
 fs::path Renamed(fs::path path, v1::ImageFormat format) {
   if (format == v1::IMAGE_FORMAT_UNSPECIFIED || FormatOfPath(path) == format) return path;
   return path.replace_extension(ExtensionOf(format));
 }
 
-// Whether images go into it; one that is yet to be made shows by its slash.
+// Whether images go into it; a slash marks one yet to be made.
 bool IsFolder(const std::string& path) {
   std::error_code ignored;
   return absl::EndsWith(path, "/") || fs::is_directory(path, ignored);
@@ -67,7 +67,7 @@ absl::Status NoImages(const fs::path& folder, const std::vector<LeftOut>& left_o
   return absl::NotFoundError(message);
 }
 
-// The format that an image's name is to tell; UNSPECIFIED: the name stays as it is.
+// The format for an image's name; UNSPECIFIED: the name stays as it is.
 v1::ImageFormat FormatToName(const FoundImage& image, v1::ImageFormat format) {
   if (format != v1::IMAGE_FORMAT_UNSPECIFIED) return format;
   const bool tells = FormatOfPath(image.path) != v1::IMAGE_FORMAT_UNSPECIFIED;

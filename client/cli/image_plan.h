@@ -1,4 +1,4 @@
-// Which images become which files.
+// The output file of each image.
 #pragma once
 
 #include <string>
@@ -26,28 +26,27 @@ struct ImagePlan {
   bool is_folder = false;
 };
 
-// `inputs` with the files that its patterns (*.jpg) match, in order of name, in place of each: not
-// every caller has a shell that does so. A file of a pattern's very name is that file. NOT_FOUND
-// for a pattern without a match; errors of listing.
+// `inputs` with the matching files, in order of name, in place of each pattern (*.jpg): not every
+// caller's shell does so. A file of a pattern's very name is that file. NOT_FOUND for a pattern
+// without a match; errors of listing.
 absl::StatusOr<std::vector<std::string>> ExpandPatterns(const std::vector<std::string>& inputs);
 
 // The plan for `-i input -o output [-f format]`.
 //
-// A file, or what a URL names, may go into a file or, under its own name, into a folder:
-// one that exists, or whose name ends with a slash and is made. A folder goes into a folder, which
-// is made: all images that FindImages finds in it, in order of path and with the tree kept. A
-// `format` replaces extensions; two images that would then share a name keep their old extension
-// inside it. Without it, the output's extension tells the format, or the input when it has none. An
-// image of a folder with another extension gets the one of its content.
+// A file, or a URL's image, may go into a file or, under its own name, into a folder: an existing
+// one, or one with a slash at its name's end, which is made. A folder goes into a folder, made if
+// needed: all images FindImages finds in it, in order of path and with the tree kept. A `format`
+// replaces extensions; two images with then the same name keep their old extension inside it.
+// Without it, the output's extension tells the format, or the input when it has none. An image of a
+// folder with another extension gets the one of its content.
 //
 // INVALID_ARGUMENT when input and output do not fit together or are the same, or nothing tells the
 // format; NOT_FOUND and similar errors when the input cannot be read or is a folder without images.
 absl::StatusOr<ImagePlan> PlanImages(const std::string& input, const std::string& output,
                                      v1::ImageFormat format);
 
-// The plan of several inputs, patterns among them, each of which goes into the folder `output` by
-// the rules above. One is as above. INVALID_ARGUMENT also when two of them would share a result's
-// name.
+// The plan of several inputs, patterns among them. Each goes into the folder `output` by the rules
+// above. One is as above. INVALID_ARGUMENT also when two of them would share a result's name.
 absl::StatusOr<ImagePlan> PlanInputs(const std::vector<std::string>& inputs,
                                      const std::string& output, v1::ImageFormat format);
 

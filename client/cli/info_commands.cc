@@ -204,7 +204,7 @@ int RunHealth(const InfoFlags& flags) {
   return *status == HealthCheckResponse::SERVING ? kExitOk : kExitNotServing;
 }
 
-// Adds a command that shares InfoFlags.
+// Adds a command with InfoFlags.
 CLI::App* AddCommand(CLI::App& app, int& exit_code, const char* name, const char* description,
                      std::shared_ptr<InfoFlags> flags, int (*run)(const InfoFlags&)) {
   CLI::App* command = app.add_subcommand(name, description);
@@ -226,7 +226,7 @@ void AddModelsCommand(CLI::App& app, int& exit_code) {
       "Make the server read its model directories again, and say what changed; --server is "
       "its --admin address here, 127.0.0.1:8002 by default");
   AddModelFileCommands(*command, exit_code);
-  // After the callbacks of its subcommands, which have done the work.
+  // After the callbacks of its subcommands; these do the work.
   command->callback([flags, command, &exit_code] {
     if (command->get_subcommands().empty()) exit_code = RunModels(*flags);
   });

@@ -11,7 +11,7 @@
 namespace upscaled::client {
 
 // Turns the first SIGINT, SIGTERM or SIGHUP into a request to stop; the second, or the end of
-// `grace`, ends the process at once. Make one before any other thread, which must inherit its
+// `grace`, ends the process at once. Make one before any other thread: threads must inherit its
 // signal mask.
 class Interrupt {
  public:

@@ -32,7 +32,7 @@ struct JobsFlags {
   bool cancel_all = false;
 };
 
-// The JSON object that a queue keeps; an empty one for any other text.
+// A queue's JSON object; an empty one for any other text.
 nlohmann::json Parse(const std::string& text) {
   const nlohmann::json object = ParseShallow(text);
   return object.is_object() ? object : nlohmann::json::object();
@@ -109,7 +109,7 @@ absl::Status CancelJobs(const JobsFlags& flags, server::JobQueue& queue) {
   for (const std::string& id : ids) {
     const absl::Status status = server::CancelJob(queue, id);
     count += status.ok() ? 1 : 0;
-    // --all does not mean jobs that have ended meanwhile.
+    // --all leaves out jobs with an end in the meantime.
     if (!(flags.cancel_all && absl::IsFailedPrecondition(status))) first.Update(status);
   }
   absl::PrintF("%d job%s cancelled\n", count, count == 1 ? "" : "s");

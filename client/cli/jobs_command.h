@@ -1,4 +1,4 @@
-// `upscale jobs`: what became of those that were submitted.
+// `upscale jobs`: the state of submitted jobs.
 #pragma once
 
 #include "CLI/CLI.hpp"

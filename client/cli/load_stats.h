@@ -1,4 +1,4 @@
-// Counting what a load generator saw.
+// Counts a load generator's observations.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace upscaled::client {
 
-// The smallest value that at least `percent` % of `sorted` (ascending) do not pass: the nearest
-// rank. 0 for no values.
+// The smallest value not passed by at least `percent` % of `sorted` (ascending): the nearest rank.
+// 0 for no values.
 double Percentile(std::span<const double> sorted, double percent);
 
 // The observations of one client or, added up, of all.

@@ -75,7 +75,7 @@ absl::Status CheckSocketPath(const std::string& path) {
       kMaxSocketPathBytes, "; set TMPDIR to a shorter one"));
 }
 
-// A socket for what services tell their manager (sd_notify).
+// A socket for services' messages to their manager (sd_notify).
 absl::StatusOr<UniqueFd> ListenForNotifications(const std::string& path) {
   const sockaddr_un address = UnixAddress(path);
   UniqueFd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

@@ -18,8 +18,8 @@ namespace upscaled::client {
 // The program `upscaled` in the folder of this one, else in PATH. NOT_FOUND.
 absl::StatusOr<std::string> FindServerProgram();
 
-// `upscaled` on a Unix socket in a folder that only this user can enter. Its log is shown if it
-// ends by itself.
+// `upscaled` on a Unix socket in a folder only this user can enter. Its log is shown if it ends by
+// itself.
 class LocalServer {
  public:
   // Starts a server and returns when it is ready. Call this on the main thread: the system ends
@@ -44,7 +44,7 @@ class LocalServer {
   std::string socket_path() const { return folder_ / "upscaled.sock"; }
   absl::Status Run(const std::string& program);
   absl::Status AwaitReady(int notifications, std::stop_token stop);
-  // Why it has ended, once the system says that it has.
+  // Why it has ended, once the system reports its end.
   absl::Status Ended();
 
   const std::filesystem::path folder_;

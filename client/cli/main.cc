@@ -1,5 +1,5 @@
-// `upscale`. What needs codecs or queues is in `upscale-full`, and this program becomes that one
-// for it: a call that needs neither starts in a fraction of the time.
+// `upscale`. `upscale-full` has the commands with codecs or queues, and this program becomes it for
+// them. A call without either starts in a fraction of the time.
 #include <unistd.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ bool NeedsFullProgram(const std::vector<std::string>& arguments) {
   });
 }
 
-// Becomes upscale-full, which lies next to this program. Returns only if it cannot.
+// Becomes upscale-full, next to this program. Returns only if it cannot.
 absl::Status RunFullProgram(char** argv) {
   std::error_code error;
   const auto own = std::filesystem::read_symlink("/proc/self/exe", error);

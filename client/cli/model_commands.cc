@@ -119,7 +119,7 @@ int RunAdd(const AddModelFlags& flags) {
   return kExitOk;
 }
 
-// One file after the other, which appear when all are whole.
+// One file after the other; they appear when all are whole.
 class PieceWriter {
  public:
   explicit PieceWriter(std::string stem) : stem_(std::move(stem)) {}
@@ -150,7 +150,7 @@ class PieceWriter {
   std::vector<File> files_;
 };
 
-// The output's path without the ending that the format gives, for "-o f.onnx" as for "-o f".
+// The output's path without the format's ending, for "-o f.onnx" as for "-o f".
 std::string StemOf(const ExportModelFlags& flags) {
   if (flags.output.empty()) return flags.model;
   const std::vector<std::string> endings =

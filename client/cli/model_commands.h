@@ -5,7 +5,7 @@
 
 namespace upscaled::client {
 
-// To `models`, whose own callback is to do nothing when one of them was given.
+// To `models`. Its own callback must do nothing if one of them was given.
 void AddModelFileCommands(CLI::App& models, int& exit_code);
 
 }  // namespace upscaled::client

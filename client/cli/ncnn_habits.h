@@ -1,5 +1,5 @@
 // Understands the command lines of realesrgan-ncnn-vulkan and waifu2x-ncnn-vulkan, or answers them
-// with the flag that does the same here. docs/cli.md has the table.
+// with the equivalent flag here. docs/cli.md has the table.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace upscaled::client {
 
 // Returns `arguments` (without the program's name) with "image" in front if they begin with a flag
-// of that command: "-i in.png -o out.png".
+// of this command: "-i in.png -o out.png".
 std::vector<std::string> WithCommand(std::vector<std::string> arguments);
 
 // -n: a level of noise or "auto"; for a model's name the message tells of -m.
@@ -21,7 +21,7 @@ CLI::Validator ModelName();
 CLI::Validator TileSide();
 // -j: turns LOAD:COMPUTE:SAVE into COMPUTE.
 CLI::Validator ThreadCounts();
-// Adds flags that nothing here takes, hidden: each is refused with the one that does the same.
+// Adds flags not in use here, hidden: each is refused with its equivalent.
 void AddRefusedFlags(CLI::App& command);
 
 }  // namespace upscaled::client

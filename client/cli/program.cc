@@ -31,8 +31,8 @@ that are up; host names in such a list are looked up once, a single name wheneve
 UPSCALE_API_KEY is the key for servers that want one, TRACEPARENT the trace that the command's calls
 belong to (W3C's traceparent).)";
 
-// CLI11 lists the flags that another one needs or excludes by their addresses, which differ from
-// start to start; manual pages are made of the help.
+// CLI11 lists the flags another one needs or excludes by their addresses. These differ from start
+// to start, and manual pages are made of the help.
 class SteadyFormatter final : public CLI::Formatter {
  public:
   std::string make_option_opts(const CLI::Option* option) const override {
@@ -47,7 +47,7 @@ class SteadyFormatter final : public CLI::Formatter {
   }
 };
 
-// Says how to begin to a caller who names no command: a picture's name, perhaps.
+// Says how to begin to a caller without a command: a picture's name, perhaps.
 absl::Status CheckCommand(const CLI::App& app, const std::vector<std::string>& arguments) {
   if (arguments.empty()) {
     return absl::InvalidArgumentError(
@@ -62,7 +62,7 @@ absl::Status CheckCommand(const CLI::App& app, const std::vector<std::string>& a
                    " -o RESULT; --help tells more"));
 }
 
-// Output that was not written, on a full disk for example, makes a success a failure.
+// Unwritten output, on a full disk for example, makes a success a failure.
 int FlushOutput(int exit_code) {
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   if (written || exit_code != kExitOk) return exit_code;

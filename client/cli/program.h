@@ -1,5 +1,5 @@
-// The `upscale` command, for both of its programs: `upscale`, which loads few libraries, and
-// `upscale-full`, which has codecs and queues as well.
+// The `upscale` command, for both of its programs: `upscale`, with few libraries, and
+// `upscale-full`, with codecs and queues as well.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace upscaled::client {
 // Adds a command; `exit_code` is set when it was chosen and has run.
 using CommandAdder = void (*)(CLI::App& app, int& exit_code);
 
-// Parts in which the programs differ.
+// The programs' different parts.
 struct ProgramParts {
   CommandAdder video, submit, jobs;
   SpreadFactory spread;

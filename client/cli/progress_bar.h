@@ -1,4 +1,4 @@
-// The line on the terminal that says how far things are.
+// The line of progress on the terminal.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct BatchProgress {
 // "0:07", "12:40", "3:05:00".
 std::string FormatEta(absl::Duration duration);
 
-// A line of at most `columns` columns for a batch and the image in it that moved last.
+// A line of at most `columns` columns for a batch and its image of the latest progress.
 std::string RenderProgress(const BatchProgress& batch, const ImageProgress& image, int columns);
 
 // Draws on a stream; does nothing when not enabled. Thread safe.
@@ -41,7 +41,7 @@ class ProgressBar {
  public:
   static constexpr absl::Duration kDrawInterval = absl::Milliseconds(100);
 
-  // `terminal` is borrowed. What comes within `draw_interval` of the last line is not drawn.
+  // `terminal` is borrowed. Progress within `draw_interval` of the last line is not drawn.
   ProgressBar(std::FILE* terminal, bool enabled, int files,
               absl::Duration draw_interval = kDrawInterval);
   ~ProgressBar();

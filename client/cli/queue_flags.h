@@ -1,4 +1,4 @@
-// Which queue of jobs a command is about.
+// A command's queue of jobs.
 #pragma once
 
 #include <memory>

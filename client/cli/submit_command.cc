@@ -106,7 +106,7 @@ void SubmitFlags::AddTo(CLI::App& command) {
   command.footer(kSubmitFooter);
 }
 
-// The lines of --list that have something in them.
+// The nonempty lines of --list.
 absl::StatusOr<std::vector<std::string>> ReadList(const std::string& path) {
   std::ifstream file;
   if (path != kStandardStream) file.open(path);
@@ -125,7 +125,7 @@ std::string Absolute(const std::string& path) {
   return std::filesystem::absolute(path).lexically_normal();
 }
 
-// Which images become which files, none of which becomes two.
+// The output file of each image; no two share a file.
 absl::StatusOr<std::vector<ImageJob>> Plan(const SubmitFlags& flags) {
   ASSIGN_OR_RETURN(std::vector<std::string> inputs, ExpandPatterns(flags.inputs));
   if (!flags.list.empty()) {
@@ -162,7 +162,7 @@ absl::StatusOr<std::vector<ImageJob>> Plan(const SubmitFlags& flags) {
   return jobs;
 }
 
-// INVALID_ARGUMENT for what JSON would change.
+// INVALID_ARGUMENT for text JSON would change.
 absl::StatusOr<std::string> ToText(const server::Task& task) {
   std::string text = server::TaskToJson(task);
   ASSIGN_OR_RETURN(const server::Task kept, server::ParseTask(text));
@@ -173,7 +173,7 @@ absl::StatusOr<std::string> ToText(const server::Task& task) {
                                                  " or ", kept.output, " is not"));
 }
 
-// A job for each part of the film, whose folder is made for them.
+// A job for each part of the film; its folder is made for them.
 absl::StatusOr<std::vector<server::NewJob>> FilmJobs(const SubmitFlags& flags) {
   if (flags.inputs.size() != 1 || server::IsUrl(flags.inputs[0]) || server::IsUrl(flags.output) ||
       flags.inputs[0] == kStandardStream || flags.output == kStandardStream) {

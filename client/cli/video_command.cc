@@ -213,7 +213,7 @@ absl::StatusOr<std::unique_ptr<ImageSource>> OpenInput(const std::string& path) 
   return std::make_unique<PipeSource>(STDIN_FILENO, /*max_replay_bytes=*/0);
 }
 
-// A line for each frame that was written: its number, and the output's bytes up to its end.
+// A line for each written frame: its number, and the output's bytes up to its end.
 class FrameIndex {
  public:
   // "": no index is written. UNAVAILABLE if the file cannot be created.
@@ -282,7 +282,7 @@ absl::Status UpscaleVideo(const VideoFlags& flags) {
   }
   ASSIGN_OR_RETURN(FileSink sink, FileSink::Create(flags.output));
   const absl::Status status = RunFilm(flags, *source, sink, progress);
-  // A film that failed leaves whole frames, with which another run goes on, or nothing.
+  // A failed film leaves whole frames for another run to go on with, or nothing.
   if (progress.written > 0) RETURN_IF_ERROR(sink.Commit());
   return status;
 }

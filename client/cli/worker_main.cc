@@ -131,7 +131,7 @@ absl::StatusOr<std::string> PlaceOfResults(const WorkerFlags& flags) {
   return absl::InvalidArgumentError("the queue is no folder; say with --results where results go");
 }
 
-// Writers to a broker's queue should not choose the files that this machine reads and overwrites. A
+// Writers to a broker's queue should not choose the files this machine reads and overwrites. A
 // queue in a folder is its owner's.
 absl::StatusOr<AllowedPlaces> AllowedOf(const WorkerFlags& flags, const std::string& results) {
   AllowedPlaces allowed;

@@ -5,7 +5,7 @@
 namespace upscaled {
 namespace {
 
-// Not worth more rounds, after those that all may run: one may have been interrupted.
+// Not worth more rounds, after the rounds of all: one may have been interrupted.
 constexpr double kHopeless = 2;
 constexpr int kFairRounds = 2;
 

@@ -11,8 +11,8 @@
 
 namespace upscaled {
 
-// Times of one candidate may differ by this much for no reason. A candidate that is not clearly
-// faster does not displace one shipped before it.
+// Times of one candidate may differ by this much for no reason. A candidate displaces one shipped
+// before it only if it is clearly faster.
 inline constexpr double kClearlyFaster = 1.03;
 
 struct TimedCandidate {
@@ -21,8 +21,8 @@ struct TimedCandidate {
   absl::Duration best = absl::InfiniteDuration();
 };
 
-// Runs them in turns for about `budget` and notes their best times. Each runs twice at least, those
-// far slower than another no more than that.
+// Runs them in turns for about `budget` and notes their best times. Each runs at least twice; one
+// far slower than another runs only twice.
 void RunInterleaved(std::vector<TimedCandidate>& timed, absl::Duration budget, const Clock& clock);
 
 }  // namespace upscaled

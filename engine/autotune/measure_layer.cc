@@ -16,7 +16,7 @@
 namespace upscaled {
 namespace {
 
-// Relative to the largest value: far above what rounding does, far below what a mistake does.
+// Relative to the largest value: far above rounding, far below a mistake.
 double Tolerance(Precision precision) { return precision == Precision::kExact ? 1e-3 : 5e-2; }
 
 // For about this output of a convolution.

@@ -1,4 +1,4 @@
-// Which of the kernels that could compute a layer is the fastest right one.
+// Finds the fastest right kernel for a layer.
 #pragma once
 
 #include <string>
@@ -19,9 +19,9 @@ struct LayerMeasurement {
   std::vector<std::string> refused;
 };
 
-// Runs the candidates in turns for about `budget` and takes the fastest; one that is not clearly
-// faster does not displace the shipped order. A candidate that differs from the reference backend
-// on random values is not taken, however fast.
+// Runs the candidates in turns for about `budget` and takes the fastest; it must be clearly faster
+// to displace the shipped order. A candidate with other results than the reference backend on
+// random values is not taken, however fast.
 LayerMeasurement MeasureLayer(const KernelCandidates& candidates, absl::Duration budget,
                               const Clock& clock);
 

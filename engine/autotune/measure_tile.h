@@ -1,4 +1,4 @@
-// Which size of tiles computes a network fastest.
+// Finds a network's fastest size of tiles.
 #pragma once
 
 #include "absl/time/time.h"
@@ -11,8 +11,8 @@ namespace upscaled {
 // "480x270", as tables name a tile.
 std::string TileName(Size tile);
 
-// Computes parts of tiles of each size in turns for about `budget` and takes what computes most
-// pixels a second; one that is not clearly faster does not displace the shipped order.
+// Computes parts of tiles of each size in turns for about `budget` and takes the size with the most
+// pixels a second; it must be clearly faster to displace the shipped order.
 TuningEntry MeasureTile(TileCandidates& candidates, absl::Duration budget, const Clock& clock);
 
 }  // namespace upscaled

@@ -28,13 +28,12 @@ struct TunerOptions {
   // For each kind of layer, and for the tiles of each network.
   absl::Duration budget = absl::Milliseconds(50);
   const Clock* clock = &Clock::Real();
-  // Told human-readable news, on any thread: a table that is not used, a kernel that is wrong,
-  // a file that cannot be written.
+  // Told human-readable news, on any thread: an unused table, a wrong kernel, an unwritable file.
   std::function<void(const std::string&)> warn = [](const std::string&) {};
 };
 
-// Thread safe. A choice, once made, stays; so equal layers get the same kernel, and processes that
-// start from the same complete table compute bit-exact results.
+// Thread safe. A choice, once made, stays; so equal layers get the same kernel, and processes with
+// the same complete table at their start compute bit-exact results.
 class Tuner final : public KernelChooser {
  public:
   // The errors of TuningTable::Load, but a table of an older format or another engine version is
@@ -44,13 +43,13 @@ class Tuner final : public KernelChooser {
   std::string Choose(const KernelCandidates& candidates) override ABSL_LOCKS_EXCLUDED(mutex_);
   Size ChooseTile(TileCandidates& candidates) override ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The choices that are known by now.
+  // The known choices.
   TuningTable table() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   Tuner(TunerOptions options, TuningTable table)
       : options_(std::move(options)), table_(std::move(table)) {}
-  // A choice that is to be made.
+  // An open choice.
   struct Question {
     std::string device, key;
     std::vector<std::string> names;  // best first as shipped
@@ -64,7 +63,7 @@ class Tuner final : public KernelChooser {
   std::string Answer(const Question& question,
                      absl::FunctionRef<std::optional<TuningEntry>()> measure)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Writes what is new, unless another thread is at it, which then writes this too.
+  // Writes new choices, unless another thread is writing. That thread then writes these, too.
   void Save() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const TunerOptions options_;

@@ -1,5 +1,5 @@
-// Which kernel computed a layer fastest on a device, and which tiles a network: what tuning found
-// out, as a file keeps it.
+// The fastest kernel of each layer on a device, and the fastest tiles of each network: the results
+// of tuning, as in a file.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct TuningEntry {
   std::map<std::string, double> gflops;  // all that were measured and right, for who reads it
 };
 
-// "exact conv 64-128 3x3/1": all that a kernel's speed depends on.
+// "exact conv 64-128 3x3/1": everything with an effect on a kernel's speed.
 std::string TuningKey(const Layer& layer, Precision precision);
 
 class TuningTable {
@@ -29,9 +29,9 @@ class TuningTable {
   static constexpr size_t kMaxBytes = size_t{4} << 20;
 
   // NOT_FOUND: no such file. INVALID_ARGUMENT: not a table, or of a format to come.
-  // RESOURCE_EXHAUSTED: above kMaxBytes.
-  // FAILED_PRECONDITION: a table of an older format, or a sound one that another version of the
-  // engine has measured, whose kernels need not be as fast as ours. All name the file.
+  // RESOURCE_EXHAUSTED: above kMaxBytes. FAILED_PRECONDITION: a table of an older format, or a
+  // sound one measured by another version of the engine; its kernels need not be as fast as ours.
+  // All name the file.
   static absl::StatusOr<TuningTable> Load(const std::filesystem::path& file);
 
   // Puts the whole table in place of the file at once: a reader sees the old or the new one.
@@ -39,7 +39,7 @@ class TuningTable {
 
   // null: not tuned.
   const TuningEntry* Find(const std::string& device, const std::string& key) const;
-  // All choices, a line each, without the speeds: tables that are alike in it choose alike.
+  // All choices, a line each, without the speeds: tables with equal ones choose alike.
   std::string Choices() const;
   void Set(const std::string& device, const std::string& key, TuningEntry entry);
 
@@ -47,7 +47,7 @@ class TuningTable {
   std::map<std::string, std::map<std::string, TuningEntry>> devices_;  // device, key
 };
 
-// The engine's version, which tables are written for.
+// The engine's version of written tables.
 std::string_view EngineVersion();
 
 }  // namespace upscaled

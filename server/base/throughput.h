@@ -8,22 +8,21 @@
 namespace upscaled::server {
 
 // Multiply-adds per second of busy time, the past fading with a time constant. Idle time does not
-// count, so that a quiet night does not make the server look slow. Not thread safe.
+// count, so a quiet night does not make the server look slow. Not thread safe.
 class ThroughputMeter {
  public:
   explicit ThroughputMeter(absl::Duration time_constant)
       : time_constant_s_(absl::ToDoubleSeconds(time_constant)) {}
   ThroughputMeter() : ThroughputMeter(absl::Seconds(30)) {}
 
-  // Tells what happened since the last call: `busy` whether there was work in that time, `cost`
-  // how many were finished at its end. Time that goes backwards counts as none.
+  // Records the time since the last call: `busy`: there was work; `cost`: finished at its end. A
+  // time before the last counts as zero.
   void Record(absl::Time now, bool busy, int64_t cost);
 
-  // Tells that `cost` took `busy`, whenever that was.
+  // Records `cost` in the time `busy`, at any time.
   void Add(absl::Duration busy, int64_t cost);
 
-  // Limits the weight of the known speed to this busy time, so that new measurements soon outweigh
-  // it.
+  // Limits the weight of the known speed to this busy time, so new measurements soon outweigh it.
   void KeepAtMost(absl::Duration max_busy);
 
   // Whether anything has been finished yet.
@@ -32,7 +31,7 @@ class ThroughputMeter {
   absl::Duration busy() const { return absl::Seconds(busy_seconds_); }
   // Time to compute `cost`; zero while nothing is known.
   absl::Duration TimeFor(int64_t cost) const;
-  // The cost of what is computed in `time`; infinite while nothing is known.
+  // The computed cost in `time`; infinite while nothing is known.
   double CostIn(absl::Duration time) const;
 
  private:

@@ -1,5 +1,5 @@
-// Runs the server's recurring tasks: one thread knows when they are due, helpers run those that may
-// block.
+// Runs the server's recurring tasks: one thread knows when they are due, helpers run the blocking
+// ones.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@ class Timer {
   enum class Length { kQuick, kMayBlock };
   class Task;
 
-  // Runs a job on a thread that may block, and later: ThreadPool::Run. False: no thread is left.
+  // Runs a job on a thread free to block, and later: ThreadPool::Run. False: no thread is left.
   using Helpers = std::function<bool(std::function<void()> job)>;
 
   // `clock` must outlive it. Throws std::system_error if there is no thread. `helpers` is for
@@ -33,7 +33,7 @@ class Timer {
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
 
-  // Looks at the clock at once. For tests that set theirs.
+  // Looks at the clock at once. For tests with their own clock.
   void Look() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -70,10 +70,10 @@ class Timer::Task {
 
   static constexpr absl::Duration kRetryDelay = absl::Seconds(1);
 
-  // Begins a run after `delay`, or earlier if one is due earlier. Requests that come before the run
-  // begins share it. A request during a run leads to another one.
+  // Begins a run after `delay`, or earlier if one is due earlier. Requests before the begin of the
+  // run share it. A request during a run leads to another one.
   void Request(absl::Duration delay = absl::ZeroDuration());
-  // No further run becomes due. Waits for one that is due or running: do not call this from `run`.
+  // No further run becomes due. Waits for one due or running: do not call this from `run`.
   void Stop();
   bool busy() const;
 

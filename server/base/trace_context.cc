@@ -26,7 +26,7 @@ std::optional<uint8_t> DigitOf(char c) {
   return std::nullopt;
 }
 
-// Takes the digits of all of `bytes` off `text`, which has as many characters.
+// Takes the digits of all of `bytes` off `text`, of as many characters.
 bool TakeHex(std::string_view& text, std::span<uint8_t> bytes) {
   for (uint8_t& byte : bytes) {
     const std::optional<uint8_t> high = DigitOf(text[0]), low = DigitOf(text[1]);

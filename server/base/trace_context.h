@@ -1,5 +1,4 @@
-// Which trace a call belongs to, as W3C's Trace Context says it
-// (https://www.w3.org/TR/trace-context).
+// The trace of a call, as W3C's Trace Context says it (https://www.w3.org/TR/trace-context).
 #pragma once
 
 #include <array>
@@ -21,12 +20,12 @@ struct TraceContext {
 };
 
 // The caller's span as `parent_id`. nullopt unless the text is a traceparent of version 00, or of a
-// later one that begins as version 00 (section 3.2).
+// later one with a beginning as in version 00 (section 3.2).
 std::optional<TraceContext> ParseTraceparent(std::string_view text);
 
-// The trace of a call whose caller says `traceparent`; an invalid one counts as absent. Where calls
-// are traced, `ratio` of the traces that begin here are sampled, and callers decide on theirs;
-// where they are not (nullopt), callers' traces are named in logs, and none begins.
+// The trace of a call with the caller's `traceparent`; an invalid one counts as absent. Where calls
+// are traced, `ratio` of the traces begun here are sampled, and callers decide on theirs; where
+// they are not (nullopt), callers' traces are named in logs, and none begins.
 TraceContext ContinueTrace(std::string_view traceparent, std::optional<double> ratio);
 
 SpanId NewSpanId();

@@ -1,4 +1,4 @@
-// Signatures of URLs, which stand in place of a key: a caller needs only the URL.
+// Signatures of URLs, in place of a key: a caller needs only the URL.
 //
 //   /v1/upscale?url=https%3A%2F%2F...&scale=2&key=2026-11&expires=1796000000&sig=SIGNATURE
 //

@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4), and texts that are hashed field by field.
+// SHA-256 (FIPS 180-4), and texts, hashed field by field.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ class Sha256 {
   Sha256();
 
   Sha256& Update(std::span<const uint8_t> bytes);
-  // A field of a record: its length goes first, so that no two records give the same bytes.
+  // A field of a record: its length goes first, so no two records give the same bytes.
   Sha256& Field(std::string_view text);
   Sha256& Field(int64_t number);
   Sha256& Field(double number);  // bit by bit

@@ -1,4 +1,4 @@
-// One computation that equal requests share, and its result while it is written: each waiter takes
+// One computation, shared by equal requests, and its result during its writing: each waiter takes
 // header, bytes and end at its own pace.
 #pragma once
 
@@ -47,14 +47,14 @@ class Flight : public std::enable_shared_from_this<Flight> {
   explicit Flight(Source source);
 
   const Source& source() const { return source_; }
-  // The payers of all who wait.
+  // The payers of all waiters.
   const std::shared_ptr<Payers>& payers() const { return payers_; }
 
   // --- For the computation ---
 
   // Cancelled when no waiter is left.
   Cancellation& cancellation() { return cancellation_; }
-  // Whatever was appended can be read there from now on.
+  // All appended bytes are readable there from now on.
   void SetReadBack(ReadBack read_back) ABSL_LOCKS_EXCLUDED(mutex_);
   // Once, before the first byte. `forecast_end` is when the computation is expected to end;
   // infinitely early: not known.
@@ -62,15 +62,15 @@ class Flight : public std::enable_shared_from_this<Flight> {
                 absl::Time forecast_end = absl::InfinitePast()) ABSL_LOCKS_EXCLUDED(mutex_);
   void ReportProgress(int64_t done, int64_t total) ABSL_LOCKS_EXCLUDED(mutex_);
   // The next kBlockBytes of the result; the last block may have fewer. Waits until there is room;
-  // the cancellation's reason when it has come to that.
+  // the cancellation's reason if it is cancelled.
   absl::Status Append(std::string block) ABSL_LOCKS_EXCLUDED(mutex_);
   // The cost of the computation so far. Once it is cancelled no more of it begins.
   std::shared_ptr<CostMeter> meter() { return {shared_from_this(), &meter_}; }
-  // Last: the summary or the error, and the computation's record, whose cost holds.
+  // Last: the summary or the error, and the computation's record with the valid cost.
   void Finish(absl::StatusOr<upscale::v1::UpscaleSummary> summary,
               std::shared_ptr<const RequestRecord> record = nullptr) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Destroys `held` when the last one who waits has left: source and kept bytes last that long.
-  // Before Finish.
+  // Destroys `held` when the last waiter has left: source and kept bytes last until then. Before
+  // Finish.
   void HoldForWaiters(std::shared_ptr<const void> held) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // --- For those who wait ---
@@ -91,21 +91,21 @@ class Flight : public std::enable_shared_from_this<Flight> {
     std::optional<absl::StatusOr<upscale::v1::UpscaleSummary>> end;  // after all bytes
   };
 
-  // The part that falls to one who has waited.
+  // A waiter's part.
   struct Bill {
     int64_t cost = 0;                             // in multiply-adds
     std::shared_ptr<const RequestRecord> record;  // to the one who pays at the end; else null
   };
 
-  // One who waits, until it leaves or is destroyed. Used by one thread.
+  // A waiter, until it leaves or is destroyed. Used by one thread.
   class Waiter {
    public:
     ~Waiter();
     Waiter(const Waiter&) = delete;
     Waiter& operator=(const Waiter&) = delete;
 
-    // Waits for news. To ask again says that all bytes so far have been delivered. The reason when
-    // the waiter's cancellation comes first.
+    // Waits for news. A second call means all bytes so far have been delivered. The reason when the
+    // waiter's cancellation comes first.
     absl::StatusOr<News> Await();
 
     // Waits no more; the last one to leave stops the computation first.
@@ -124,7 +124,7 @@ class Flight : public std::enable_shared_from_this<Flight> {
     Cancellation::Registration wake_;  // last: its callback uses the others
   };
 
-  // For a caller whose client has the first `position` bytes. Null when it can not be joined any
+  // For a caller with the first `position` bytes at its client. Null when it can not be joined any
   // more: it has ended or was cancelled, or bytes are gone. `cancellation` must outlive the waiter.
   std::unique_ptr<Waiter> Join(Cancellation& cancellation, const Payer& payer = {},
                                int64_t position = 0) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -132,15 +132,14 @@ class Flight : public std::enable_shared_from_this<Flight> {
  private:
   void Wake() ABSL_LOCKS_EXCLUDED(mutex_);
   Bill Leave(const Waiter& waiter) ABSL_LOCKS_EXCLUDED(mutex_);
-  // For all work that no waiter has paid for yet.
+  // For all unpaid work.
   Bill TakeBill() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The end of the bytes that the computation may write now.
+  // The present end of the computation's writable bytes.
   int64_t Allowed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int64_t KeptFrom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Tells what is new to the waiter; false: nothing.
+  // Tells the waiter the news; false: nothing.
   bool Tell(Waiter& waiter, News& news) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Reads bytes that memory does not hold any more. It must not be called again after it has
-  // failed.
+  // Reads bytes no longer in memory. It must not be called again after it has failed.
   void ReadBehind(int64_t position, int64_t bytes, const ReadBack& read_back, News& news)
       ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -21,13 +21,12 @@ class InFlight {
     bool started = false;                    // the flight is new: the caller has it computed
   };
 
-  // A place for `payer` in the flight of this key, or in a new one, of `source`, if no flight can
-  // be joined by a client that has the first `position` bytes. `cancellation` must outlive the
-  // place.
+  // A place for `payer` in the flight of this key, or in a new one, of `source`, if a client with
+  // the first `position` bytes can join no flight. `cancellation` must outlive the place.
   Place JoinOrStart(const Digest& key, Cancellation& cancellation, const Flight::Source& source,
                     const Payer& payer = {}, int64_t position = 0) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Before its end is told; the flight may be another one's or none that is known.
+  // Before its end is told; the flight may be another one's or an unknown one.
   void Remove(const Digest& key, const Flight& flight) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

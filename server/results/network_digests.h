@@ -1,4 +1,4 @@
-// Digests of the files that networks are made of.
+// Digests of networks' files.
 #pragma once
 
 #include <map>
@@ -21,8 +21,8 @@ class NetworkDigests {
   // The variant's files and their names, and its cells: the network depends on nothing else, as the
   // other sizes on its card must be those of its layers. Reads the files when they are first asked
   // for, one variant's at a time, as they are large and many requests may come at once; keeps the
-  // digests while a model lists the files (ModelVariant::files_state). NOT_FOUND for files that
-  // cannot be read, FAILED_PRECONDITION for those that have changed since they were listed.
+  // digests while a model lists the files (ModelVariant::files_state). NOT_FOUND: files cannot be
+  // read; FAILED_PRECONDITION: files have changed since their listing.
   absl::StatusOr<Digest> Of(const ModelCard& card, const ModelVariant& variant)
       ABSL_LOCKS_EXCLUDED(reading_, mutex_);
 
@@ -33,7 +33,7 @@ class NetworkDigests {
 
   absl::Mutex reading_ ABSL_ACQUIRED_BEFORE(mutex_);
   absl::Mutex mutex_;
-  // By the address of files_state, which is not used again while the entry is there.
+  // By the address of files_state, not used again while the entry is there.
   std::map<const std::string*, Entry> digests_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -16,14 +16,13 @@
 
 namespace upscaled::server {
 
-// A file that is there in full, readable for as long as this lives, even if the file is deleted.
-// Thread safe.
+// A complete file, readable for as long as this lives, even if the file is deleted. Thread safe.
 class ResultFile {
  public:
   static absl::StatusOr<ResultFile> Open(const std::filesystem::path& path);
 
   int64_t bytes() const { return bytes_; }
-  // Fills a part of `dst` with what follows `offset` and returns how much; 0 at the end.
+  // Fills a part of `dst` with the bytes from `offset` on and returns how many; 0 at the end.
   absl::StatusOr<size_t> ReadAt(int64_t offset, std::span<uint8_t> dst) const;
   // The digest of all bytes.
   absl::StatusOr<Digest> ReadDigest() const;
@@ -35,8 +34,8 @@ class ResultFile {
   int64_t bytes_;
 };
 
-// A file that is being written under a name of no meaning, and is deleted unless it is renamed.
-// Used by one thread, except the reader. UNAVAILABLE names the file.
+// A file in writing under a name without meaning; deleted unless renamed. Used by one thread,
+// except the reader. UNAVAILABLE names the file.
 class PartialFile {
  public:
   static absl::StatusOr<std::unique_ptr<PartialFile>> Create(const std::filesystem::path& folder);
@@ -46,8 +45,8 @@ class PartialFile {
 
   absl::Status Append(std::span<const uint8_t> bytes);
   int64_t bytes() const { return bytes_; }
-  // At once: `path` is the file before or this one. Not synced, so that a power failure may leave
-  // it short or wrong.
+  // At once: `path` is the file before or this one. Not synced, so a power failure may leave it
+  // short or wrong.
   absl::Status RenameTo(const std::filesystem::path& path);
   // The same open file, readable from any thread, also after this is gone.
   std::shared_ptr<const UniqueFd> descriptor() const { return file_; }
@@ -62,7 +61,7 @@ class PartialFile {
   bool renamed_ = false;
 };
 
-// pread, at `offset`: a part of `dst`, 0 at the end. UNAVAILABLE where that fails.
+// pread, at `offset`: a part of `dst`, 0 at the end. UNAVAILABLE if it fails.
 absl::StatusOr<size_t> ReadFileAt(int file, int64_t offset, std::span<uint8_t> dst);
 
 }  // namespace upscaled::server

@@ -9,7 +9,7 @@ namespace upscaled::server {
 namespace {
 
 // No second process gets in, and the write-ahead log needs no shared memory. Not synced: the files
-// are not either, and what does not fit together is thrown away at the next start.
+// are not either, and entries and files without their other half are deleted at the next start.
 constexpr char kPrepare[] =
     "PRAGMA locking_mode = EXCLUSIVE;"
     "PRAGMA journal_mode = WAL;"

@@ -31,7 +31,7 @@ struct StoredResult {
 
 // Every change is whole even when the process is killed; after a power failure the latest may be
 // lost. One process at a time. Thread safe: statements take turns, as SQLite's connections do.
-// Errors are UNAVAILABLE and say what SQLite says.
+// Errors are UNAVAILABLE with SQLite's message.
 class ResultIndex {
  public:
   // Makes the file if it is missing. FAILED_PRECONDITION when another process has it open,
@@ -40,11 +40,11 @@ class ResultIndex {
 
   // In the place of one of the same name.
   absl::Status Insert(const StoredResult& result) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Null: the tenant has none. Makes it the one that was used last.
+  // Null: the tenant has none. Makes it the latest used one.
   absl::StatusOr<std::optional<StoredResult>> Use(const std::string& name,
                                                   const std::string& tenant)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // source_header of any result that the tenant has of this source.
+  // source_header of any of the tenant's results of this source.
   absl::StatusOr<std::optional<std::string>> FindSource(const Digest& source,
                                                         const std::string& tenant)
       ABSL_LOCKS_EXCLUDED(mutex_);

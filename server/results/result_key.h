@@ -1,4 +1,4 @@
-// The name of a result, known before anything is computed: what its bytes follow from, hashed.
+// The name of a result, known before anything is computed: the hash of all inputs of its bytes.
 #pragma once
 
 #include <optional>
@@ -17,8 +17,8 @@
 namespace upscaled::server {
 
 // A request in canonical form: after its defaults, sizes and passes were worked out from the
-// source, so that options that ask for the same are the same. Nothing that the bytes do not depend
-// on (tiles, ids, threads) is in it.
+// source, so equivalent options are equal. It leaves out everything without an effect on the bytes
+// (tiles, ids, threads).
 struct ResultParts {
   std::string tenant;            // who asks, and shares with nobody else; empty: all share
   Digest source;                 // of the encoded source's bytes
@@ -41,7 +41,7 @@ struct ResultParts {
   std::vector<std::string> warnings;  // of what was asked for: they come with the bytes
 };
 
-// The arithmetic without the networks' weights: equal for processes that give equal bytes.
+// The arithmetic without the networks' weights: equal for processes with equal bytes.
 struct EngineFingerprint {
   std::string software;  // version and build of the server
   std::string image;     // ImageArithmetic: codecs' versions, instruction sets of the stages
@@ -49,7 +49,7 @@ struct EngineFingerprint {
   std::string device;    // Backend::arithmetic; empty: no network runs
 };
 
-// All but the arithmetic, for requests that are equal on any device.
+// All but the arithmetic, for requests equal on any device.
 Digest RequestKey(const ResultParts& parts);
 
 // 64 hexadecimal digits: the strong ETag of the result, without quotes.

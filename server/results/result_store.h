@@ -1,4 +1,4 @@
-// Results on disk, for requests that come again.
+// Results on disk, for repeated requests.
 #pragma once
 
 #include <atomic>
@@ -43,8 +43,8 @@ struct ResultStoreCounts {
 // evicts nothing. Thread safe.
 class ResultStore {
  public:
-  // Makes index and files agree: removes files that the index lacks and the other way round; begins
-  // again if the index is damaged. UNAVAILABLE when the directory cannot be used,
+  // Makes index and files agree: removes files without an entry in the index, and entries without a
+  // file; begins again if the index is damaged. UNAVAILABLE when the directory cannot be used,
   // FAILED_PRECONDITION when another process uses it, or it has other files in these folders.
   static absl::StatusOr<std::unique_ptr<ResultStore>> Open(ResultStoreOptions options);
 
@@ -52,10 +52,10 @@ class ResultStore {
     StoredResult result;
     ResultFile file;
   };
-  // nullopt: the tenant has none of that name, or it is not sound. `name` may be anything.
+  // nullopt: the tenant has none of this name, or it is not sound. `name` may be anything.
   std::optional<Found> Find(const std::string& name, const std::string& tenant)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // StoredResult::source_header of a source that the tenant has a result of.
+  // StoredResult::source_header of a source with a result of the tenant.
   std::optional<std::string> FindSource(const Digest& source, const std::string& tenant);
 
   // A result that is being written; deleted unless it is committed. Must not outlive the store.
@@ -70,7 +70,7 @@ class ResultStore {
     bool Append(std::span<const uint8_t> bytes);
     // Stores it. `result` lacks bytes and digest.
     void Commit(StoredResult result);
-    // A reader of what was appended, also after this is gone. Thread safe.
+    // A reader of the appended bytes, also after this is gone. Thread safe.
     Flight::ReadBack read_back() const;
 
    private:
@@ -94,7 +94,7 @@ class ResultStore {
   absl::Status Reconcile();
   std::filesystem::path PathOf(const std::string& name) const;
   void OnTrouble(const absl::Status& status);
-  // Whether the file is what the index says of it.
+  // Whether the file agrees with the index.
   absl::Status Verify(const StoredResult& result, const ResultFile& file)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void Remove(const std::string& name) ABSL_LOCKS_EXCLUDED(mutex_);

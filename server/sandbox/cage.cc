@@ -21,7 +21,7 @@ namespace {
 
 // Libraries' own buffers, the heap's reserve and the stack's growth.
 constexpr size_t kSlackBytes = size_t{32} << 20;
-// The largest image that a server takes by default decodes in some ten seconds.
+// The largest image a server takes by default decodes in some ten seconds.
 constexpr rlim_t kMaxCpuSeconds = 300;
 
 absl::Status Failed(const char* step, int error) {
@@ -59,7 +59,7 @@ absl::Status SetFilter() {
   const auto allow = [&](int call) {
     return seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, call, 0);
   };
-  // sysinfo: the C library's qsort, which libtiff calls, asks for the machine's memory.
+  // sysinfo: the C library's qsort, called by libtiff, asks for the machine's memory.
   for (const int call :
        {SCMP_SYS(sendto), SCMP_SYS(recvfrom), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(brk),
         SCMP_SYS(madvise), SCMP_SYS(futex), SCMP_SYS(clock_gettime), SCMP_SYS(gettimeofday),
@@ -67,7 +67,7 @@ absl::Status SetFilter() {
         SCMP_SYS(exit), SCMP_SYS(exit_group)}) {
     if (const int error = allow(call); error < 0) return Failed("seccomp_rule_add", -error);
   }
-  // Memory that holds data.
+  // Memory for data.
   if (const int error = seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1,
                                          SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
       error < 0) {

@@ -93,7 +93,7 @@ class FrameSocket {
   // The payload of the first frame. FAILED_PRECONDITION, naming both versions, when the other end
   // is of another build.
   absl::StatusOr<OpenPayload> ReceiveOpen(const FrameHeader& frame) const;
-  // Fills `dst`, which is a payload or a part of it.
+  // Fills `dst`, a payload or a part of it.
   absl::Status Receive(std::span<uint8_t> dst) const;
   template <typename Payload>
   absl::StatusOr<Payload> ReceiveStruct() const {
@@ -107,7 +107,7 @@ class FrameSocket {
   const int fd_;
 };
 
-// Rows of an image that go into one frame.
+// Rows of an image in one frame.
 inline int RowsOfFrame(const ImageSpec& spec) {
   return static_cast<int>(std::max<size_t>(kMaxRowsPayload / spec.row_bytes(), 1));
 }

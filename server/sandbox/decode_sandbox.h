@@ -1,5 +1,5 @@
-// Decodes each image in its own process, in a cage (see cage.h). A hostile image that breaks a
-// decoder fails only itself.
+// Decodes each image in its own process, in a cage (see cage.h). A hostile image fails only itself,
+// even if it breaks a decoder.
 #pragma once
 
 #include <atomic>
@@ -33,9 +33,9 @@ class DecodeSandbox {
   static absl::StatusOr<std::unique_ptr<DecodeSandbox>> Start(std::filesystem::path program);
 
   // As ImageOpener: OpenImageDecoder elsewhere, with its errors. INVALID_ARGUMENT (kInvalidImage)
-  // also when the worker crashes, which ReadRows may return as well; RESOURCE_EXHAUSTED
-  // (kOverloaded) when there is no process to be had. The decoder computes in turn with others (see
-  // decode_turns.h), one for each core.
+  // also if the worker crashes (ReadRows may return it, too); RESOURCE_EXHAUSTED (kOverloaded) if
+  // no process can start. The decoder computes in turn with others (see decode_turns.h), one for
+  // each core.
   absl::StatusOr<std::unique_ptr<ImageDecoder>> Open(const ImageHeader& header, ByteSource& source,
                                                      const DecodeLimits& limits,
                                                      Cancellation* cancellation,

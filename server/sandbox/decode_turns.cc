@@ -73,7 +73,7 @@ DecodeTurns::Client* DecodeTurns::Enter(const std::string& name, double weight) 
 void DecodeTurns::Leave(Client& client) {
   absl::MutexLock lock(&mutex_);
   --client.places;
-  // A client that would begin at the present time anyway needs no record.
+  // A client due to begin at the present time anyway needs no record.
   std::erase_if(clients_, [this](const auto& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return entry.second.places == 0 && entry.second.served_s <= virtual_now_s_;
   });

@@ -18,12 +18,12 @@ namespace upscaled::server {
 // Thread safe; must outlive its places.
 class DecodeTurns {
  public:
-  // A decoder that computes looks this often whether it must yield.
+  // A computing decoder looks this often whether it must yield.
   static constexpr absl::Duration kSlice = absl::Milliseconds(5);
 
   DecodeTurns(int turns, const Clock& clock) : clock_(clock), free_turns_(turns) {}
 
-  // Returns the number of decoders that wait for a turn.
+  // Returns the number of decoders waiting for a turn.
   size_t waiting() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -48,7 +48,7 @@ class DecodeTurns {
     // Ends its waits for good.
     void Cancel() ABSL_LOCKS_EXCLUDED(turns_.mutex_);
 
-    // Returns the time of all its turns that is charged.
+    // Returns the charged time of all its turns.
     absl::Duration time() const { return time_; }
 
    private:
@@ -75,7 +75,7 @@ class DecodeTurns {
 
   Client* Enter(const std::string& name, double weight) ABSL_LOCKS_EXCLUDED(mutex_);
   void Leave(Client& client) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Returns the client that is due; null: no decoder waits.
+  // Returns the due client; null: no decoder waits.
   Client* Next() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Hands out the free turns.
   void Grant() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -84,7 +84,7 @@ class DecodeTurns {
   mutable absl::Mutex mutex_;
   int free_turns_ ABSL_GUARDED_BY(mutex_);
   double virtual_now_s_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Without decoders, only clients that have had more than their share.
+  // Without decoders, only clients beyond their share.
   std::map<std::string, Client> clients_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -6,8 +6,8 @@
 namespace upscaled::server {
 
 // Serves one image over the stream socket `fd` (see decode_protocol.h), locking the process before
-// it looks at a byte of it. Returns when the server has closed the socket, or the error that ended
-// it, which the server has been told.
+// it looks at a byte of it. Returns when the server has closed the socket, or the error at its end,
+// already told to the server.
 absl::Status ServeDecoder(int fd);
 
 }  // namespace upscaled::server

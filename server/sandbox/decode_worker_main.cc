@@ -10,7 +10,7 @@
 
 #include "server/sandbox/worker_zygote.h"
 
-// Below the server's own threads, which compute images that are decoded.
+// Below the server's own threads: they compute decoded images.
 constexpr int kNice = 5;
 
 int main() {

@@ -17,8 +17,7 @@ struct ImageNotes {
   std::vector<std::string> warnings;
 };
 
-// Bytes beyond those of the metadata themselves that notes may take: warnings, and the numbers of
-// all blocks.
+// The notes' bytes beyond the metadata themselves: warnings, and the numbers of all blocks.
 inline constexpr size_t kMaxNotesOverhead = size_t{256} << 10;
 
 std::string SerializeNotes(const ImageNotes& notes);

@@ -37,7 +37,7 @@ absl::Status TooSlow(absl::Duration limit) {
                                 absl::FormatDuration(limit), ", the limit"));
 }
 
-// As if the worker had gone, which Explain turns into the reason.
+// As if the worker had gone; Explain turns it into the reason.
 absl::Status Cancelled() { return absl::UnavailableError("cancelled"); }
 
 // The worker's own socket: errors of the client's input are of other codes or texts, and end the
@@ -62,7 +62,7 @@ SandboxedDecoder::SandboxedDecoder(WorkerProcess worker, const ImageHeader& head
       cancellation_(cancellation),
       crashes_(crashes) {
   if (cancellation == nullptr) return;
-  // Wakes who waits for the worker, however busy that is.
+  // Wakes the thread waiting for the worker, however busy the worker is.
   on_cancel_ = cancellation->OnCancel([this] {
     shutdown(worker_.socket(), SHUT_RDWR);
     place_.Cancel();

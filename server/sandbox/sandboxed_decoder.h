@@ -1,4 +1,4 @@
-// The server's end of one image that a worker decodes.
+// The server's end of one image at a worker.
 #pragma once
 
 #include <atomic>
@@ -20,15 +20,15 @@
 
 namespace upscaled::server {
 
-// Trusts nothing that the worker says: sizes are the header's, pixels are just pixels. The worker
-// computes only in its turns: from a question of the server's until its answer begins.
+// Trusts no word of the worker: sizes are the header's, pixels are just pixels. The worker computes
+// only in its turns: from a question of the server's until its answer begins.
 class SandboxedDecoder final : public ImageDecoder {
  public:
   // All turns of an image together. Images of 100 megapixels decode in some ten seconds.
   static constexpr absl::Duration kMaxTime = absl::Minutes(2);
 
   // `source`, `limits`, `cancellation` (may be null), `turns`, the account's `cpu_time` and
-  // `crashes`, which counts workers that crash, must outlive it.
+  // `crashes` (a count of crashed workers) must outlive it.
   SandboxedDecoder(WorkerProcess worker, const ImageHeader& header, ByteSource& source,
                    const DecodeLimits& limits, Cancellation* cancellation, DecodeTurns& turns,
                    const DecodeAccount& account, std::atomic<int64_t>& crashes,
@@ -47,10 +47,10 @@ class SandboxedDecoder final : public ImageDecoder {
  private:
   // At most RowsOfFrame.
   absl::Status ReadFrameOfRows(MutableImageView rows);
-  // Gives the worker the input that it asks for until it sends a frame of the type `answer`, which
-  // `frame` may be. Returns the size of that frame's payload, or the worker's error.
+  // Gives the worker its requested input until it sends a frame of the type `answer`; `frame` may
+  // be one. Returns the size of the answer's payload, or the worker's error.
   absl::StatusOr<size_t> Answer(absl::StatusOr<FrameHeader> frame, FrameType answer);
-  // Sends a frame in a turn of the worker's, which ends with the header of the next one.
+  // Sends a frame in a turn of the worker's. The turn ends with the header of the next one.
   absl::StatusOr<FrameHeader> Exchange(FrameType type, std::span<const uint8_t> payload = {});
   absl::Status AwaitAnswer();
   // Returns some of the image; empty: its end.
@@ -58,7 +58,7 @@ class SandboxedDecoder final : public ImageDecoder {
   // With metadata of at most `max_bytes`, in a payload of `bytes`.
   absl::StatusOr<ImageNotes> ReceiveNotes(size_t bytes, size_t max_bytes);
   absl::Status ReceiveFailure(size_t payload_bytes);
-  // `status`, or what it means when it says that the worker has gone.
+  // `status`, or its reason if the worker has gone.
   absl::Status Explain(absl::Status status);
 
   WorkerProcess worker_;

@@ -19,10 +19,10 @@
 namespace upscaled::server {
 namespace {
 
-// A process that closes its socket in order to live on is not waited for.
+// There is no wait for a process with its socket closed to live on.
 constexpr absl::Duration kEndTimeout = absl::Milliseconds(200);
 constexpr absl::Duration kEndPoll = absl::Milliseconds(1);
-// For the next bytes on the socket: longer than the CPU time that a worker may take (see cage.cc).
+// For the next bytes on the socket: longer than a worker's CPU time (see cage.cc).
 constexpr absl::Duration kAnswerTimeout = absl::Minutes(10);
 
 // posix_spawn's settings, freed.
@@ -39,7 +39,7 @@ struct SpawnSettings {
   posix_spawnattr_t attributes;
 };
 
-// The server blocks signals that must end a worker. A Ctrl-C is only for the server.
+// The server blocks signals, but they must end a worker. A Ctrl-C is only for the server.
 void OwnSignals(posix_spawnattr_t* attributes) {
   sigset_t signals;
   sigemptyset(&signals);

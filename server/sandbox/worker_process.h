@@ -1,4 +1,4 @@
-// A process of the server's own that talks over a socket and is not trusted.
+// An untrusted process of the server's own, with a socket between them.
 #pragma once
 
 #include <sys/types.h>
@@ -27,7 +27,7 @@ class WorkerProcess {
   // and a process group of its own. UNAVAILABLE says why it cannot be started.
   static absl::StatusOr<WorkerProcess> Start(const std::filesystem::path& program,
                                              std::vector<std::string> arguments = {});
-  // `pid` is a child of this process that has the other end of `socket`.
+  // `pid` is a child of this process, with the other end of `socket`.
   WorkerProcess(UniqueFd socket, pid_t pid) : socket_(std::move(socket)), pid_(pid) {}
   WorkerProcess(WorkerProcess&& other) noexcept
       : socket_(std::move(other.socket_)),
@@ -47,12 +47,12 @@ class WorkerProcess {
   // It computes nothing between the two.
   void Pause();
   void Resume();
-  // Kills it if it lives. Returns the processor time that it has taken in all.
+  // Kills it if it lives. Returns its processor time in all.
   absl::Duration Stop();
 
  private:
   void Signal(int signal);
-  // As waitpid(2); also notes the processor time of a process that has ended.
+  // As waitpid(2); also records the processor time of an ended process.
   pid_t Wait(int* status, int options);
 
   UniqueFd socket_;

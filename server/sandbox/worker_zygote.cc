@@ -24,7 +24,7 @@ using Answer = int32_t;
 // A caller waiting for a fork holds up others, and cannot be cancelled.
 constexpr timeval kPatience{.tv_sec = 2};
 
-// A message of one byte that can carry a descriptor.
+// A message of one byte, with room for a descriptor.
 struct DescriptorMessage {
   DescriptorMessage() {
     message.msg_iov = &payload;
@@ -60,7 +60,7 @@ UniqueFd ReceiveDescriptor(int socket) {
   return UniqueFd(fd);
 }
 
-// As fork, but the child is the caller's parent's, who can so wait for it.
+// As fork, but the child is the caller's parent's, so the parent can wait for it.
 pid_t ForkSibling() {
   return static_cast<pid_t>(
       syscall(SYS_clone, CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, 0));

@@ -1,5 +1,4 @@
-// Workers that start in a moment: forks of a process that has loaded all they need and has seen no
-// image.
+// Workers with a start in a moment: forks of a process with all libraries loaded and no image seen.
 #pragma once
 
 #include <filesystem>
@@ -25,9 +24,9 @@ class WorkerZygote {
   WorkerProcess process_;
 };
 
-// The other end, in a process of one thread: for each socket that comes over its standard input
-// forks a child of the server, as WorkerProcess describes it, and returns true there. Returns false
-// when the server has gone.
+// The other end, in a process of one thread: for each socket from its standard input forks a child
+// of the server, as WorkerProcess describes it, and returns true there. Returns false when the
+// server has gone.
 bool ForkOnRequest();
 
 }  // namespace upscaled::server
