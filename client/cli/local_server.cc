@@ -34,7 +34,7 @@ namespace fs = std::filesystem;
 
 constexpr char kProgram[] = "upscaled";
 constexpr char kPrefix[] = "UPSCALED_";  // of the settings in the environment
-// Settings that it inherits: for computing and for limits. How it listens, whom it trusts, what it
+// Settings it inherits: for computing and for limits. How it listens, whom it trusts, what it
 // stores and all that a file says is another server's.
 constexpr absl::string_view kSettings[] = {"ALLOW_LICENCES",    "CACHE_FOLDER",
                                            "CPU_ISA",           "DECODE_SANDBOX",

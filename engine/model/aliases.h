@@ -1,4 +1,4 @@
-// aliases.json of a model repository: other names that requests may use for models.
+// aliases.json of a model repository: other names of models in requests.
 #pragma once
 
 #include <map>
@@ -14,8 +14,8 @@ inline constexpr std::string_view kAliasesName = "aliases.json";
 // The model of each alias.
 using AliasMap = std::map<std::string, std::string, std::less<>>;
 
-// {"default": "general-2x", "art": "4x-drawings"}. INVALID_ARGUMENT says what is wrong; whether
-// there are such models is not looked at.
+// {"default": "general-2x", "art": "4x-drawings"}. INVALID_ARGUMENT names the fault. Does not check
+// for the models.
 absl::StatusOr<AliasMap> ParseAliases(std::string_view json);
 
 }  // namespace upscaled

@@ -1,5 +1,5 @@
-// The cards of bare files as they were when these were last read: files that have not changed since
-// need not be read again to be listed.
+// The cards of bare files as they were when these were last read: unchanged files need not be read
+// again for a listing.
 #pragma once
 
 #include <filesystem>
@@ -16,7 +16,7 @@ class BareFiles {
   // `state`: the file's and its card's. Null: it is not known, or has changed.
   const ModelCard* Find(const std::filesystem::path& file, const std::string& state);
   void Add(const std::filesystem::path& file, std::string state, const ModelCard& card);
-  // Forgets what has been neither found nor added since the last time.
+  // Forgets entries neither found nor added since the last time.
   void Prune();
 
  private:

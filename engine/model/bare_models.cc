@@ -33,7 +33,7 @@ bool IsOneOf(const char* const (&extensions)[kSize], const path& file) {
   return std::ranges::count(extensions, ExtensionOf(file)) > 0;
 }
 
-// An ncnn model's weights, which its .param names.
+// An ncnn model's weights, named by its .param.
 bool BelongsToParam(const path& bin) {
   for (const char* extension : {".param", ".PARAM"}) {
     std::error_code error;
@@ -65,7 +65,7 @@ struct Recognised {
   std::string family, description;
 };
 
-// Both set the variant's scale, and keep in it what was read of the file.
+// Both set the variant's scale, and keep the network read from the file in it.
 absl::StatusOr<Recognised> RecogniseNetwork(const path& file, std::string state,
                                             ModelVariant& variant) {
   ASSIGN_OR_RETURN(Network network, LoadNetworkFile(file));
@@ -97,7 +97,7 @@ absl::StatusOr<Recognised> RecogniseWeights(const path& file, std::string state,
                                  weights.architecture)};
 }
 
-// Returns the state of all files of the variant, and of the card beside them.
+// Returns the state of all files of the variant, and of the card next to them.
 absl::StatusOr<std::string> StateOf(const ModelVariant& variant, std::string& files_state) {
   std::vector<std::string> states;
   for (const path& part : FilesOf(variant)) {

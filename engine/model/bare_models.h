@@ -1,4 +1,4 @@
-// Single files that are whole models, or that look like one.
+// Single files with a whole model, or with the look of one.
 #pragma once
 
 #include <filesystem>

@@ -15,7 +15,7 @@ namespace {
 // A side large enough for any border.
 constexpr int kProbePx = 64 * kMaxPeriodPx;
 
-// Sets pad_px to what the layers cut off images whose sides are multiples of align_px.
+// Sets pad_px to the layers' cut off images with sides in multiples of align_px.
 absl::Status InferPadding(Network& network) {
   network.pad_px = 0;
   int period_px = network.align_px;  // of what is rounded up to multiples

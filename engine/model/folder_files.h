@@ -1,4 +1,4 @@
-// The models that the files of one folder are, without its subfolders.
+// The models in one folder's files, without its subfolders.
 #pragma once
 
 #include <filesystem>
@@ -17,7 +17,7 @@ struct FoundFile {
 };
 
 // Returns models by known names (RecogniseFolder) first, then each bare file (RecogniseFile) in
-// order of name. Hidden files, which are being written, and files that are no models are left out.
+// order of name. Leaves out hidden files (they are being written) and files other than models.
 // NOT_FOUND when the folder cannot be read.
 absl::StatusOr<std::vector<FoundFile>> ReadFolderFiles(const std::filesystem::path& folder,
                                                        FileNames names, BareFiles& known);

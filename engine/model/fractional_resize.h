@@ -1,4 +1,4 @@
-// Resizes by a fraction, or by bicubic interpolation, as layers that every backend has: a border, a
+// Resizes by a fraction, or by bicubic interpolation, as layers of every backend: a border, a
 // strided convolution of each channel and a pixel shuffle.
 #pragma once
 
@@ -14,7 +14,7 @@ struct Fraction {
   int up = 1, down = 1;
 };
 
-// Returns `factor` as a fraction whose terms are at most 8; nothing if it is none.
+// Returns `factor` as a fraction with terms of at most 8; nothing if it is no such fraction.
 std::optional<Fraction> FractionOf(double factor);
 
 enum class Interpolation {

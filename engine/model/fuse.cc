@@ -10,8 +10,8 @@ bool CanTakeOver(const Layer& producer) {
   return !producer.weights.empty() && producer.activation == Activation::kNone;
 }
 
-// Calls function(weights, count) for each run of weights that makes channel `out`: one run, or in
-// a transposed convolution one for each input channel.
+// Calls function(weights, count) for each run of weights of channel `out`: one run, or in a
+// transposed convolution one for each input channel.
 template <typename Weights, typename Function>
 void ForEachRun(const Layer& layer, Weights& weights, int out, Function function) {
   const bool transposed = layer.op == Op::kConvTranspose;

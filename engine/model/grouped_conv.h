@@ -11,8 +11,8 @@ inline bool IsDepthwise(const Layer& layer) {
          layer.groups == layer.out_channels;
 }
 
-// The same as a kConv, for kernels that know no groups: groups times the weights, most of them 0;
-// none of a layer that has none.
+// The same as a kConv, for kernels without groups: groups times the weights, most of them 0; empty
+// for a layer without weights.
 Layer AsDenseConv(const Layer& grouped);
 
 }  // namespace upscaled

@@ -1,5 +1,4 @@
-// The look at a JSON text before a parser builds its values, which take far more than the text
-// does.
+// The look at a JSON text before a parser builds its values: they take far more than the text.
 #pragma once
 
 #include <string_view>
@@ -9,7 +8,7 @@
 namespace upscaled {
 
 // INVALID_ARGUMENT: nested deeper than kMaxJsonDepth. RESOURCE_EXHAUSTED: more than kMaxJsonValues
-// values. A text that is no JSON may pass.
+// values. A text other than JSON may pass.
 absl::Status CheckJsonShape(std::string_view text);
 
 }  // namespace upscaled

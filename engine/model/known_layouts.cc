@@ -23,7 +23,7 @@ struct KnownFile {
   ModelVariant variant;
 };
 
-// The file that a name stands for; nullopt for names outside the layouts.
+// The file of a name; nullopt for names outside the layouts.
 std::optional<KnownFile> Recognise(const path& file, FileNames names) {
   static const std::regex* const kWaifu2x =
       new std::regex("(?:noise([0-3])_)?(scale2\\.0x_)?model\\.(?:param|json)");
@@ -61,7 +61,7 @@ std::optional<KnownFile> Recognise(const path& file, FileNames names) {
   return std::nullopt;
 }
 
-// The first of the words that the model's name contains, else `otherwise`.
+// The first of the words in the model's name, or `otherwise`.
 std::string FirstWordIn(const std::string& name, std::initializer_list<const char*> words,
                         const char* otherwise) {
   for (const char* word : words) {
@@ -70,7 +70,7 @@ std::string FirstWordIn(const std::string& name, std::initializer_list<const cha
   return otherwise;
 }
 
-// Also of "." and of a path that ends with a slash.
+// Also of "." and of a path with a slash at its end.
 std::string FolderName(const path& folder) {
   const path name = folder.filename();
   if (!name.empty() && name != "." && name != "..") return name;

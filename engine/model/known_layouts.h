@@ -1,4 +1,4 @@
-// Models without a card whose file names say what they hold, as well-known projects publish them.
+// Models without a card, described by their file names, as well-known projects publish them.
 #pragma once
 
 #include <filesystem>
@@ -25,11 +25,11 @@ enum class FileNames {
 absl::StatusOr<std::vector<ModelCard>> RecogniseFolder(const std::filesystem::path& folder,
                                                        FileNames names);
 
-// Returns kOfFolder for a folder with several files that share the folder's name, so that a
-// directory of models may be such a model itself; otherwise kOwn. Errors of reading the folder.
+// Returns kOfFolder for a folder with several files of the folder's name, so a directory of models
+// may be such a model itself; otherwise kOwn. Errors of reading the folder.
 absl::StatusOr<FileNames> NamesInDirectory(const std::filesystem::path& directory);
 
-// Returns whether a file has such a name, so that it is no model of its own.
+// Returns whether a file has such a name, so it is no model of its own.
 bool IsKnownFile(const std::filesystem::path& file, FileNames names);
 
 }  // namespace upscaled

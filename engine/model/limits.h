@@ -1,5 +1,5 @@
-// Caps on what a network may ask for, so that a hostile file cannot choose our memory or time.
-// Generous: RRDB, the largest network in use, has 16.7 M weights and 58,000 activations a pixel.
+// Caps on a network's demands, so a hostile file cannot choose our memory or time. Generous: RRDB,
+// the largest network in use, has 16.7 M weights and 58,000 activations a pixel.
 #pragma once
 
 #include <cstddef>

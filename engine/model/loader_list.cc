@@ -43,7 +43,7 @@ absl::StatusOr<Network> LoadNcnn(const path& param_path) {
 
 absl::StatusOr<Network> LoadWaifu2xJson(const path& json_path) {
   ASSIGN_OR_RETURN(const std::string json, ReadFile(json_path, kMaxJsonBytes));
-  // vgg_7 is one network for both uses: what it was trained for stands in the name alone.
+  // vgg_7 is one network for both uses: its training's purpose stands only in the name.
   const bool enlarges = json_path.filename().string().find("scale2.0x") != std::string::npos;
   return OfFile(json_path, ParseWaifu2xJson(json, enlarges));
 }
@@ -53,7 +53,7 @@ absl::StatusOr<Network> LoadOnnx(const path& onnx_path) {
   return OfFile(onnx_path, ParseOnnx(onnx));
 }
 
-// Files that hold a network.
+// Files of networks.
 struct NetworkFormat {
   const char* name;
   bool (*recognises)(std::string_view head);
@@ -66,7 +66,7 @@ constexpr NetworkFormat kNetworkFormats[] = {
     {"ONNX", LooksLikeOnnx, LoadOnnx},
 };
 
-// Files that hold weights alone.
+// Files of weights only.
 struct WeightsFormat {
   const char* name;
   bool (*recognises)(std::string_view head);

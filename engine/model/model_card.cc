@@ -28,7 +28,7 @@ using std::filesystem::path;
 
 constexpr int kMaxNoiseLevel = 3;
 
-// `format` of a card, and what its `files` calls the file that the loader opens.
+// `format` of a card, and the key in its `files` of the loader's file.
 struct CardFormat {
   const char* name;
   const char* main_file;
@@ -63,7 +63,7 @@ std::string Shorten(const Json& value) {
   return text;
 }
 
-// An object whose every field must be asked for: a misspelt one is an error, not a default.
+// An object; each of its fields must be asked for: a misspelt one is an error, not a default.
 class Fields {
  public:
   explicit Fields(const Json& object) : object_(object) {}
@@ -234,7 +234,7 @@ absl::Status ParseName(Fields& fields, const path& folder, ModelCard& card) {
                                                  folder.filename().string(), "'"));
 }
 
-// The fields that nobody needs who runs it.
+// The fields not needed to run it.
 absl::Status ParseDescription(Fields& fields, ModelCard& card) {
   ASSIGN_OR_RETURN(card.style, fields.String("style", "general"));
   ASSIGN_OR_RETURN(card.licence, fields.String("licence", ""));
@@ -253,7 +253,7 @@ absl::Status ParseBorder(Fields& fields, ModelCard& card) {
       absl::StrCat("'border' is '", border, "', must be 'replicate'"));
 }
 
-// `format` is of files that say themselves what they are, or null. Empty: as the tensors look.
+// `format` is of self-describing files, or null. Empty: as the tensors look.
 absl::StatusOr<std::string> ParseArchitecture(Fields& fields, const char* format) {
   ASSIGN_OR_RETURN(const std::string architecture, fields.String("architecture", ""));
   if (architecture.empty()) return architecture;

@@ -1,4 +1,4 @@
-// The model.json of a model's folder, or beside a bare file. Schema: README.md of this folder.
+// The model.json of a model's folder, or next to a bare file. Schema: README.md of this folder.
 #pragma once
 
 #include <filesystem>
@@ -15,18 +15,18 @@ inline constexpr std::string_view kModelCardName = "model.json";
 
 inline constexpr int kMaxVersion = 1'000'000;
 
-// The card of the model in `folder`, whose name it must carry; of a version of it, in a folder of
-// the model's, the model's name and no other version. Only its text is looked at, not whether the
-// weights exist. INVALID_ARGUMENT names the field and what is wrong.
+// The card of the model in `folder`; it must carry the folder's name; of a version of it, in a
+// folder of the model's, the model's name and no other version. Only its text is looked at, not
+// whether the weights exist. INVALID_ARGUMENT names the field and its fault.
 absl::StatusOr<ModelCard> ParseModelCard(std::string_view json, const std::filesystem::path& folder,
                                          std::optional<int> version = std::nullopt);
 
-// The folder's model.json, likewise; errors name the file.
+// The same from the folder's model.json; errors name the file.
 absl::StatusOr<ModelCard> ReadModelCard(const std::filesystem::path& folder,
                                         std::optional<int> version = std::nullopt);
 
-// A card for a file that is a model by itself, with what the file does not say: NAME.model.json
-// beside NAME.pth. Any of a card's fields that are not of files and sizes.
+// A card for a file with a whole model, with the facts missing in the file: NAME.model.json next to
+// NAME.pth. Any of a card's fields except files and sizes.
 struct BareModelCard {
   ModelCard card;  // without name and variants; of what is not said, empty
   std::string architecture;
@@ -35,7 +35,7 @@ struct BareModelCard {
 
 std::filesystem::path CardBeside(std::filesystem::path model);
 
-// Nothing said where there is no such file. Errors as ReadModelCard.
+// Empty without such a file. Errors as ReadModelCard.
 absl::StatusOr<BareModelCard> ReadCardBeside(const std::filesystem::path& model);
 
 }  // namespace upscaled

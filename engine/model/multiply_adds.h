@@ -6,8 +6,8 @@
 
 namespace upscaled {
 
-// Multiply-adds of the direct algorithm for so many output pixels; 0 of layers that only move or
-// change values.
+// Multiply-adds of the direct algorithm for `pixels` of the output; 0 for layers only moving or
+// changing values.
 inline double MultiplyAdds(const Layer& layer, double pixels) {
   return OperationOf(layer.op).multiply_adds(layer, pixels);
 }

@@ -1,4 +1,4 @@
-// ncnn's layer types that compute every value by itself, or from its like in another blob.
+// ncnn's layer types for each value by itself, or with the same value of another blob.
 #include <utility>
 #include <vector>
 

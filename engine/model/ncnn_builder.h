@@ -1,5 +1,5 @@
-// Builds a network from ncnn's layers: which blob comes from where (ncnn_builder.cc) and what each
-// layer type means (ncnn_layers.cc, ncnn_shapes.cc, ncnn_arithmetic.cc).
+// Builds a network from ncnn's layers: the origin of each blob (ncnn_builder.cc) and the meaning of
+// each layer type (ncnn_layers.cc, ncnn_shapes.cc, ncnn_arithmetic.cc).
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace upscaled {
 
-// Turns ncnn's layers into ours, one by one, in the file's order, which is that of execution.
+// Turns ncnn's layers into ours, one by one, in the file's order, the order of execution.
 class NcnnBuilder {
  public:
   explicit NcnnBuilder(std::string_view bin) : weights_(bin) {}
@@ -29,7 +29,7 @@ class NcnnBuilder {
   absl::StatusOr<Network> Finish();
 
  private:
-  // A blob is read once; Split makes copies of it, which are then shared.
+  // A blob is read once; Split makes copies of it, and these are shared.
   struct Blob {
     int layer;
     bool shared;
@@ -67,7 +67,7 @@ class NcnnBuilder {
   absl::Status AddReshape(NcnnLayer& source);
   absl::Status AddScalarOp(NcnnLayer& source, int type);
 
-  // A layer that reads `inputs_` and, unless changed, gives as many channels as the first has.
+  // A layer with `inputs_` and, unless changed, as many channels as the first has.
   Layer NewLayer(const NcnnLayer& source, Op op) const;
   absl::Status Append(const NcnnLayer& source, Layer layer);
   // Into the layer that `inputs_[0]` comes from where nobody else sees its plain result, else as a
@@ -77,9 +77,9 @@ class NcnnBuilder {
   absl::Status AppendAffine(NcnnLayer& source, float factor, float offset);
   // The inputs, each times its factor.
   absl::Status AppendSum(NcnnLayer& source, const std::vector<float>& factors);
-  // A layer whose result no blob stands for; its index.
+  // A layer without a blob for its result; its index.
   absl::StatusOr<int> AppendUnnamed(const NcnnLayer& source, Layer layer);
-  // Names the current input as the output: for layers that change nothing.
+  // Names the current input as the output: for layers without an effect.
   absl::Status PassThrough(const NcnnLayer& source);
   absl::Status AppendWithWeights(NcnnLayer& source, Layer layer, int bias_param, int count_param,
                                  int kernel_area);

@@ -16,7 +16,7 @@
 namespace upscaled {
 namespace {
 
-// With an exponent: ncnn reads what has neither that nor a point as an integer.
+// With an exponent: ncnn reads a number without an exponent or a point as an integer.
 std::string Exactly(float value) { return absl::StrFormat("%.9e", value); }
 
 // Writes a line for each layer, one for its activation, and a Split where several read its result.

@@ -1,4 +1,4 @@
-// A network as ncnn's pair of files, for programs that read those.
+// A network as ncnn's pair of files, for their readers.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The text half of an ncnn model: what a .param file says, line by line, before any of it means
-// something. Format: https://github.com/Tencent/ncnn/wiki/param-and-model-file-structure
+// The text half of an ncnn model: the text of a .param file, line by line, before its
+// interpretation. Format: https://github.com/Tencent/ncnn/wiki/param-and-model-file-structure
 #pragma once
 
 #include <map>
@@ -28,7 +28,7 @@ class NcnnParams {
 
   // UNIMPLEMENTED unless the parameter is missing or `value`.
   absl::Status Expect(int id, const char* meaning, int value);
-  // UNIMPLEMENTED names a parameter that was not read.
+  // UNIMPLEMENTED names an unread parameter.
   absl::Status CheckAllRead() const;
 
  private:

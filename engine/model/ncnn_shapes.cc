@@ -1,4 +1,4 @@
-// ncnn's layer types that move values, or make other sizes of them.
+// ncnn's layer types to move values, or to change sizes.
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -114,9 +114,9 @@ absl::Status NcnnBuilder::AddConcat(NcnnLayer& source) {
   return Append(source, std::move(layer));
 }
 
-// Either offsets (0, 1) and a second input whose size the result takes, or slices (9 starts, 10
-// ends, 11 axes). Only the same crop on all four sides is ours; that the size is the second input's
-// is checked where the two meet.
+// Either offsets (0, 1) and a second input with the result's size, or slices (9 starts, 10 ends, 11
+// axes). Only the same crop on all four sides is ours. The size is checked where the result meets
+// the second input.
 absl::Status NcnnBuilder::AddCrop(NcnnLayer& source) {
   NcnnParams& params = source.params;
   if (inputs_.empty() || inputs_.size() > 2) {
@@ -185,8 +185,8 @@ absl::Status NcnnBuilder::AddPooling(NcnnLayer& source) {
   return Append(source, NewLayer(source, Op::kGlobalAveragePool));
 }
 
-// Where it changes nothing: planes that keep their sizes (0), and one value per channel, which we
-// hold the same way in one dimension and in three.
+// Where it changes nothing: planes of unchanged size (0), and one value per channel; we hold these
+// the same way in one dimension and in three.
 absl::Status NcnnBuilder::AddReshape(NcnnLayer& source) {
   constexpr int kMissing = -233, kKeep = 0, kRest = -1;
   ASSIGN_OR_RETURN(const int width, source.params.Int(0, kMissing));

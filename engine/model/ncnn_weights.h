@@ -10,7 +10,8 @@
 
 namespace upscaled {
 
-// Borrows the bytes of a .bin file. Checks every count against what is left before allocating.
+// Borrows the bytes of a .bin file. Checks every count against the remaining bytes before
+// allocating.
 class NcnnWeights {
  public:
   explicit NcnnWeights(std::string_view bytes) : bytes_(bytes) {}

@@ -42,12 +42,12 @@ enum class Op : uint8_t {
   // softmax_t(query_p . key_t + bias) * value_t, in its window and overlap_px around it.
   // weights [head][p][t] is the bias, in row order. The layer is as if padded with zeros up to
   // multiples of `factor` on the right and at the bottom, and then by overlap_px on every side; t
-  // beyond does not count. Networks that roll the image and mask its seam are the same. Loaders
-  // scale the queries.
+  // beyond does not count. Networks with a rolled image and a mask of its seam are the same.
+  // Loaders scale the queries.
   kWindowAttention,
-  // The products that kChannelAttention takes the means of. The input's channels are as for
-  // kWindowAttention. Gives each query channel times each key channel of its head: [query][key],
-  // and then the squares of all queries and keys.
+  // The products for kChannelAttention's means. The input's channels are as for kWindowAttention.
+  // Gives each query channel times each key channel of its head: [query][key], and then the squares
+  // of all queries and keys.
   kChannelProducts,
   // Attention among a head's channels (El-Nouby et al., "XCiT", 2021): each value channel becomes
   // the sum over its head's values, times the softmax of weights [head] times the cosine of its
@@ -59,14 +59,15 @@ enum class Op : uint8_t {
   // of the channels is the first input at (x + dx, y + dy), bilinear, the edge repeated. The second
   // input has all dx at (x, y), [group][j][i], and then all dy.
   kSample,
-  // kChannelAttention of parts of the layer, each by itself, with lengths and products that are
-  // sums over a part's pixels (Wang et al., "Omni Aggregation Networks for Lightweight Image
+  // kChannelAttention of parts of the layer, each by itself, with lengths and products summed over
+  // a part's pixels (Wang et al., "Omni Aggregation Networks for Lightweight Image
   // Super-Resolution", 2023). Parts are the windows of Layer::window_x, window_y from the layer's
-  // corner on, or, with a factor above 1, all pixels that lie alike in squares of factor x factor.
+  // corner on, or, with a factor above 1, all pixels at the same place in squares of factor x
+  // factor.
   kPartAttention,
   // A layer of factor x side pixels along each axis, in another order: pixel x * factor + i is
-  // pixel i * side + x of the input. So grids of factor x factor pixels, which are spread over the
-  // layer, become windows.
+  // pixel i * side + x of the input. So grids of factor x factor pixels, spread over the layer,
+  // become windows.
   kGridToWindows,
   kWindowsToGrid,  // back
   kMaxPool,     // the largest of kernel_px x kernel_px values, every stride_px; fewer if the layer
@@ -123,10 +124,10 @@ struct Layer {
   // result. kPad: added on every side.
   int padding_px = 0;
   int factor = 1;
-  // Cut off every side. In a backend's own network also off the second input of a layer that adds
-  // it to its result.
+  // Cut off every side. In a backend's own network also off the second input, for layers with its
+  // sum in their result.
   int crop_px = 0;
-  // In a backend's own network: each pixel that is left of that second input is added to
+  // In a backend's own network: each remaining pixel of the second input is added to
   // residual_factor x residual_factor pixels of the result.
   int residual_factor = 1;
   int first_channel = 0;  // kSlice
@@ -158,21 +159,21 @@ struct Network {
   int scale = 1;              // output pixels per input pixel
   int pad_px = 0;             // border replicated around the image before the first layer
   int align_px = 1;           // the padded size is a multiple of this (right and bottom border)
-  // Side of the cells that a large image is computed in, if the network takes sums over the image
-  // or reads it anywhere: see engine/pipeline/cells.h.
+  // Side of a large image's cells, if the network takes sums over the image or reads it anywhere:
+  // see engine/pipeline/cells.h.
   int cell_px = kDefaultCellPx;
 
   // Checks that layers, shapes and weights fit each other, that all weights are finite, and that
   // `scale`, `pad_px` and the layers agree: an image of w x h gives exactly scale * (w x h).
-  // INVALID_ARGUMENT names the layer and what is wrong.
+  // INVALID_ARGUMENT names the layer and its fault.
   absl::Status Validate() const;
-  // The two halves of Validate: what holds whatever scale, pad_px and align_px are, and the rest,
-  // for layers that passed the first.
+  // The two halves of Validate: the checks independent of scale, pad_px and align_px, and the rest,
+  // for layers with the first passed.
   absl::Status ValidateLayers() const;
   absl::Status ValidateSizes() const;
 
-  // The part of Validate that bounds memory, for loaders to ask while they build: the number of
-  // layers and of weights. INVALID_ARGUMENT names count and limit.
+  // Validate's bound on memory, for loaders to ask while they build: the number of layers and of
+  // weights. INVALID_ARGUMENT names count and limit.
   absl::Status CheckCounts() const;
   int64_t WeightCount() const;
   // Multiply-adds per output pixel, of the direct algorithm.

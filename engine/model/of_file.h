@@ -1,4 +1,4 @@
-// Errors that say of which file they are.
+// Errors with the name of their file.
 #pragma once
 
 #include <filesystem>

@@ -36,7 +36,7 @@ double ConvMultiplyAdds(const Layer& layer, double pixels) {
 absl::Status CheckConv(const Layer& layer) {
   RETURN_IF_ERROR(CheckRange("kernel_px", layer.kernel_px, 1, kMaxKernelPx));
   RETURN_IF_ERROR(CheckRange("stride_px", layer.stride_px, 1, kMaxFactor));
-  // Past the kernel there would be outputs that no input reaches.
+  // Past the kernel there would be outputs without an input.
   return CheckRange("padding_px", layer.padding_px, 0, std::max(layer.kernel_px - 1, 0));
 }
 
@@ -184,7 +184,7 @@ PixelRange PaddedRange(const Layer& layer, Axis, PixelRange out, int in_side) {
   return {std::clamp(in.first, 0, last), std::clamp(in.last, 0, last)};
 }
 
-// Whole windows, and what their keys overlap.
+// Whole windows, and their keys' overlap.
 PixelRange WindowRange(const Layer& layer, Axis axis, PixelRange out, int) {
   const WindowAxis& windows = axis == Axis::kX ? layer.window_x : layer.window_y;
   const auto begin = [&windows](int at) {

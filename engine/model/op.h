@@ -1,4 +1,4 @@
-// The table of operations: all that is known of one but how to compute it.
+// The table of operations: all facts about one except its computation.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@ struct PixelRange {
   int last = 0;
 };
 
-// An operation's row. The functions take a layer of the operation; those of sizes and ranges one
-// whose parameters have been checked. Defaults are those of operations that compute each pixel from
-// one pixel of one input.
+// An operation's row. The functions take a layer of the operation; functions of sizes and ranges
+// take one with checked parameters. Defaults are for operations of each pixel from one pixel of one
+// input.
 struct Operation {
   std::string_view name;  // human-readable
   size_t min_inputs = 1, max_inputs = 1;
@@ -34,21 +34,21 @@ struct Operation {
 
   // INVALID_ARGUMENT: a parameter is out of range.
   absl::Status (*check)(const Layer&) = [](const Layer&) { return absl::OkStatus(); };
-  // INVALID_ARGUMENT: the input has too many channels or too few for what is done with them.
+  // INVALID_ARGUMENT: the input has too many channels or too few for the operation.
   absl::Status (*check_channels)(const Layer&) = [](const Layer&) { return absl::OkStatus(); };
   // The channels that the parameters and the inputs, with so many channels in all, make; 0 when
   // they are the layer's choice.
   int (*channels)(const Layer&, int given) = [](const Layer& layer, int) {
     return layer.in_channels;
   };
-  // The channels that the second input must have; 0: any.
+  // The second input's required channels; 0: any.
   int64_t (*second_channels)(const Layer&) = [](const Layer&) { return int64_t{0}; };
-  // The values for the whole image that the second input must have.
+  // The second input's required values for the whole image.
   int64_t (*moments)(const Layer&) = [](const Layer&) { return int64_t{0}; };
   int64_t (*weights)(const Layer&) = [](const Layer&) { return int64_t{0}; };
   int64_t (*biases)(const Layer&) = [](const Layer&) { return int64_t{0}; };
 
-  // One side of the output for that side of the first input, both in pixels.
+  // One side of the output for the same side of the first input, both in pixels.
   int64_t (*output_side)(const Layer&, int side) = [](const Layer&, int side) -> int64_t {
     return side;
   };
@@ -58,9 +58,9 @@ struct Operation {
   // See InputRange of engine/graph/tile_geometry.h; of the first input.
   PixelRange (*input_range)(const Layer&, Axis, PixelRange out, int in_side) =
       [](const Layer&, Axis, PixelRange out, int) { return out; };
-  // Whether any pixel of the first input may be read, so that tiles need all of it.
+  // Whether any pixel of the first input may be read, so tiles need all of it.
   bool (*reads_anywhere)(const Layer&) = [](const Layer&) { return false; };
-  // Multiply-adds of the direct algorithm for so many output pixels.
+  // Multiply-adds of the direct algorithm for this many output pixels.
   double (*multiply_adds)(const Layer&, double pixels) = [](const Layer&, double) { return 0.0; };
 };
 

@@ -1,4 +1,4 @@
-// The arithmetic that a network runs in.
+// A network's arithmetic.
 #pragma once
 
 #include <cstdint>

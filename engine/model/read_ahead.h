@@ -1,5 +1,4 @@
-// The network of files that had to be read to list their model, so that they are not read again at
-// once.
+// The network of files read to list their model, so they are not read again at once.
 #pragma once
 
 #include <functional>
@@ -20,7 +19,7 @@ class ReadAhead {
  public:
   using MakeNetwork = std::function<absl::StatusOr<Network>()>;  // called once
 
-  // `files_state`: what they were before they were read (FileState).
+  // `files_state`: their state before the read (FileState).
   void Keep(std::string files_state, MakeNetwork make) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     files_state_ = std::move(files_state);
@@ -32,7 +31,7 @@ class ReadAhead {
          [kept = std::make_shared<Network>(std::move(network))] { return std::move(*kept); });
   }
 
-  // The network of files in this state, if it is kept; else null. Nothing is kept from then on.
+  // The network of files in this state; null if it is not kept. Nothing is kept from then on.
   MakeNetwork Take(std::string_view files_state) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     MakeNetwork make = std::exchange(make_, nullptr);

@@ -30,7 +30,7 @@ constexpr size_t kMaxAliasesBytes = size_t{64} << 10;
 // Folders below a directory of models: deeper ones are refused.
 constexpr int kMaxFolderDepth = 8;
 
-// The name of the model that `entry` could be.
+// The name of a model at `entry`.
 std::string NameOf(const path& entry) {
   std::error_code error;
   return (std::filesystem::is_directory(entry, error) ? entry.filename() : entry.stem()).string();
@@ -169,7 +169,7 @@ void ModelRepository::AddAliases(const path& file) {
 void ModelRepository::AddFolder(const path& folder, int depth) {
   std::error_code error;
   const path canonical = std::filesystem::canonical(folder, error);
-  // Another directory of models, or one that this lies in: a circle of links.
+  // Another directory of models, or one around this: a circle of links.
   if (std::find(open_.begin(), open_.end(), canonical) != open_.end()) return;
   const std::vector<VersionFolder> versions = ListVersions(folder);
   if (!versions.empty()) return AddVersions(folder, versions);
@@ -202,11 +202,12 @@ void ModelRepository::AddFiles(const path& folder, FileNames names, int depth) {
   std::vector<path> folders;
   for (const path& entry : *entries) {
     std::error_code error;
-    // Hidden ones are being written: a model that is fetched or has been replaced.
+    // Hidden ones are being written: a fetched or replaced model.
     const bool hidden = entry.filename().string().starts_with('.');
     if (!hidden && std::filesystem::is_directory(entry, error)) folders.push_back(entry);
   }
-  // A folder with a card wins the name of a file beside it, and a file that of one farther down.
+  // A folder with a card wins the name of a file beside it, and a file the name of one farther
+  // down.
   const auto others = std::stable_partition(folders.begin(), folders.end(), HasCard);
   const auto add = [&](const path& sub) { AddFolder(sub, depth + 1); };
   std::for_each(folders.begin(), others, add);

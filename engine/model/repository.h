@@ -28,7 +28,7 @@ struct ModelVariant {
   int scale = 2;                  // 1: denoise only
   int noise_level = kNoDenoise;   // -1, 0..3
   std::filesystem::path weights;  // the file that the loader opens (ncnn: the .param)
-  // For a file of weights alone, where its tensors shall not say (see LoadNetworkFile).
+  // For a file of weights only, if its tensors shall not say (see LoadNetworkFile).
   std::string architecture;
   int cell_px = kDefaultCellPx;  // Network::cell_px
   // The files' state when they were listed (see FileState). The same object in all listings that
@@ -64,11 +64,10 @@ struct ModelPass {
   const ModelVariant* variant;
 };
 
-// The scale that the model computes in a single pass when no size is asked for: its minimum above
-// 1, or 1.
+// The model's scale in a single pass, for requests without a size: its minimum above 1, or 1.
 int NativeScale(const ModelCard& card);
 
-// A file or folder that lies where a model would, and cannot be one.
+// A file or folder in a model's place, but not a valid model.
 struct RefusedModel {
   std::string name;  // the folder's or the file's, in valid UTF-8
   absl::Status why;  // likewise; names the file
@@ -90,8 +89,8 @@ class ModelRepository {
   // DropReadAhead.
   static absl::StatusOr<ModelRepository> Open(const std::vector<std::filesystem::path>& directories,
                                               int64_t read_ahead_bytes = 0);
-  // The folder as it is now. Variants whose files did not change share their `files_state`; bare
-  // files that did not are not read.
+  // The folder as it is now. Variants with unchanged files share their `files_state`; unchanged
+  // bare files are not read.
   absl::StatusOr<ModelRepository> Reopen() const;
   void DropReadAhead() const;
 
@@ -118,7 +117,7 @@ class ModelRepository {
   void AddFiles(const std::filesystem::path& folder, FileNames names, int depth);
   // The newest is the model, the others have names of their own; each is refused by itself.
   void AddVersions(const std::filesystem::path& folder, const std::vector<VersionFolder>& versions);
-  // Or refuses it. `entry`: the file or folder that it was found in.
+  // Or refuses it. `entry`: the file or folder it was found in.
   void AddCard(const std::filesystem::path& entry, ModelCard card);
   // Drops what was read ahead of the files where it is too much.
   void LimitReadAhead(const ModelCard& card);
@@ -129,7 +128,7 @@ class ModelRepository {
 
   std::vector<std::filesystem::path> directories_;
   std::filesystem::path directory_;  // that is being read
-  // The directories, and the folders that the one being read lies in; without links.
+  // The directories, and the folders around the one being read; without links.
   std::vector<std::filesystem::path> open_;
   std::map<std::string, std::filesystem::path> entries_;  // by name, of all models
   std::vector<ModelCard> models_;
@@ -148,10 +147,10 @@ void KeepNetwork(const ModelVariant& variant, Network network);
 // Returns the name of one network among those of all models: "cunet/noise1_model".
 std::string VariantName(const ModelCard& card, const ModelVariant& variant);
 
-// The files that the variant's network is read from, in order.
+// The files of the variant's network, in order.
 std::vector<std::filesystem::path> FilesOf(const ModelVariant& variant);
 
-// FAILED_PRECONDITION when the files are not what they were when they were listed.
+// FAILED_PRECONDITION: the files have changed since their listing.
 absl::Status CheckUnchanged(const ModelCard& card, const ModelVariant& variant);
 
 // Loads and validates one variant's weights. INVALID_ARGUMENT also when scale, pad_px or align_px

@@ -1,4 +1,4 @@
-// Names and messages that are shown to clients.
+// Names and messages for clients.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// How the checks of a network say what is wrong.
+// The errors of a network's checks.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace upscaled {
 
-// INVALID_ARGUMENT that names the layer.
+// INVALID_ARGUMENT with the layer's name.
 template <typename... Args>
 absl::Status LayerError(const Network& network, size_t index, const Args&... what) {
   const Layer& layer = network.layers[index];

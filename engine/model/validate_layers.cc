@@ -1,4 +1,4 @@
-// Network::ValidateLayers: what later code takes for granted about a network's layers.
+// Network::ValidateLayers: later code's assumptions about a network's layers.
 #include <algorithm>
 #include <cmath>
 

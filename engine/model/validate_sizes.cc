@@ -1,4 +1,4 @@
-// Network::ValidateSizes: that every image gives a result of the right size.
+// Network::ValidateSizes: every image gives a result of the right size.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace upscaled {
 namespace {
 
-// Pixels of the image that padding to multiples may add to an axis, before the layers and in them.
+// Pixels of the image added to an axis by padding to multiples, before the layers and in them.
 int SlackPx(const Network& network) {
   int slack_px = network.align_px - 1;
   for (const Layer& layer : network.layers) {
@@ -25,7 +25,7 @@ int SlackPx(const Network& network) {
   return slack_px;
 }
 
-// `per_image`: IsPerImage, of which backends know that they have one pixel.
+// `per_image`: IsPerImage: backends know them to have one pixel.
 absl::Status CheckSizes(const Network& network, const std::vector<bool>& per_image, int side_px) {
   const std::vector<Size> sizes = LayerSizes(network, {side_px, side_px});
   for (size_t i = 0; i < network.layers.size(); ++i) {
@@ -64,7 +64,7 @@ struct Growth {
   int64_t period_px = 1, step_px = 1;
 };
 
-// The least growth in steps that are multiples of `divisor`.
+// The least growth in steps of multiples of `divisor`.
 Growth InMultiplesOf(Growth growth, int64_t divisor) {
   const int64_t times = divisor / std::gcd(growth.step_px, divisor);
   return {growth.period_px * times, growth.step_px * times};
@@ -86,7 +86,7 @@ Growth GrowthOf(const Layer& layer, const std::vector<Growth>& earlier) {
   return growth;
 }
 
-// Sizes along an axis follow a pattern. Its period is a multiple of all that divides them; checking
+// Sizes along an axis follow a pattern. Its period is a multiple of all their divisors; checking
 // two periods is checking all.
 absl::Status CheckAllSizes(const Network& network) {
   std::vector<Growth> growths = {{network.align_px, network.align_px}};

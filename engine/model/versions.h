@@ -1,5 +1,5 @@
-// The versions of a model: numbered folders in the model's, NAME/1, NAME/2 and so on, each with
-// what a model's folder or a bare file is.
+// The versions of a model: numbered folders in the model's, NAME/1, NAME/2 and so on, each with a
+// model's folder or a bare file.
 #pragma once
 
 #include <filesystem>
@@ -18,15 +18,16 @@ struct VersionFolder {
   std::filesystem::path path;
 };
 
-// Those in a model's folder, the newest first. None in a folder with a card, which is the model.
+// Those in a model's folder, the newest first. None in a folder with a card: the folder is the
+// model.
 std::vector<VersionFolder> ListVersions(const std::filesystem::path& model_folder);
 
-// "NAME@2", by which requests ask for a version.
+// "NAME@2", a version's name in requests.
 std::string VersionName(std::string_view model, int number);
 
-// The one model in the folder, named as the folder's parent. INVALID_ARGUMENT: there is none, there
-// are several, or its card has another version; else as the card's and the file's errors. `known`:
-// as in RecogniseFile.
+// The one model in the folder, named as the folder's parent. INVALID_ARGUMENT: there is no model,
+// there are several, or its card has another version; otherwise the card's and the file's errors.
+// `known`: as in RecogniseFile.
 absl::StatusOr<ModelCard> ReadVersion(const VersionFolder& version, BareFiles& known);
 
 }  // namespace upscaled

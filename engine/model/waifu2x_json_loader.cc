@@ -34,7 +34,7 @@ absl::StatusOr<int> GetInt(const Json& object, const char* key, int missing, int
   return static_cast<int>(value);
 }
 
-// Appends the numbers of nested arrays whose lengths must be `shape`.
+// Appends the numbers of nested arrays with the lengths of `shape`.
 absl::Status AppendNumbers(const Json& value, const char* what, const int* shape, size_t rank,
                            std::vector<float>& numbers) {
   if (rank == 0) {
@@ -95,7 +95,7 @@ absl::StatusOr<Layer> ParseLayer(const Json& source, int expected_channels) {
   if (!source.is_object()) return absl::InvalidArgumentError("is not an object");
   ASSIGN_OR_RETURN(Layer layer, ParseGeometry(source));
   if (layer.in_channels != expected_channels) {
-    // Old models work on luminance alone.
+    // Old models work only on luminance.
     return absl::InvalidArgumentError(
         absl::StrCat("takes ", layer.in_channels, " planes, must be ", expected_channels));
   }
@@ -119,8 +119,8 @@ void Append(Network& network, Layer layer) {
   network.layers.push_back(std::move(layer));
 }
 
-// Pixels repeated twice, less what the convolutions do not need: they take `lost_px` result pixels
-// off each axis, a whole number of source pixels on either side gives up to three more.
+// Pixels repeated twice, without the ones the convolutions do not need: they take `lost_px` result
+// pixels off each axis, a whole number of source pixels on either side gives up to three more.
 void AppendEnlargement(Network& network, int lost_px) {
   Append(network, {.op = Op::kResizeNearest, .name = "enlarge", .factor = 2});
   const int pad_px = (lost_px + 3) / 4;
@@ -128,7 +128,7 @@ void AppendEnlargement(Network& network, int lost_px) {
   if (crop_px > 0) Append(network, {.op = Op::kCrop, .name = "trim", .crop_px = crop_px});
 }
 
-// Pixels that the layers cut off when all keep the size but for their border; -1 when they do not.
+// Pixels cut off by the layers if all keep the size except for their border; -1 if they do not.
 int LostBorder(const std::vector<Layer>& layers) {
   int lost_px = 0;
   for (const Layer& layer : layers) {
@@ -138,7 +138,7 @@ int LostBorder(const std::vector<Layer>& layers) {
   return lost_px;
 }
 
-// The first layer's model_config must not contradict what the layers say.
+// The first layer's model_config must not contradict the layers.
 absl::Status CheckConfig(const Json& first_layer, int own_scale) {
   const auto config = first_layer.find("model_config");
   if (config == first_layer.end()) return absl::OkStatus();

@@ -8,9 +8,9 @@
 
 namespace upscaled {
 
-// A network of the file's content; validated. Every layer but the last is followed by LeakyReLU
-// 0.1, which the file does not say. With `enlarge_first`, layers that keep the size (vgg_7) see the
-// image enlarged twice by repeating pixels. INVALID_ARGUMENT or UNIMPLEMENTED name the layer.
+// A network of the file's content; validated. LeakyReLU 0.1 follows every layer but the last; the
+// file does not say so. With `enlarge_first`, size-keeping layers (vgg_7) see the image enlarged
+// twice by repeating pixels. INVALID_ARGUMENT or UNIMPLEMENTED name the layer.
 absl::StatusOr<Network> ParseWaifu2xJson(std::string_view text, bool enlarge_first);
 
 }  // namespace upscaled

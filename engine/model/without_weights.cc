@@ -5,7 +5,7 @@
 
 namespace upscaled {
 
-// Both take all fields by place: one that is added to the struct does not compile until it is here.
+// Both take all fields by place: one added to the struct does not compile until it is here.
 
 Layer WithoutWeights(const Layer& layer) {
   const auto& [op, name, inputs, out_channels, in_channels, kernel_px, stride_px, groups, window_x,

@@ -5,7 +5,7 @@
 
 namespace upscaled {
 
-// Copies that describe without holding weights; biases and slopes stay.
+// Copies of descriptions without weights; biases and slopes stay.
 Layer WithoutWeights(const Layer& layer);
 Network WithoutWeights(const Network& network);
 

@@ -27,10 +27,10 @@
 namespace upscaled::server {
 
 // A computation shared by equal requests. No waiter owns it: it is cancelled when the last one
-// leaves. The waiter who has waited longest pays for the work. When that one leaves, the next
-// one pays from then on. The work has the place of the best of `payers`. The computation runs at
-// most kAheadBytes ahead of the fastest waiter, and keeps kKeptBytes for the others. A waiter that
-// needs earlier bytes is left behind, unless a file has them. Thread safe. Held by shared_ptr.
+// leaves. The longest waiting one pays for the work. When that one leaves, the next one pays from
+// then on. The work has the place of the best of `payers`. The computation runs at most kAheadBytes
+// ahead of the fastest waiter, and keeps kKeptBytes for the others. A waiter that needs earlier
+// bytes is left behind, unless a file has them. Thread safe. Held by shared_ptr.
 class Flight : public std::enable_shared_from_this<Flight> {
  public:
   static constexpr size_t kBlockBytes = size_t{128} << 10;

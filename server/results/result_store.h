@@ -58,8 +58,8 @@ class ResultStore {
   // StoredResult::source_header of a source with a result of the tenant.
   std::optional<std::string> FindSource(const Digest& source, const std::string& tenant);
 
-  // A result that is being written; deleted unless it is committed. Must not outlive the store.
-  // Used by one thread, except the reader that read_back gives.
+  // A result in writing; deleted unless committed. Must not outlive the store. Used by one thread,
+  // except the reader that read_back gives.
   class Writer {
    public:
     ~Writer();

@@ -1,5 +1,5 @@
-// The networks that are known by the names and shapes of their tensors: files of weights say
-// nothing else of them.
+// The networks known by the names and shapes of their tensors: files of weights say nothing else of
+// them.
 #pragma once
 
 #include <string_view>
@@ -21,9 +21,9 @@ struct Architecture {
   void (*build)(NetworkBuilder& builder);
 };
 
-// The one that a card names, or, if `name` is empty, that the tensors look like. INVALID_ARGUMENT:
-// the name is unknown. UNIMPLEMENTED: the tensors look like none that we have; one that we know of
-// is named with what it needs.
+// The one a card names, or, if `name` is empty, the one the tensors look like. INVALID_ARGUMENT:
+// the name is unknown. UNIMPLEMENTED: the tensors look like no network of ours; a known foreign one
+// is named with its needs.
 absl::StatusOr<const Architecture*> FindArchitecture(const TensorFile& file, std::string_view name);
 
 // The validated network of the file's tensors; `name` as above.

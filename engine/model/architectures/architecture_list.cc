@@ -37,7 +37,7 @@
 namespace upscaled {
 namespace {
 
-// Nothing in a file tells ReLU from LeakyReLU: these two are taken by name alone.
+// Nothing in a file tells ReLU from LeakyReLU: these two are taken only by name.
 bool Never(const TensorFile&) { return false; }
 
 constexpr Architecture kArchitectures[] = {
@@ -74,7 +74,7 @@ constexpr Architecture kArchitectures[] = {
     {"upconv_7", RecogniseUpconv7, Upconv7Scale, BuildUpconv7},
 };
 
-// One that we do not have, by a tensor that none of those below it has.
+// A network missing here, by a tensor absent from the ones below it.
 struct Missing {
   std::string_view name;
   std::string_view tensor;

@@ -1,5 +1,5 @@
 // ArtCNN: residual blocks of three convolutions with ReLU, a pixel shuffle, and no skip of the
-// image itself. Of three planes, or of the luma alone.
+// image itself. Of three planes, or of the luma only.
 #pragma once
 
 #include "engine/model/architectures/architecture.h"

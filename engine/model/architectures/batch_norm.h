@@ -7,7 +7,7 @@
 
 namespace upscaled {
 
-// Appends the factor and the offset per channel that NAME's tensors make.
+// Appends the factor and the offset per channel from NAME's tensors.
 int AddBatchNorm(NetworkBuilder& builder, int input, const std::string& name);
 
 }  // namespace upscaled

@@ -26,7 +26,7 @@ int LastModule(const TensorFile& file) {
   return last;
 }
 
-// Planes that the first convolution takes and the last one gives; 3 if they differ.
+// Planes into the first convolution and out of the last one; 3 if they differ.
 int64_t CompactPlanes(const TensorFile& file) {
   const int64_t planes = file.Find(Module(0) + ".weight")->shape[1];
   const int64_t last = file.Find(Module(LastModule(file)) + ".weight")->shape[0];

@@ -15,12 +15,12 @@ constexpr Options kValid = {
 constexpr Options kHalve = {
     .stride_px = 2, .padding_px = 0, .activation = Activation::kLeakyRelu, .slope = kCunetSlope};
 constexpr Options kPlain = {.padding_px = 0};
-// Values of Real-CUGAN's "pro" networks, which mark themselves.
+// Values of Real-CUGAN's "pro" networks; they have a mark.
 constexpr float kProFactor = 0.7f, kProOffset = 0.15f;
 constexpr char kProMark[] = "pro";
-// The pixels that the second U-Net cuts off every side.
+// The pixels the second U-Net cuts off every side.
 constexpr int kSecondLossPx = 20;
-// The border that the layers of the x4 network cut off.
+// The border cut off by the layers of the x4 network.
 constexpr int kCunetBorderPx = 19;
 
 int AddConvs(NetworkBuilder& builder, int x, const std::string& name) {
@@ -34,7 +34,7 @@ int AddConvs(NetworkBuilder& builder, int x, const std::string& name) {
   return builder.Mul(x, scale);
 }
 
-// conv_bottom: a plain convolution, or what enlarges: 4x4 by two, 5x5 by three.
+// conv_bottom: a plain convolution, or the enlarging one: 4x4 by two, 5x5 by three.
 int AddBottom(NetworkBuilder& builder, int x, const std::string& unet) {
   const std::string name = unet + "conv_bottom";
   const int64_t kernel_px = builder.Shape(name + ".weight", 4)[2];
@@ -97,7 +97,7 @@ absl::StatusOr<int> CunetScale(const TensorFile& file) {
 
 namespace {
 
-// The border that Real-CUGAN's code fills by reflection.
+// The border Real-CUGAN's code fills by reflection.
 struct CuganBorder {
   int padding_px, align_px;
 };

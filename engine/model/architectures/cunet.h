@@ -1,6 +1,5 @@
-// Cascaded U-Nets with squeeze and excite: waifu2x's cunet, and Real-CUGAN, which is the same but
-// for its border.
-// Xin Jie, https://github.com/nagadomi/waifu2x;
+// Cascaded U-Nets with squeeze and excite: waifu2x's cunet, and Real-CUGAN, the same except for its
+// border. Xin Jie, https://github.com/nagadomi/waifu2x;
 // https://github.com/bilibili/ailab/tree/main/Real-CUGAN
 #pragma once
 

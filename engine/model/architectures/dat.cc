@@ -39,7 +39,7 @@ void AppendResults(const Layer& linear, size_t first, size_t count, Layer& to) {
 // A perceptron on the distances of two pixels, computed once.
 class PositionBias {
  public:
-  // Reads what lies below `name`: the distances, and the layers in `name`pos.
+  // Reads the tensors below `name`: the distances, and the layers in `name`pos.
   PositionBias(NetworkBuilder& builder, const std::string& name) : builder_(builder) {
     const std::string distances = name + "rpe_biases";
     const int64_t rows = builder.Shape(distances, 2)[0];
@@ -77,7 +77,7 @@ class PositionBias {
     return sound ? 1 - static_cast<int>(first_distance) : 0;
   }
 
-  // Sets width_ to the values of a row that it gives.
+  // Sets width_ to the values of a result's row.
   std::vector<float> Linear(const std::vector<float>& rows, int width, const std::string& name) {
     const Layer layer = builder_.ReadLinear(name, width);
     std::vector<float> results;

@@ -1,6 +1,5 @@
-// DySample, an ending of several networks: it enlarges by samples between pixels, whose places
-// follow from the image.
-// Liu et al., "Learning to Upsample by Learning to Sample", 2023
+// DySample, an ending of several networks: it enlarges by samples between pixels, at places
+// computed from the image. Liu et al., "Learning to Upsample by Learning to Sample", 2023
 #pragma once
 
 #include <string>
@@ -12,8 +11,8 @@ namespace upscaled {
 // Returns whether NAME is a DySample.
 bool HasDySample(const TensorFile& file, const std::string& name);
 
-// Returns the factor by which NAME enlarges, told from where its samples lie before the image moves
-// them. INVALID_ARGUMENT: they lie as those of no factor.
+// Returns NAME's factor, from the places of its samples before the image moves them.
+// INVALID_ARGUMENT: they lie as those of no factor.
 absl::StatusOr<int> DySampleScale(const TensorFile& file, const std::string& name);
 
 // Appends NAME, and the convolution behind it if there is one.

@@ -52,12 +52,12 @@ bool IsConv(const Layer& layer, bool last) {
                                                      layer.slope == std::vector<float>{kSlope}));
 }
 
-// A layer that does nothing but this, of these layers' results.
+// A layer with only this operation, of these layers' results.
 bool IsPlain(const Layer& layer, Op op, const std::vector<int>& inputs) {
   return layer.op == op && layer.activation == Activation::kNone && layer.inputs == inputs;
 }
 
-// All that follows the shuffle behind `convs` convolutions adds the enlarged middle of the image.
+// All layers after the shuffle behind `convs` convolutions add the enlarged middle of the image.
 bool AddsEnlarged(const std::vector<Layer>& layers, int convs) {
   const int shuffle = convs + 1;
   return std::ssize(layers) == shuffle + 4 && IsPlain(layers[shuffle + 1], Op::kCrop, {0}) &&

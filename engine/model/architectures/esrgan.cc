@@ -67,8 +67,8 @@ Spelling Bsrgan(const TensorFile& file) {
           .last = "conv_last"};
 }
 
-// Numbers of a sequence, in which resizes and activations count as well: 3 and 6 enlarge x4, 8 and
-// 10 follow.
+// Numbers of a sequence; resizes and activations count as well: 3 and 6 enlarge x4, 8 and 10
+// follow.
 Spelling Esrgan(const TensorFile& file) {
   Spelling spelling{.first = "model.0",
                     .conv = "model.1.sub.$0.RDB$1.$2.0",
@@ -104,7 +104,7 @@ int64_t PlanesOfResult(const TensorFile& file, const Spelling& spelling) {
   return ArePlanes(planes) ? planes : 3;
 }
 
-// The side of the blocks of pixels that the first convolution takes as one.
+// The side of the first convolution's blocks of pixels.
 absl::StatusOr<int> UnshuffleFactor(const TensorFile& file, const Spelling& spelling) {
   const TensorInfo& first = *file.Find(spelling.first + ".weight");
   const int64_t planes = first.shape.size() == 4 ? first.shape[1] : 0;
@@ -120,8 +120,7 @@ absl::StatusOr<int> UnshuffleFactor(const TensorFile& file, const Spelling& spel
 // Names as AddRrdb takes them, of dense block `dense`.
 int AddDenseBlock(NetworkBuilder& builder, const std::string& conv, const std::string& skip_names,
                   int dense, int x) {
-  // ESRGAN+ adds what a 1x1 convolution makes of the input to the second result, and that to the
-  // fourth.
+  // ESRGAN+ adds a 1x1 convolution of the input to the second result, and the second to the fourth.
   const std::string skip = absl::Substitute(skip_names, dense);
   const bool plus = HasWeight(builder.file(), skip);
   const auto name = [&](int index) {
@@ -149,7 +148,7 @@ int AddRrdb(NetworkBuilder& builder, int x, const std::string& conv, const std::
   return builder.Add(builder.Affine(y, {kResidual}, {0.0f}), x);
 }
 
-// SPSR has the same tensors, and those of a second branch.
+// SPSR has the same tensors, and a second branch's.
 bool RecogniseEsrgan(const TensorFile& file) {
   return FindSpelling(file).ok() && !file.Has("f_HR_conv1.0.weight");
 }

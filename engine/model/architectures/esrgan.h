@@ -16,9 +16,9 @@ void BuildEsrgan(NetworkBuilder& builder);
 // Behind the name of a block of ESRGAN: see AddRrdb.
 inline constexpr char kRrdbConv[] = ".RDB$0.$1.0";
 
-// Appends a residual block of three dense blocks. `conv`: the names of their convolutions, in which
-// $0 is the dense block, from 1 on, and $1 "conv1" to "conv5"; `skip`: of ESRGAN+'s convolutions,
-// if the file has them.
+// Appends a residual block of three dense blocks. `conv`: the names of their convolutions, with $0
+// for the dense block, from 1 on, and $1 "conv1" to "conv5"; `skip`: of ESRGAN+'s convolutions, if
+// the file has them.
 int AddRrdb(NetworkBuilder& builder, int x, const std::string& conv, const std::string& skip = "");
 
 }  // namespace upscaled

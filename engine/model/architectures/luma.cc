@@ -30,7 +30,7 @@ double CatmullRom(double distance) {
 }
 
 // Half-pixel centres, edges repeated: a transposed convolution of the image with a wider border.
-// Each source pixel reaches 2 to either side, which is (4 * factor) results.
+// Each source pixel reaches 2 to either side: (4 * factor) results.
 int ResizeCatmullRom(NetworkBuilder& builder, int input, int factor) {
   if (factor == 1) return input;
   constexpr int kReachPx = 2;

@@ -1,4 +1,4 @@
-// Networks of one plane: the luma goes through the network, the colour is resized beside it.
+// Networks of one plane: the luma goes through the network, the colour is resized next to it.
 #pragma once
 
 #include <string_view>
@@ -13,7 +13,7 @@ bool IsForLuma(const TensorFile& file, std::string_view name);
 // The luma of an RGB layer by BT.709, from its values as they are.
 int Luma(NetworkBuilder& builder, int image);
 
-// The RGB result: `luma`, and what the image's channels differ from its own luma by, resized by
+// The RGB result: `luma`, and the differences of the image's channels from its own luma, resized by
 // Catmull-Rom. Fails for scales above 7.
 int WithColour(NetworkBuilder& builder, int image, int luma, int scale);
 

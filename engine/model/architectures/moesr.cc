@@ -54,7 +54,7 @@ MoEnding MoEndingOf(const TensorFile& file) {
   return EndKernel(file, 3) != nullptr ? MoEnding::kNearest : MoEnding::kDirect;
 }
 
-// The factors by which the ending enlarges, one after the other.
+// The ending's factors, one after the other.
 absl::StatusOr<std::vector<int>> MoFactors(const TensorFile& file) {
   std::vector<int> factors;
   switch (MoEndingOf(file)) {
@@ -130,8 +130,7 @@ int AddInception(NetworkBuilder& builder, int x, const std::string& name) {
   return builder.Concat(std::move(parts));
 }
 
-// fc1's channels: a gate, some that stay as they are, and as many as the input's, which are
-// convolved.
+// fc1's channels: a gate, some unchanged ones, and as many convolved ones as the input has.
 int AddMoBlock(NetworkBuilder& builder, int x, const std::string& block) {
   const int y =
       builder.Conv(builder.LayerNorm(x, block + "norm", kGatedEpsilon), block + "fc1", {});

@@ -1,4 +1,4 @@
-// MoESR: gated blocks that convolve squares, rows and columns, with more of them among halved
+// MoESR: gated blocks with convolutions of squares, rows and columns, and more of them among halved
 // planes. umzi2, "MoESR: Mamba out Excitation Super-Resolution", 2024
 #pragma once
 

@@ -35,7 +35,7 @@ int64_t ResultsAtTheEnd(const TensorFile& file) {
 // x - 1/2
 int Centre(NetworkBuilder& builder, int x) { return builder.Affine(x, {1.0f}, {-0.5f}); }
 
-// fc1's channels: a gate, those that stay as they are, those that are convolved one by one.
+// fc1's channels: a gate, the unchanged ones, the ones convolved one by one.
 int AddGatedBlock(NetworkBuilder& builder, int x, const std::string& name) {
   const int normal = builder.LayerNorm(x, name + ".norm", kEpsilon);
   const int y = builder.Conv(normal, name + ".fc1", {});
@@ -52,7 +52,7 @@ int AddGatedBlock(NetworkBuilder& builder, int x, const std::string& name) {
   return builder.Add(result, Centre(builder, x));
 }
 
-// The mean of eight results is that of their weights.
+// The mean of eight results comes from the mean of their weights.
 int AddMeanEnd(NetworkBuilder& builder, int x, int results) {
   const std::string name = kMeanEnd;
   const std::vector<int64_t> shape = builder.Shape(name + ".weight", 4);

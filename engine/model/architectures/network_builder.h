@@ -15,8 +15,8 @@
 
 namespace upscaled {
 
-// Methods append a layer and give its index, which others take as their input. The first error
-// stays, and what is called behind it does nothing: Finish tells.
+// Methods append a layer and give its index, for others to take as their input. The first error
+// stays, and later calls do nothing: Finish tells.
 class NetworkBuilder {
  public:
   // Borrows the file.
@@ -40,7 +40,7 @@ class NetworkBuilder {
   int Conv(int input, std::string_view name, const ConvOptions& options);
   // NAME.weight [in][out][kernel][kernel].
   int ConvTranspose(int input, std::string_view name, const ConvOptions& options);
-  // Convolutions whose weights are no tensor of the file as they are. Set channels and inputs.
+  // Convolutions with weights other than a tensor of the file as it is. Set channels and inputs.
   int Conv(int input, Layer conv);
   int GroupedConv(int input, Layer conv);
   int ConvTranspose(int input, Layer conv);
@@ -93,14 +93,14 @@ class NetworkBuilder {
   // `align_px`: the sides are rounded up to multiples of it first.
   int Pad(int input, int padding_px, PadMode mode, int align_px = 1, float value = 0);
 
-  // The network looks at so many channels of the image, which has three.
+  // The network looks at this many channels of the image's three.
   void SetInputChannels(int channels) { network_.input_channels = channels; }
 
-  // Tensors that are not needed, as their names begin so.
+  // Unneeded tensors, by the beginnings of their names.
   void Ignore(std::string_view prefix);
   // A tensor's values; it must have this shape. Empty after an error.
   std::vector<float> Read(std::string_view name, const std::vector<int64_t>& shape);
-  // The shape of a tensor. All zero after an error; so many axes in any case.
+  // The shape of a tensor. All zero after an error; this many axes in any case.
   std::vector<int64_t> Shape(std::string_view name, size_t axes);
   // The channels of a layer's result.
   int Channels(int layer) const { return network_.layers[layer].out_channels; }
@@ -114,9 +114,9 @@ class NetworkBuilder {
  private:
   int Append(Layer layer);
   int Join(Op op, std::vector<int> inputs);
-  // Reads weights [first][second][kernel][kernel], either of which is `layer`'s number of results.
+  // Reads weights [first][second][kernel][kernel], with `layer`'s number of results as either axis.
   int AppendConv(int input, std::string_view name, const ConvOptions& options, Op op);
-  // Those of a kConv or kConvTranspose that has its weights.
+  // The fields of a kConv or kConvTranspose with its weights.
   int AppendOwn(int input, Layer conv, Op op);
   std::vector<float> ReadBias(std::string_view name, int channels);
 

@@ -18,7 +18,7 @@ constexpr int kOmniWindowPx = 8, kOmniHeads = 4;  // where no table of biases te
 constexpr float kPlaneNormEpsilon = 1e-6f;
 constexpr NetworkBuilder::ConvOptions kOmniGelu = {.activation = Activation::kGelu};
 
-// The modules that a sequence of a block's layers begins with or repeats.
+// The first or repeated modules of a sequence of a block's layers.
 constexpr int kInverted = 0, kWindows = 2, kWindowChannels = 5, kGrids = 8, kGridChannels = 11;
 constexpr int kFeedForwards[] = {4, 6, 10, 12};
 
@@ -171,7 +171,7 @@ void BuildOmniSr(NetworkBuilder& builder) {
   if (!scale.ok()) return builder.Fail(scale.status());
   const OmniWindows windows = WindowsOf(builder);
   if (!builder.ok()) return;
-  // Left in some published files by a tool that counts operations.
+  // Left in some published files by a counter of operations.
   for (const auto& [name, info] : builder.file().tensors()) {
     if (absl::EndsWith(name, "total_ops") || absl::EndsWith(name, "total_params")) {
       builder.Ignore(name);

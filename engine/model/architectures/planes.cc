@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kRgbaPlanes = 4;
 
-// A 1x1 convolution that keeps the planes that both sides have; the others are `rest`.
+// A 1x1 convolution to keep the planes of both sides; the others are `rest`.
 int KeepPlanes(NetworkBuilder& builder, int input, const char* name, int from, int to, float rest) {
   Layer conv{.name = name};
   conv.weights.assign(size_t{1} * from * to, 0.0f);

@@ -10,12 +10,12 @@ namespace upscaled {
 // Returns whether networks of this number of planes run: 1 is luma, 3 is RGB, 4 is RGBA.
 inline bool ArePlanes(int64_t planes) { return planes == 1 || planes == 3 || planes == 4; }
 
-// Returns the layer that the network's first convolution reads, of an RGB layer: its luma, itself,
+// Returns the input layer of the network's first convolution, from an RGB layer: its luma, itself,
 // or itself with an opaque fourth plane.
 int PlanesOf(NetworkBuilder& builder, int image, int64_t planes);
 
-// Returns the RGB result of `result`, which has as many planes: colour beside luma is resized (see
-// WithColour), and the fourth plane is dropped, as alpha is resized beside the network.
+// Returns the RGB result of `result` with this many planes: colour next to luma is resized (see
+// WithColour), and the fourth plane is dropped, as alpha is resized outside the network.
 int RgbOf(NetworkBuilder& builder, int image, int result, int64_t planes, int scale);
 
 }  // namespace upscaled

@@ -10,7 +10,7 @@
 namespace upscaled {
 namespace {
 
-// RealPLKSR's, which no tensor tells.
+// RealPLKSR's; no tensor tells it.
 constexpr int kNormGroups = 4;
 constexpr float kNormEpsilon = 1e-5f;
 constexpr char kPlkSampleEnd[] = "to_img";

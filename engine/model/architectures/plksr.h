@@ -1,4 +1,4 @@
-// PLKSR and RealPLKSR, with its group normalisations or without: blocks whose large kernels see the
+// PLKSR and RealPLKSR, with its group normalisations or without: blocks with large kernels over the
 // first quarter of the channels. Paper: Lee et al., "Partial Large Kernel CNNs for Efficient
 // Super-Resolution", 2024.
 #pragma once

@@ -23,7 +23,7 @@ constexpr char kEnd[] = "to_img.0";
 
 std::string RtBlock(int index) { return absl::StrCat("body.", index, "."); }
 
-// The image's pixels along a side of the blocks that the network sees as one pixel.
+// The image's pixels along a side of the network's pixel.
 absl::StatusOr<int> SeenBlock(const TensorFile& file) {
   const TensorInfo* first = file.Find("to_feat.1.conv2.weight");
   return first == nullptr || first->shape.size() != 4 ? 1 : ScaleOfShuffle(first->shape[1]);
@@ -70,7 +70,7 @@ Layer ReadPair(NetworkBuilder& builder, const std::string& name, const Layer& li
 }
 
 // Three convolutions, each with a factor, and added: of a pair, of one, of four. They are one.
-// NAME.conv_3x3_rep, which training made of them at some time, is left aside.
+// Leaves NAME.conv_3x3_rep aside; training made it of them at some time.
 int AddRepConv(NetworkBuilder& builder, int input, const std::string& name) {
   builder.Ignore(name + ".conv_3x3_rep.");
   Layer sum = ReadTrainedConv(builder, name + ".conv3");
@@ -147,7 +147,7 @@ int AddMixer(NetworkBuilder& builder, int input, const std::string& name) {
   return builder.PixelShuffle(x, kHalving);
 }
 
-// fc1's channels: a gate, some that stay as they are, and as many as the input's, which are mixed.
+// fc1's channels: a gate, some unchanged ones, and as many mixed ones as the input has.
 int AddRtBlock(NetworkBuilder& builder, int x, const std::string& block) {
   if (!builder.ok()) return x;
   const int channels = builder.Channels(x);

@@ -1,4 +1,4 @@
-// RTMoSR: gated blocks that mix halved planes and their maxima, with the enlarged image added.
+// RTMoSR: gated blocks with a mix of halved planes and their maxima, with the enlarged image added.
 // umzi2 and the-database, "RTMoSR", 2025
 #pragma once
 

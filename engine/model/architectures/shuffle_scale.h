@@ -1,4 +1,4 @@
-// The scale of a network that ends with a pixel shuffle.
+// The scale of a network with a pixel shuffle at its end.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace upscaled {
 
-// By the channels of the convolution before it, of which each pixel gets so many planes.
-// INVALID_ARGUMENT: no scale has so many.
+// By the channels of the convolution before it; each pixel gets this many planes. INVALID_ARGUMENT:
+// no scale has so many.
 inline absl::StatusOr<int> ScaleOfShuffle(int64_t channels, int64_t planes = 3) {
   const double area =
       static_cast<double>(channels) / static_cast<double>(std::max<int64_t>(planes, 1));

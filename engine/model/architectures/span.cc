@@ -14,7 +14,7 @@ namespace upscaled {
 namespace {
 
 constexpr int kBlocks = 6;
-// The training's images; files that were trained without carry a mark.
+// The training's images; files trained without carry a mark.
 constexpr float kMean[] = {0.4488f, 0.4371f, 0.4040f};
 constexpr float kRange = 255;
 constexpr char kNoNormMark[] = "no_norm";

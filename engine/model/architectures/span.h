@@ -1,5 +1,5 @@
-// SPAN: six blocks of three convolutions whose result is weighted by its own sigmoid, without
-// parameters. Each convolution was trained as four, which are one: see span.cc. SPANPlus has any
+// SPAN: six blocks of three convolutions. Its own sigmoid weighs each block's result, without
+// parameters. Each convolution was trained as four, equal to one: see span.cc. SPANPlus has any
 // number of blocks, in stages, with Mish.
 #pragma once
 

@@ -44,7 +44,7 @@ int AddDoublings(NetworkBuilder& builder, int x, const std::string& sequence, in
 
 // sqrt(v^2 + h^2 + floor) of each plane, v and h its differences along both axes. The three numbers
 // v, h and sqrt(floor), divided by the root of their mean square and multiplied by themselves, add
-// up to sqrt(3) times that.
+// up to sqrt(3) times the root.
 int AddGradientLengths(NetworkBuilder& builder, int image) {
   constexpr int kPlanes = 3, kNumbers = 3, kTaps = 9;
   const std::vector<float> vertical = builder.Read("get_g_nopadding.weight_v", {1, 1, 3, 3}),

@@ -1,5 +1,5 @@
-// SPSR: an RRDB network with a second branch, which restores the lengths of the image's gradients.
-// Ma et al., "Structure-Preserving Super Resolution with Gradient Guidance", 2020
+// SPSR: an RRDB network with a second branch to restore the lengths of the image's gradients. Ma et
+// al., "Structure-Preserving Super Resolution with Gradient Guidance", 2020
 #pragma once
 
 #include "absl/status/statusor.h"

@@ -78,10 +78,10 @@ class PermutedAttention {
   }
 
  private:
-  // Where blocks straddle the edge, a head has one channel more: it tells which blocks are unseen.
+  // Where blocks straddle the edge, a head has one channel more: it marks the unseen blocks.
   int depth() const { return channels_ / heads_ + (straddles_ ? 1 : 0); }
   int head_channels() const { return heads_ * depth(); }
-  // Which of the channels of all heads channel `c` of the file is.
+  // The position of the file's channel `c` among the channels of all heads.
   int Place(int c) const { return c / (channels_ / heads_) * depth() + c % (channels_ / heads_); }
 
   // Fails if a projection from all of a block's heads to `outputs` channels has too many weights.
@@ -94,7 +94,7 @@ class PermutedAttention {
     return builder_.ok();
   }
 
-  // With a 1 for the channel that tells.
+  // With a 1 for the marking channel.
   Layer ReadQueries() {
     const Layer read = builder_.ReadLinear(name_ + ".q", channels_);
     Layer query{.op = Op::kConv, .name = read.name};

@@ -59,7 +59,7 @@ void BuildSrResNet(NetworkBuilder& builder) {
     x = builder.Add(builder.Conv(y, block(i) + "conv2", {}), x);
   }
   for (size_t i = 0; i < factors->size(); ++i) {
-    // The activation stands behind the shuffle, which moves values and changes none.
+    // The activation stands behind the shuffle: a shuffle only moves values.
     x = builder.PixelShuffle(builder.Conv(x, absl::StrCat("upconv", i + 1), kLeakyConv),
                              (*factors)[i]);
   }

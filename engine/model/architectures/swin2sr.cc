@@ -41,8 +41,8 @@ int Swin2SrWindow(NetworkBuilder& builder, const std::string& attn) {
   return 0;
 }
 
-// The table of biases: a perceptron on distances, which grow with their logarithm. One row for each
-// distance, a column for each head.
+// The table of biases: a perceptron on distances on a logarithmic scale. One row for each distance,
+// a column for each head.
 std::vector<float> Swin2SrBiases(NetworkBuilder& builder, const std::string& attn, int window_px,
                                  int heads) {
   const int64_t side = 2 * window_px - 1, rows = side * side;

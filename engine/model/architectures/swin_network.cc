@@ -41,7 +41,7 @@ int64_t PlaneCount(const TensorFile& file) {
   return first == nullptr || first->shape.size() != 4 ? 0 : first->shape[1];
 }
 
-// The factors by which the ending enlarges, one after the other.
+// The ending's factors, one after the other.
 absl::StatusOr<std::vector<int>> FactorsOf(const TensorFile& file) {
   std::vector<int> factors;
   switch (EndingOf(file)) {

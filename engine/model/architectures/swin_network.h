@@ -1,4 +1,4 @@
-// The frame that SwinIR shares with its relatives: a convolution, groups of blocks of attention, a
+// The common frame of SwinIR and its relatives: a convolution, groups of blocks of attention, a
 // convolution, and a way to enlarge.
 #pragma once
 
@@ -20,9 +20,9 @@ struct SwinFrame {
   std::string first_norm = "patch_embed.norm";  // of the first features, if the file has it
   int align_px = 1;  // the image's sides are mirrored up to multiples of it
   float range = 1;   // of the values that the network sees
-  // Appends group number `group`; groups are those that the file has `group_mark` of.
+  // Appends group number `group`; the file has `group_mark` of each group.
   std::function<int(NetworkBuilder& builder, int input, int group)> add_group;
-  // The name of a tensor that each group has.
+  // The name of a tensor of each group.
   std::function<std::string(int group)> group_mark;
 };
 

@@ -13,12 +13,11 @@ namespace upscaled {
 namespace {
 
 constexpr int kTaps = 9;  // of a 3x3 kernel
-// Limits of the features that a convolution takes or gives (SPAN has up to 52, RTMoSR 128), and of
-// how many times more there are inside (twice). The product of the weights then takes less than a
-// second.
+// Limits of a convolution's features on either side (SPAN has up to 52, RTMoSR 128), and of the
+// factor inside (twice). The product of the weights then takes less than a second.
 constexpr int64_t kMaxFeatures = 128, kMaxGain = 4;
 
-// A matrix of doubles, of convolutions that are multiplied with each other.
+// A matrix of doubles, of convolutions to multiply with each other.
 struct Matrix {
   size_t rows = 0, columns = 0;
   std::vector<double> values;  // [rows][columns]
@@ -76,8 +75,8 @@ bool ReadParts(NetworkBuilder& builder, std::string_view name, TrainedConv& conv
   return builder.ok();
 }
 
-// The one 3x3 convolution that `trained` is, exactly: the image is padded with zeros before conv.0,
-// so that its bias reaches the border like any other place.
+// The one 3x3 convolution equal to `trained`, exactly: the image is padded with zeros before
+// conv.0, so its bias reaches the border like any other place.
 void Collapse(const TrainedConv& trained, Layer& conv) {
   const int64_t in = trained.in, out = trained.out;
   // [out][middle * taps], then for each tap [out][in].

@@ -1,4 +1,4 @@
-// Operators that compute every value by itself, or from its like in another tensor.
+// Operators for each value by itself, or with the same value of another tensor.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -110,7 +110,7 @@ absl::Status Builder::AddAffine(const Node& node, const Value& value, std::vecto
 }
 
 // Values per channel of the whole image scale planes; otherwise both are seen the same way, or as
-// planes, of which one channel may stand for all.
+// planes; one channel may stand for all.
 absl::Status Builder::AddJoin(const Node& node, Op op, Value first, Value second) {
   if (first.view.size() != second.view.size()) {
     return absl::UnimplementedError("has inputs of different ranks");
@@ -133,7 +133,7 @@ absl::Status Builder::AddJoin(const Node& node, Op op, Value first, Value second
   if (scales || alike) return AppendLike(node, NewLayer(node, op, {&first, &second}), first);
   const bool last = AreChannelsLast(first) || AreChannelsLast(second);
   if (last && first.view.size() == 4 && !of_image && !HasCut(first) && !HasCut(second)) {
-    // The sides may differ for images that have to be padded to multiples.
+    // The sides may differ for images in need of padding to multiples.
     for (Value* value : {&first, &second}) {
       RETURN_IF_ERROR(RearrangeChannelsLast(node.proto.output(0), *value));
     }
@@ -176,7 +176,7 @@ absl::Status Builder::AddMul(Node& node) {
   return AddJoin(node, Op::kMul, *first, *second);
 }
 
-// By a constant: its reciprocal, which rounds once more.
+// By a constant: its reciprocal, rounded once more.
 absl::Status Builder::AddDiv(Node& node) {
   ASSIGN_OR_RETURN(const Value* input, Tensor(node, 0));
   if (!node.HasConstant(1)) {

@@ -31,8 +31,8 @@ WindowAxis AxisOf(int64_t window_px, int64_t rolled_px) {
           static_cast<int>(rolled_px == 0 ? 0 : window_px - rolled_px)};
 }
 
-// The multiple that an image's sides must be so that every attention has this many whole windows
-// along each axis.
+// The multiple for an image's sides, for every attention to have this many whole windows along each
+// axis.
 int64_t WindowMultiple(const Network& network, int64_t windows) {
   const std::vector<double> densities = LayerDensities(network);
   int64_t multiple = 1;

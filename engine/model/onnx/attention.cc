@@ -26,14 +26,14 @@ constexpr int64_t kToTheEnd = std::numeric_limits<int32_t>::max();
 
 using Perm = std::vector<int64_t>;
 
-// Planes that are cut into windows.
+// Planes cut into windows.
 struct Windows {
   std::string planes;                             // [n][row][column][channel]
   std::array<int64_t, 2> window = {}, roll = {};  // rows, columns
   bool of_rows = false;                           // pixels in a row were laid out as planes
 };
 
-// The scores that a softmax takes: queries times keys, a bias, and a mask.
+// The scores of a softmax: queries times keys, a bias, and a mask.
 struct Scores {
   std::string queries, keys, bias, mask;
 };
@@ -44,7 +44,7 @@ struct Part {
   int64_t number = 0, heads = 0;
 };
 
-// Attention that was found, by the names of values.
+// A found attention, by the names of values.
 struct Found {
   std::string product;    // of planes' windows and the weights
   std::string planes;     // instead of the windows
@@ -141,14 +141,14 @@ class Attentions {
     if (!start || !axis || steps) return std::nullopt;
     return Slice{node->input(0), *axis, *start, Int(node->input(2)), node->input(2)};
   }
-  // Whether it ends where the axis does; a number that is computed is to be looked at later.
+  // Whether it ends where the axis does; a computed number is checked later.
   static bool GoesToTheEnd(const Slice& slice, AttentionClaims& claims) {
     if (slice.end) return *slice.end >= kToTheEnd;
     claims.ends.emplace_back(slice.end_name, slice.axis);
     return true;
   }
 
-  // Planes rolled along an axis: what lies behind `by`, then what lies before it.
+  // Planes rolled along an axis: the part behind `by`, then the part before it.
   struct Roll {
     std::string of, gives;
     int64_t axis, by;
@@ -214,14 +214,14 @@ class Attentions {
     }
     return windows;
   }
-  // The planes with the sides that a shape [n][row][column][channel] names; empty if they differ.
+  // The planes with the sides of a shape [n][row][column][channel]; empty if they differ.
   std::string SizedBy(const std::string& shape) const {
     const NodeProto* concat = nodes_.Find(shape);
     if (concat == nullptr || concat->op_type() != "Concat" || concat->input_size() != 4) return "";
     const std::string height = Measured(concat->input(1)), width = Measured(concat->input(2));
     return height == width ? height : "";
   }
-  // The value with the shape of which a number is taken; empty if it is not.
+  // The value with the shape a number is taken from; empty if the number is from no shape.
   std::string Measured(std::string name) const {
     for (int i = 0; i < kMaxSteps; ++i) {
       const NodeProto* node = nodes_.Find(name);
@@ -234,7 +234,7 @@ class Attentions {
     }
     return "";
   }
-  // Whether it pads with zeros by numbers that follow from the size; constants pad otherwise.
+  // Whether it pads with zeros by numbers computed from the size; constants pad otherwise.
   bool PadsToWindows(const NodeProto& pad) const {
     const AttributeProto* mode = NodeIndex::Attribute(pad, "mode");
     const bool zeros =
@@ -300,7 +300,7 @@ class Attentions {
     return Part{reshape->input(0), *number, *heads};
   }
 
-  // The product with constant weights that a projection is, up to a constant that is added.
+  // A projection's product with constant weights, without an added constant.
   const NodeProto* ProductOf(const std::string& projected) const {
     std::string name = nodes_.Origin(projected);
     if (const NodeProto* add = nodes_.Find(name, "Add", 2)) {
@@ -314,13 +314,13 @@ class Attentions {
     return plain ? product : nullptr;
   }
 
-  // The nodes that read a value and not only its size.
+  // The readers of a value, except readers of only its size.
   int64_t ReaderCount(const std::string& name) const {
     return std::ranges::count_if(nodes_.ReadersOf(name), [](const NodeProto* reader) {
       return reader->op_type() != "Shape";
     });
   }
-  // The one node that reads a value and not only its size; null if there are several.
+  // The one reader of a value, except readers of only its size; null if there are several.
   const NodeProto* OnlyReader(const std::string& name) const {
     const NodeProto* only = nullptr;
     for (const NodeProto* reader : nodes_.ReadersOf(name)) {
@@ -365,7 +365,7 @@ class Attentions {
       }
     }
     if (rolled != std::array<int64_t, 2>{}) return std::nullopt;
-    // Off what was padded.
+    // Off the padded planes.
     for (int i = 0; i < 2; ++i) {
       const NodeProto* cut = OnlyReader(name, "Slice");
       const std::optional<Slice> slice = AsSlice(cut);
@@ -388,7 +388,7 @@ class Attentions {
 
   std::optional<Found> Match(const NodeProto& softmax) {
     AttentionClaims claims;
-    // Operator sets differ in what a missing one means.
+    // Operator sets differ in the meaning of a missing one.
     const AttributeProto* axis = NodeIndex::Attribute(softmax, "axis");
     const std::optional<Scores> scores = ScoresOf(softmax.input(0), claims);
     const NodeProto* mixed = OnlyReader(softmax.output(0), "MatMul");

@@ -13,7 +13,7 @@ using Dims = std::vector<int64_t>;
 constexpr double kUnseen = -50;           // masks add this or less to what must not be seen
 constexpr int64_t kMaxWindows = 1 << 16;  // along an axis, of the size that a file was written for
 
-// Windows along each axis, rows first, for which numbers that follow from the size are tried.
+// Windows along each axis, rows first, to try for numbers computed from the size.
 constexpr std::array<std::array<int64_t, 2>, 3> kSampleWindows = {{{2, 3}, {3, 5}, {7, 4}}};
 
 // Planes of `count` windows along each axis.
@@ -102,7 +102,7 @@ bool SidesHold(const AttentionClaims& claims, const Sample& sample, PlaneNumbers
          });
 }
 
-// The part of a window, one of up to four, in which the roll left a pixel.
+// The part of a window, one of up to four, with a pixel after the roll.
 int RolledPart(const Sample& sample, int64_t window, int64_t token) {
   const std::array<int64_t, 2> at = {window / sample.count[1], window % sample.count[1]},
                                place = {token / sample.of.window[1], token % sample.of.window[1]};
@@ -132,7 +132,7 @@ bool HidesSeam(const std::string& mask, const Sample& sample, PlaneNumbers& numb
   return true;
 }
 
-// The windows of the one size that a file was written for, if they do not follow from the size.
+// The windows of a file's one size, if they do not follow from the size.
 std::vector<std::array<int64_t, 2>> CountsToTry(const AttentionClaims& claims, Sample sample,
                                                 const NodeIndex& nodes, NumberBudget& budget) {
   sample.count = kSampleWindows[0];

@@ -1,4 +1,4 @@
-// Conditions on the numbers that an attention's nodes compute.
+// Conditions on the computed numbers of an attention's nodes.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace upscaled::onnx {
 
-// Windows that planes are cut into: rows, columns.
+// The windows of planes: rows, columns.
 struct AttendedWindows {
   std::array<int64_t, 2> window = {}, roll = {};
   int64_t heads = 0;
@@ -28,8 +28,8 @@ struct AttentionClaims {
   std::string mask;              // hides the roll's seam; empty: no roll
   std::set<std::string> planes;  // values of the planes' shape
   std::string tokens;            // the windows' pixels
-  // The target of the reshape that lays pixels in a row out as planes, and planes with the channels
-  // first that have the sides it names; both empty: none does.
+  // The target of the reshape from pixels in a row to planes, and planes with the channels first
+  // and its sides; both empty: none does.
   std::string layout, sized_by;
   std::string pads;                                   // numbers that are all 0; empty: no pad
   std::vector<std::pair<std::string, int64_t>> ends;  // of slices, and the axis that they end

@@ -13,15 +13,15 @@
 
 namespace upscaled::onnx {
 
-// Reading an attribute marks it, so that one that nobody read, and whose meaning would be lost, is
-// an error and not a wrong image. INVALID_ARGUMENT: of another type than asked for.
+// Reading an attribute marks it. An unread one is then an error: without its meaning the image
+// would be wrong. INVALID_ARGUMENT: of another type than asked for.
 class Attributes {
  public:
   // Borrows the node.
   explicit Attributes(const NodeProto& node) : node_(node) {}
 
   bool Has(std::string_view name) const;
-  // The attribute, or `missing` when there is none.
+  // The attribute, or `missing` without it.
   absl::StatusOr<int64_t> Int(std::string_view name, int64_t missing);
   absl::StatusOr<float> Float(std::string_view name, float missing);
   absl::StatusOr<std::string> String(std::string_view name, std::string_view missing);
@@ -32,11 +32,11 @@ class Attributes {
   // UNIMPLEMENTED unless the attribute is missing or `value`.
   absl::Status Expect(std::string_view name, int64_t value);
   absl::Status ExpectFloat(std::string_view name, float value);
-  // UNIMPLEMENTED names an attribute that was not read.
+  // UNIMPLEMENTED names an unread attribute.
   absl::Status CheckAllRead() const;
 
  private:
-  // Null when there is none.
+  // Null without it.
   absl::StatusOr<const AttributeProto*> Find(std::string_view name,
                                              AttributeProto::AttributeType type);
 

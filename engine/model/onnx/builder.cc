@@ -46,7 +46,7 @@ absl::Status CheckImage(const ValueInfoProto& info) {
                                                "], must be [1, 3, height, width]"));
 }
 
-// The probes of one side of the image: the one that the file names, or many.
+// The probes of one side of the image: the file's own, or many.
 PerProbe ProbesOf(const ValueInfoProto& info, int axis, int exported, const PerProbe& any) {
   const TypeProto::Tensor& type = info.type().tensor_type();
   int64_t named = type.has_shape() ? type.shape().dim(axis).dim_value() : 0;
@@ -54,7 +54,7 @@ PerProbe ProbesOf(const ValueInfoProto& info, int axis, int exported, const PerP
   return named > 0 ? SameForAll(std::min<int64_t>(named, kMaxSidePx)) : any;
 }
 
-// Operators that we do not have, by names that say more about a network.
+// Missing operators, by names more telling about a network.
 struct Foreign {
   const char* name;
   const char* meaning;
@@ -255,7 +255,7 @@ absl::StatusOr<Network> Builder::Finish() {
   return std::move(network_);
 }
 
-// The padding before the layers must be what they need, and all of it be cut off behind them.
+// The padding before the layers must be their need, and all of it must be cut off behind them.
 absl::Status Builder::CheckAlignment(const Value& result) {
   PerProbe height = heights_, width = widths_;
   for (int64_t& side : height) side *= network_.scale;

@@ -1,6 +1,6 @@
-// Builds a network from ONNX's nodes: which value comes from where (builder.cc, values.cc) and what
-// each operator means (convolutions.cc, arithmetic.cc, normalising.cc, resizing.cc, cutting.cc,
-// rearranging.cc, attending.cc).
+// Builds a network from ONNX's nodes: the origin of each value (builder.cc, values.cc) and the
+// meaning of each operator (convolutions.cc, arithmetic.cc, normalising.cc, resizing.cc,
+// cutting.cc, rearranging.cc, attending.cc).
 #pragma once
 
 #include <array>
@@ -25,11 +25,11 @@
 
 namespace upscaled::onnx {
 
-// Turns ONNX's nodes into our layers, one by one, in the file's order, which is that of execution.
+// Turns ONNX's nodes into our layers, one by one, in the file's order, the order of execution.
 class Builder {
  public:
-  // Borrows the graph. `exported`: the size that the graph's numbers mean, although its input does
-  // not say so.
+  // Borrows the graph. `exported`: the size behind the graph's numbers, although its input does not
+  // say so.
   explicit Builder(const GraphProto& graph, std::optional<Size> exported = std::nullopt)
       : graph_(graph), exported_(exported) {}
 
@@ -41,7 +41,7 @@ class Builder {
   // The validated network.
   absl::StatusOr<Network> Finish();
 
-  // The size of image that a node names, where the input leaves it free: the graph may have been
+  // The size of image in a node's numbers, if the input leaves it free: the graph may have been
   // exported at it. A side of 0 is not named.
   std::optional<Size> named_size() const { return named_size_; }
 
@@ -51,7 +51,7 @@ class Builder {
     kNumbers,   // follow from the image's size
     kComputed,  // a layer's planes, seen by a view
   };
-  // Pixels that are to be cut off an end of an axis of planes.
+  // Pixels to cut off an end of an axis of planes.
   enum End : uint8_t { kTop, kBottom, kLeft, kRight };
   using Cut = std::array<PerProbe, 4>;  // by End
   struct Value {
@@ -66,7 +66,7 @@ class Builder {
   struct Sides {
     PerProbe height, width;
   };
-  // A node with what its inputs are; null for one that is left out.
+  // A node with its inputs; null for an omitted one.
   struct Node {
     explicit Node(const NodeProto& proto) : proto(proto), attributes(proto) {}
     const NodeProto& proto;
@@ -95,7 +95,7 @@ class Builder {
   static std::span<const Operator> Operators();
   static absl::Status Unsupported(const NodeProto& proto);
   absl::Status CheckAlignment(const Value& result);
-  // Takes out layers that nothing reads: exporters leave such where only sizes were asked for.
+  // Takes out layers without a reader: exporters leave such where only sizes were asked for.
   void RemoveUnread(int result);
 
   // convolutions.cc
@@ -126,7 +126,7 @@ class Builder {
   // factor * value + offset, for each channel.
   absl::Status AddAffine(const Node& node, const Value& value, std::vector<float> factor,
                          std::vector<float> offset);
-  // Two tensors that neither operand is a constant of.
+  // Two tensors, neither a constant.
   absl::Status AddJoin(const Node& node, Op op, Value first, Value second);
 
   // normalising.cc
@@ -141,7 +141,7 @@ class Builder {
   absl::Status AppendChannelMean(const Node& node, const Value& value,
                                  const std::vector<int64_t>& axes, bool keep);
   absl::Status AppendGroupNorm(const Node& node, const Value& value, Layer norm);
-  // Along those axes alone: over the channels of a pixel, or over the image and groups of them.
+  // Only along those axes: over the channels of a pixel, or over the image and groups of them.
   absl::Status AppendNorm(const Node& node, const Value& value, const std::vector<int64_t>& axes,
                           Layer norm);
 
@@ -160,13 +160,13 @@ class Builder {
   absl::Status AddPad(Node& node);
   absl::Status AddSlice(Node& node);
   absl::Status AddSplit(Node& node);
-  // Planes with a border that makes their sides multiples of something.
+  // Planes with a border to make their sides multiples.
   absl::StatusOr<Value> Aligned(const Value& value, const Cut& added, Layer pad);
   static bool AlignsTo(const Sides& sides, const Cut& added, int multiple);
-  // The channels from `start` on, before `end`, of which the axis has all.
+  // The channels from `start` on, before `end`, on an axis with all of them.
   absl::StatusOr<Value> SliceChannels(const std::string& name, Value value, int64_t axis,
                                       int64_t start, int64_t end);
-  // Planes, of which pixels may still have to be cut off.
+  // Planes, perhaps with pixels still to cut off.
   absl::StatusOr<Value*> CutPlanes(const Node& node, size_t i);
   absl::StatusOr<Value> CutOff(const Value& value, const Cut& more) const;
   absl::Status SetCut(const Node& node, Value value);
@@ -195,13 +195,14 @@ class Builder {
   // values.cc
   // Makes planes, with layers of this name, of what the value is a view of.
   absl::Status Rearrange(const std::string& name, Value& value);
-  // The same, to planes whose channels are last.
+  // The same, to planes with the channels last.
   absl::Status RearrangeChannelsLast(const std::string& name, Value& value);
   absl::Status FinishCut(const std::string& name, Value& value);
   bool IsWholeCut(const Cut& cut) const;
-  // Pads `value` to as large planes as `other` has, of which padding is still to be cut off.
+  // Pads `value` to as large planes as `other` has, with padding still to cut off.
   absl::Status GiveSlack(const Node& node, const Value& other, Value& value);
-  // Whether pixels are still to be cut off: of one axis so far, or what padding to multiples adds.
+  // Whether pixels are still to be cut off: of one axis so far, or the pixels of padding to
+  // multiples.
   static bool HasCut(const Value& value);
   bool ArePlanes(const Value& value) const;
   // Whether these are planes transposed to [1, height, width, channels].
@@ -211,12 +212,12 @@ class Builder {
   }
   Value PlanesOf(int layer) const;
 
-  // A layer that reads `inputs` and, unless changed, gives as many channels as the first.
+  // A layer with `inputs` and, unless changed, as many channels as the first.
   Layer NewLayer(const std::string& name, Op op, std::initializer_list<const Value*> inputs) const;
   Layer NewLayer(const Node& node, Op op, std::initializer_list<const Value*> inputs) const;
   // Planes.
   absl::Status Append(const Node& node, Layer layer);
-  // Seen as `like` is, which has as many channels.
+  // Seen as `like` is, with as many channels.
   absl::Status AppendLike(const Node& node, Layer layer, const Value& like);
   // As Append, but does not name the layer's result; its index.
   absl::StatusOr<int> AppendUnnamed(Layer layer);
@@ -224,17 +225,17 @@ class Builder {
   // of its own.
   absl::Status AppendActivation(const Node& node, const Value& value, Layer activation);
   absl::Status AppendAffine(const Node& node, const Value& value, Layer affine);
-  // Names `value` as the node's output: for nodes that change nothing.
+  // Names `value` as the node's output: for nodes without an effect.
   absl::Status PassThrough(const Node& node, Value value);
   absl::Status SetOutput(const Node& node, Value value, int i = 0);
 
-  // A node whose inputs are numbers.
+  // A node with numbers as inputs.
   absl::Status AddNumbers(Node& node);
   absl::StatusOr<SizedNumbers> NumbersOf(const Value& value);
   absl::StatusOr<Value> ValueOf(SizedNumbers numbers);
   absl::Status Charge(int64_t count);
 
-  // Input `i`, which must be there and computed; what is to be cut off has been, slack apart.
+  // Input `i`, present and computed; its pixels to cut off are cut off, except slack.
   absl::StatusOr<Value*> Tensor(const Node& node, size_t i);
   // And planes.
   absl::StatusOr<Value*> Planes(const Node& node, size_t i);
@@ -244,10 +245,10 @@ class Builder {
   absl::StatusOr<std::vector<int64_t>> IntsOf(Node& node, std::string_view name, size_t i);
   // The same, where they may follow from the image's size.
   absl::StatusOr<std::vector<PerProbe>> SidesOf(Node& node, std::string_view name, size_t i);
-  // One number for each channel of `value`, from a constant that is broadcast to it so.
+  // One number for each channel of `value`, from a constant broadcast to it.
   absl::StatusOr<std::vector<float>> ReadPerChannel(const TensorProto& constant,
                                                     const Value& value) const;
-  // Which value of the constant each channel has; nullopt: it tells other things apart.
+  // The constant's value for each channel; nullopt: it tells other things apart.
   std::optional<std::vector<int64_t>> PlacesOf(const TensorProto& constant,
                                                const Value& value) const;
   int Channels(const Value& value) const { return network_.layers[value.layer].out_channels; }

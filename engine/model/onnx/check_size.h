@@ -1,5 +1,5 @@
-// The look at an ONNX file before Protobuf builds its messages, which take far more than the bytes
-// that stand for them.
+// The look at an ONNX file before Protobuf builds its messages: they take far more than their
+// bytes.
 #pragma once
 
 #include <string_view>
@@ -8,8 +8,8 @@
 
 namespace upscaled::onnx {
 
-// RESOURCE_EXHAUSTED: more than kMaxOnnxFields fields and numbers in what the schema reads (weights
-// in float_data and raw_data aside). INVALID_ARGUMENT: no protocol buffer.
+// RESOURCE_EXHAUSTED: more than kMaxOnnxFields fields and numbers in the parts the schema reads
+// (weights in float_data and raw_data aside). INVALID_ARGUMENT: no protocol buffer.
 absl::Status CheckSize(std::string_view bytes);
 
 }  // namespace upscaled::onnx

@@ -13,7 +13,7 @@
 namespace upscaled::onnx {
 namespace {
 
-// The one value that all of `values` have, in 0..max; `missing` when there are none.
+// The one value of all of `values`, in 0..max; `missing` if `values` is empty.
 absl::StatusOr<int> Uniform(const char* what, const std::vector<int64_t>& values, int missing,
                             int max) {
   if (values.empty()) return missing;

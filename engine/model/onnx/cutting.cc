@@ -1,4 +1,4 @@
-// Operators that take a part of the planes or of the channels, or add a border.
+// Operators to take a part of the planes or of the channels, or to add a border.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -26,7 +26,7 @@ std::string Show(const std::vector<PerProbe>& sides) {
   return List(shown);
 }
 
-// Where a slice that begins (or ends) at `at` does so, along an axis of this side.
+// The begin (or end) of a slice at `at`, along an axis of this side.
 PerProbe Place(const PerProbe& at, const PerProbe& side) {
   PerProbe place;
   for (size_t i = 0; i < kProbes; ++i) {
@@ -151,7 +151,7 @@ absl::Status Builder::AddPad(Node& node) {
   Layer layer = NewLayer(node, Op::kPad, {input});
   layer.pad_mode = pad_mode;
   layer.pad_value = filling;
-  // A fixed size tells no difference between a border and one that aligns.
+  // A fixed size tells no difference between a border and an aligning one.
   if (!same && (!AreFixed(*added) || !free_size_)) {
     absl::StatusOr<Value> aligned = Aligned(*input, *added, std::move(layer));
     RETURN_IF_ERROR(aligned.status());

@@ -60,7 +60,7 @@ absl::StatusOr<int64_t> Count(const Ints& dims) {
   return count;
 }
 
-// How far the next value along each axis lies; 0 along those that are repeated to `axes` of them.
+// How far the next value along each axis lies; 0 along repeated ones, up to `axes` of them.
 Ints Strides(const Ints& dims, size_t axes) {
   Ints strides(axes, 0);
   int64_t stride = 1;
@@ -72,7 +72,7 @@ Ints Strides(const Ints& dims, size_t axes) {
   return strides;
 }
 
-// Calls visit(place) with the places of a walk over `dims`, row-major, that goes by these strides.
+// Calls visit(place) with the places of a walk over `dims`, row-major, by these strides.
 template <typename Visit>
 void Walk(const Ints& dims, int64_t start, const Ints& strides, Visit visit) {
   const int64_t count = std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
@@ -97,7 +97,7 @@ Result Pick(const Numbers& source, Ints dims, int64_t start, const Ints& strides
   return result;
 }
 
-// The shape that both are repeated to.
+// The common shape of both, after repeats.
 absl::StatusOr<Ints> Broadcast(const Ints& a, const Ints& b) {
   Ints dims(std::max(a.size(), b.size()), 1);
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -204,7 +204,7 @@ Result EvaluateCast(const Call& call) {
   return result;
 }
 
-// The product of the sides of what it reads.
+// The product of its input's sides.
 Result EvaluateSize(const Call& call) {
   ASSIGN_OR_RETURN(const Numbers* input, call.Input(0));
   return Numbers{true, {}, {static_cast<double>(input->values.size())}};
@@ -216,7 +216,7 @@ Result EvaluateGather(const Call& call) {
   ASSIGN_OR_RETURN(const int64_t given, call.attributes.Int("axis", 0));
   ASSIGN_OR_RETURN(const int64_t axis, ToAxis(given, data->dims.size()));
   const int64_t side = data->dims[axis];
-  // The axes before, those of the indices, and those behind.
+  // The axes before, the axes of the indices, and the axes behind.
   Ints before(data->dims.begin(), data->dims.begin() + axis);
   const Ints behind(data->dims.begin() + axis + 1, data->dims.end());
   Numbers result{data->whole, before, {}};
@@ -427,7 +427,7 @@ Result EvaluateWhere(const Call& call) {
   return result;
 }
 
-// The product of a list, which is how files use it with sizes.
+// The product of a list: files use it so with sizes.
 Result EvaluateReduceProd(const Call& call) {
   ASSIGN_OR_RETURN(const Numbers* data, call.Input(0));
   ASSIGN_OR_RETURN(const Ints axes, call.IntsOf("axes", 1));
@@ -480,7 +480,7 @@ absl::StatusOr<std::vector<Numbers>> EvaluateSplit(const Call& call) {
   return results;
 }
 
-// Rows of a copy of the data, at the places that the last axis of the indices gives, replaced.
+// Rows of a copy of the data, at the places from the last axis of the indices, replaced.
 Result EvaluateScatterNd(const Call& call) {
   ASSIGN_OR_RETURN(const Numbers* data, call.Input(0));
   ASSIGN_OR_RETURN(const Numbers* indices, call.Input(1));

@@ -1,4 +1,4 @@
-// Computes nodes that read numbers only.
+// Computes nodes of numbers only.
 #pragma once
 
 #include <string_view>
@@ -13,9 +13,9 @@ namespace upscaled::onnx {
 // Whether there is a function for the operator below.
 bool CanEvaluate(std::string_view op);
 
-// The node's `outputs` results for these inputs; null for one that is left out. INVALID_ARGUMENT or
-// UNIMPLEMENTED: inputs or attributes outside of what the operator takes, or of what we compute.
-// RESOURCE_EXHAUSTED: more than kMaxOnnxFolded numbers.
+// The node's `outputs` results for these inputs; null for an omitted one. INVALID_ARGUMENT or
+// UNIMPLEMENTED: inputs or attributes outside of the operator's, or of ours. RESOURCE_EXHAUSTED:
+// more than kMaxOnnxFolded numbers.
 absl::StatusOr<std::vector<Numbers>> Evaluate(std::string_view op, Attributes& attributes,
                                               const std::vector<const Numbers*>& inputs,
                                               size_t outputs);

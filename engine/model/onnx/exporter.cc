@@ -21,7 +21,7 @@ static_assert(std::endian::native == std::endian::little, "raw_data is copied as
 constexpr int64_t kIrVersion = 7;
 constexpr char kImage[] = "image", kResult[] = "result";
 
-// The first operator set that has all that the network needs.
+// The first operator set with all of the network's needs.
 int64_t OperatorSetFor(const Network& network) {
   int64_t set = 13;
   for (const Layer& layer : network.layers) {

@@ -8,11 +8,10 @@
 
 namespace upscaled {
 
-// From "image", float in 0..1 of [1, 3, height, width], to "result" of [1, 3, scale * height,
-// scale * width], not clipped: the border that the layers need (Network::pad_px) is a part of the
-// graph. Weights are written in fp32, operators as set 13 has them, which every engine of today
-// reads, or as the first set that has all of them. UNIMPLEMENTED names a layer that no file of ours
-// has been written of.
+// From "image", float in 0..1 of [1, 3, height, width], to "result" of [1, 3, scale * height, scale
+// * width], not clipped: the border for the layers (Network::pad_px) is a part of the graph.
+// Weights are written in fp32, operators as in set 13 (every engine of today reads it), or as in
+// the first set with all of them. UNIMPLEMENTED names a layer not yet written to a file of ours.
 absl::StatusOr<std::string> ExportOnnx(const Network& network);
 
 }  // namespace upscaled

@@ -17,8 +17,8 @@
 namespace upscaled {
 namespace {
 
-// The operator set of the default domain; operators that we read have not changed their
-// meaning up to here.
+// The operator set of the default domain; the operators in use have not changed their meaning up to
+// here.
 constexpr int64_t kMaxOperatorSet = 23;
 
 absl::Status CheckOperatorSet(const onnx::ModelProto& model) {

@@ -9,12 +9,12 @@
 namespace upscaled {
 
 // A network of a file's content, its scale and border inferred from the layers; validated. Height
-// and width are free, whatever size the file was exported at. INVALID_ARGUMENT for a broken file,
-// UNIMPLEMENTED for an operator or attribute outside our operations, both naming the node;
-// RESOURCE_EXHAUSTED for one that would take too much memory to read.
+// and width are free, for any size of the export. INVALID_ARGUMENT for a broken file, UNIMPLEMENTED
+// for an operator or attribute outside our operations, both naming the node; RESOURCE_EXHAUSTED for
+// one with too much memory to read.
 absl::StatusOr<Network> ParseOnnx(std::string_view bytes);
 
-// Whether a file that begins so is likely ONNX, which has no magic number.
+// Whether a file with this beginning is likely ONNX; ONNX has no magic number.
 bool LooksLikeOnnx(std::string_view head);
 
 }  // namespace upscaled

@@ -7,7 +7,7 @@
 namespace upscaled::onnx {
 namespace {
 
-// No value is copied more often, so that a hostile file costs no more.
+// No value is copied more often, so a hostile file costs no more.
 constexpr int kMaxCopies = 6;
 
 bool CastsToFloat(const NodeProto& node) {

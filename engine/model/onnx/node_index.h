@@ -1,4 +1,4 @@
-// The nodes of a graph by the values that they give, for what looks for several of them at once.
+// The nodes of a graph by their results, for searches of several at once.
 #pragma once
 
 #include <map>
@@ -11,19 +11,19 @@
 
 namespace upscaled::onnx {
 
-// Borrows the graph, whose nodes may change, but not move.
+// Borrows the graph; its nodes may change, but not move.
 class NodeIndex {
  public:
   explicit NodeIndex(const GraphProto& graph);
 
-  // Returns the name of the same value before nodes that only copy it or change its type of float.
+  // Returns the name of the same value before copies and changes of its type of float.
   std::string Origin(std::string name) const;
-  // Returns the node that computes a value; null if no node does.
+  // Returns a value's node; null if no node computes it.
   const NodeProto* Find(const std::string& name) const;
-  // Returns the node that computes a value, up to copies, if it is of this operator and has as many
-  // inputs; null otherwise.
+  // Returns a value's node, before copies, if it is of this operator and has as many inputs; null
+  // otherwise.
   const NodeProto* Find(const std::string& name, std::string_view op, int inputs) const;
-  // Returns the nodes that read a value, as often as they do.
+  // Returns a value's readers, as often as they read it.
   const std::vector<const NodeProto*>& ReadersOf(const std::string& name) const;
 
   // Returns a value's tensor if it is a constant; null otherwise.
@@ -31,7 +31,7 @@ class NodeIndex {
   // Returns a constant of one number.
   std::optional<double> Number(const std::string& name) const;
 
-  // Returns an attribute; null if the node has none of that name.
+  // Returns an attribute; null if the node has none of this name.
   static const AttributeProto* Attribute(const NodeProto& node, std::string_view name);
 
  private:
@@ -43,7 +43,7 @@ class NodeIndex {
 // Returns how often each value is read, as a result of the graph as well.
 std::map<std::string, int> CountReaders(const GraphProto& graph);
 
-// Takes out nodes that only those read that were changed since `before`, as CountReaders gave it.
+// Takes out nodes without readers except the ones changed since `before`, CountReaders' result.
 void RemoveUnread(const std::map<std::string, int>& before, GraphProto& graph);
 
 }  // namespace upscaled::onnx

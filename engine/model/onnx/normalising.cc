@@ -1,4 +1,4 @@
-// Operators that take means.
+// Operators with means.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -26,7 +26,7 @@ View Reduced(const View& view, const std::vector<int64_t>& axes, bool keep) {
   return result;
 }
 
-// The digits of rows and columns, which a pooled layer has lost.
+// The digits of rows and columns, lost in a pooled layer.
 View WithoutPlanes(View view) {
   for (Axis& axis : view) {
     std::erase_if(axis, [](const Digit& digit) {
@@ -65,7 +65,7 @@ absl::Status Builder::AddGlobalAveragePool(Node& node) {
 
 absl::Status Builder::AppendChannelMean(const Node& node, const Value& value,
                                         const std::vector<int64_t>& axes, bool keep) {
-  // The digits that stay count the results.
+  // The remaining digits count the results.
   View view = value.view;
   std::vector<Digit*> kept;
   int64_t results = 1;
@@ -198,7 +198,7 @@ absl::Status Builder::AddNormalize(Node& node) {
   return AppendNorm(node, *input, axes, std::move(layer));
 }
 
-// Over all axes behind the second, which counts the groups where planes were reshaped.
+// Over all axes behind the second; it counts the groups of reshaped planes.
 absl::Status Builder::AddInstanceNormalization(Node& node) {
   ASSIGN_OR_RETURN(const Value* input, Tensor(node, 0));
   if (input->view.size() < 3) return absl::InvalidArgumentError("has fewer than three axes");
@@ -240,7 +240,7 @@ absl::Status Builder::AddGroupNormalization(Node& node) {
   return AppendGroupNorm(node, *input, std::move(layer));
 }
 
-// (x - mean) / sqrt(variance + epsilon) * scale + bias, all of which are constants by now.
+// (x - mean) / sqrt(variance + epsilon) * scale + bias, all constants by now.
 absl::Status Builder::AddBatchNormalization(Node& node) {
   ASSIGN_OR_RETURN(const Value* input, Planes(node, 0));
   ASSIGN_OR_RETURN(const float epsilon, node.attributes.Float("epsilon", 1e-5f));

@@ -1,4 +1,4 @@
-// The numbers that a file computes beside the image: sides, positions, scales, folded weights.
+// The numbers a file computes in addition to the image: sides, positions, scales, folded weights.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ namespace upscaled::onnx {
 inline constexpr size_t kProbes = 8, kAlignedProbes = 3;
 using PerProbe = std::array<int64_t, kProbes>;
 
-// The probes of a side that the file leaves free.
+// The probes of a side left free by the file.
 inline constexpr PerProbe kProbeHeights = {20160, 60480, 100800, 20161, 20197, 40343, 60511, 80669};
 inline constexpr PerProbe kProbeWidths = {40320, 80640, 141120, 40323, 60503, 20189, 80683, 100829};
 
@@ -26,7 +26,7 @@ constexpr PerProbe SameForAll(int64_t value) {
   result.fill(value);
   return result;
 }
-// For images that no padding to a multiple changes.
+// For images unchanged by padding to a multiple.
 bool SameWhenAligned(const PerProbe& a, const PerProbe& b);
 
 // A tensor for one size of the image.
@@ -39,11 +39,11 @@ struct Numbers {
 // One for each probe, or the same one for all.
 using SizedNumbers = std::vector<Numbers>;
 
-// Any type of number that ONNX has up to 64 bits, float16 among them. Errors as ReadFloats.
+// Any of ONNX's types of numbers up to 64 bits, float16 among them. Errors as ReadFloats.
 absl::StatusOr<Numbers> ReadNumbers(const TensorProto& tensor);
 TensorProto ToTensor(const Numbers& numbers);
 
-// Rounds towards zero and stops at +-2^53; 0 for what is no number.
+// Rounds towards zero and stops at +-2^53; 0 for NaN.
 int64_t ToInteger(double value);
 
 }  // namespace upscaled::onnx

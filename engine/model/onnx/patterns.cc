@@ -16,7 +16,7 @@
 namespace upscaled::onnx {
 namespace {
 
-// No pattern is deeper, or has more factors; so that a hostile file costs no more.
+// No pattern is deeper, or has more factors; so a hostile file costs no more.
 constexpr int kMaxDepth = 6;
 constexpr size_t kMaxFactors = 6;
 
@@ -197,7 +197,7 @@ class Patterns {
     return std::nullopt;
   }
 
-  // The axes that a ReduceMean takes the mean along; none: it is something else.
+  // The axes of a ReduceMean; none: it is something else.
   std::vector<int64_t> MeanAxes(const NodeProto& mean) const {
     const AttributeProto* keep = NodeIndex::Attribute(mean, "keepdims");
     if (keep != nullptr && keep->i() == 0) return {};

@@ -1,4 +1,4 @@
-// Curves and normalisations that exporters spell with many operators, as one node each.
+// Curves and normalisations as one node each. Exporters spell them with many operators.
 #pragma once
 
 #include "engine/model/onnx/schema.pb.h"
@@ -9,9 +9,9 @@ namespace upscaled::onnx {
 // `centred`; `epsilon` is added to the mean square.
 inline constexpr char kNormalize[] = "upscaled.Normalize";
 
-// Replaces the last node of each that it finds: x * tanh(softplus(x)) by Mish, x * sigmoid(x) by
-// Swish, the two forms of GELU by Gelu, and (x - mean) / sqrt(variance + epsilon) by kNormalize.
-// Nodes that only these read are taken out. The graph gives the same as before.
+// Replaces the last node of each found one: x * tanh(softplus(x)) by Mish, x * sigmoid(x) by Swish,
+// the two forms of GELU by Gelu, and (x - mean) / sqrt(variance + epsilon) by kNormalize. Takes out
+// nodes without other readers. The graph gives the same as before.
 void RecognisePatterns(GraphProto& graph);
 
 }  // namespace upscaled::onnx

@@ -17,7 +17,7 @@ using Dims = std::vector<int64_t>;
 constexpr int kMaxNumberDepth = 512;  // PyTorch's mask is 150 deep
 constexpr size_t kMaxSides = 8;       // of a value
 constexpr int64_t kMaxSide = int64_t{1} << 40;
-// Operators that give a value of the sides of the first input.
+// Operators with a result of the first input's sides.
 constexpr std::string_view kKeepSides[] = {"LayerNormalization", "Gelu",    "Mish", "Relu",
                                            "LeakyRelu",          "Sigmoid", "Clip", kNormalize};
 

@@ -1,4 +1,4 @@
-// Numbers that a graph computes of the shapes of some of its values, for given shapes.
+// A graph's numbers from the shapes of some of its values, for given shapes.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace upscaled::onnx {
 
-// Numbers that may still be computed for a graph.
+// A graph's remaining budget of numbers.
 struct NumberBudget {
   int64_t numbers = int64_t{1} << 27;
 };

@@ -1,4 +1,4 @@
-// Operators that move values, and those that do nothing.
+// Operators to move values, and the ones without an effect.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -143,7 +143,7 @@ absl::Status Builder::AddSpaceToDepth(Node& node) {
   return SetView(node, *input, std::move(view));
 }
 
-// The sides that the planes have here follow from the image's in a straight line.
+// The planes' sides here follow from the image's in a straight line.
 void Builder::NameSize(const Value& value, const std::vector<PerProbe>& sides) {
   if (!free_size_ || named_size_ || sides.size() < 2 || !ArePlanes(value)) return;
   const auto solve = [](const PerProbe& image, const PerProbe& here, const PerProbe& named) {
@@ -261,7 +261,7 @@ absl::Status Builder::AddTile(Node& node) {
       absl::StrCat("repeats ", List(repeats), " are not supported, only of channels"));
 }
 
-// Channels of planes, in another order or one of them alone.
+// Channels of planes, in another order, or only one of them.
 absl::Status Builder::AddGather(Node& node) {
   ASSIGN_OR_RETURN(const Value* input, Planes(node, 0));
   ASSIGN_OR_RETURN(const int64_t given, node.attributes.Int("axis", 0));
@@ -290,7 +290,7 @@ absl::Status Builder::AddGather(Node& node) {
   return SetOutput(node, std::move(result));
 }
 
-// Planes some of whose channels, next to each other, are replaced: x[:, a:b] = updates.
+// Planes with some neighbouring channels replaced: x[:, a:b] = updates.
 absl::Status Builder::AddScatterNd(Node& node) {
   ASSIGN_OR_RETURN(const std::string reduction, node.attributes.String("reduction", "none"));
   ASSIGN_OR_RETURN(const Value* planes, Planes(node, 0));
@@ -354,7 +354,7 @@ absl::Status Builder::AddShape(Node& node) {
   return SetOutput(node, std::move(value));
 }
 
-// We compute in float, whatever the file's type of float.
+// We compute in float, for any type of float in the file.
 absl::Status Builder::AddCast(Node& node) {
   ASSIGN_OR_RETURN(const int64_t to, node.attributes.Int("to", 0));
   RETURN_IF_ERROR(node.attributes.Int("saturate", 1).status());

@@ -1,4 +1,4 @@
-// Operators that change height and width.
+// Operators to change height and width.
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -55,7 +55,7 @@ absl::StatusOr<int> Builder::ReadScales(Node& node, size_t scales_input, size_t 
     if (!ratios) return absl::UnimplementedError("a fixed size is not supported, only scales");
     scales = *ratios;
   } else if (node.Has(scales_input) && node.inputs[scales_input]->form == Form::kNumbers) {
-    // The same for all images that need no padding.
+    // The same for all images without padding.
     const SizedNumbers& numbers = *node.inputs[scales_input]->numbers;
     scales = numbers[0].values;
     for (size_t i = 1; i < kAlignedProbes; ++i) {
@@ -86,7 +86,7 @@ absl::Status Builder::AddResize(Node& node) {
       attributes.String("coordinate_transformation_mode", old ? "asymmetric" : "half_pixel"));
   ASSIGN_OR_RETURN(const std::string rounding,
                    attributes.String("nearest_mode", old ? "floor" : "round_prefer_floor"));
-  // Attributes of cubic resizes and crops, which we do not do; exporters write them anyway.
+  // Attributes of cubic resizes and crops. We have neither; exporters write them anyway.
   RETURN_IF_ERROR(attributes.Float("cubic_coeff_a", 0).status());
   RETURN_IF_ERROR(attributes.Float("extrapolation_value", 0).status());
   RETURN_IF_ERROR(attributes.String("keep_aspect_ratio_policy", "").status());

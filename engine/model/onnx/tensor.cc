@@ -66,7 +66,7 @@ absl::StatusOr<std::vector<Value>> Read(const TensorProto& tensor, const Field& 
 absl::StatusOr<int64_t> ValueCount(const TensorProto& tensor) {
   int64_t count = 1;
   for (const int64_t dim : tensor.dims()) {
-    // Neither product nor factor passes 2^27, so that nothing overflows.
+    // Neither product nor factor passes 2^27, so nothing overflows.
     if (dim < 0 || dim > kMaxWeights || (count *= dim) > kMaxWeights) {
       return absl::InvalidArgumentError(absl::StrCat("tensor ", Quote(tensor.name()),
                                                      " has the shape ", DescribeShape(tensor),

@@ -1,4 +1,4 @@
-// The values of an ONNX tensor, whatever way they are stored.
+// The values of an ONNX tensor, from any way of storage.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,17 @@ absl::StatusOr<int64_t> ValueCount(const TensorProto& tensor);
 // than as many values as announced.
 absl::StatusOr<std::vector<float>> ReadFloats(const TensorProto& tensor);
 
-// Int64 or int32; errors likewise.
+// Int64 or int32; the same errors.
 absl::StatusOr<std::vector<int64_t>> ReadInts(const TensorProto& tensor);
 
-// The value of a tensor of one number, of any type that ReadNumbers takes; nullopt: of another
-// number of them, or it cannot be read.
+// The value of a tensor of one number, of any type of ReadNumbers; nullopt: of another number of
+// them, or it cannot be read.
 std::optional<double> ReadScalar(const TensorProto& tensor);
 
 // "64x3x3x3"; "a scalar".
 std::string DescribeShape(const TensorProto& tensor);
 
-// The name of a TensorProto::data_type; also those that we do not read.
+// The name of a TensorProto::data_type; also of unread ones.
 std::string DataTypeName(int data_type);
 bool IsFloatType(int data_type);
 

@@ -19,7 +19,7 @@ namespace {
 
 bool IsNothing(const PerProbe& px) { return px == SameForAll(0); }
 
-// A convolution that takes each of `taps` from the channels of a block of pixels.
+// A convolution with each of `taps` from the channels of a block of pixels.
 Layer MakeTaps(const Rearrangement& planes, int channels) {
   const int side = planes.unshuffle;
   const size_t area = static_cast<size_t>(side) * side;
@@ -122,8 +122,8 @@ absl::Status Builder::RearrangeChannelsLast(const std::string& name, Value& valu
   return absl::OkStatus();
 }
 
-// The same off every side of an image that needs no padding to a multiple; all the same where that
-// is the one size there is.
+// The same off every side of an image without padding to a multiple; all the same if this is the
+// only size.
 bool Builder::IsWholeCut(const Cut& cut) const {
   const int64_t crop_px = cut[kTop][0];
   if (cut[kTop] != SameForAll(crop_px) || cut[kLeft] != cut[kTop]) return false;

@@ -14,7 +14,7 @@ constexpr size_t kMaxDigits = 32;
 
 bool IsOne(const PerProbe& count) { return SameWhenAligned(count, SameForAll(1)); }
 
-// a / b, where that is whole for all aligned images; rounded down for the others.
+// a / b, if whole for all aligned images; rounded down for the others.
 std::optional<PerProbe> Quotient(const PerProbe& a, const PerProbe& b) {
   PerProbe result;
   for (size_t i = 0; i < kProbes; ++i) {
@@ -31,7 +31,7 @@ std::optional<int64_t> FixedQuotient(const PerProbe& a, const PerProbe& b) {
   return (*quotient)[0];
 }
 
-// Digits that count on from each other are one.
+// Digits counting on from each other are one.
 Axis Merged(const Axis& axis) {
   Axis merged;
   for (const Digit& digit : axis) {
@@ -44,15 +44,15 @@ Axis Merged(const Axis& axis) {
       merged.push_back(digit);
       continue;
     }
-    // Rows that a split has cut off come back where all are together again: both ways are exact
-    // for aligned images.
+    // Rows cut off by a split come back where all are together again: both ways are exact for
+    // aligned images.
     for (size_t i = 0; i < kProbes; ++i) slower->count[i] *= digit.count[i];
     slower->stride = digit.stride;
   }
   return merged;
 }
 
-// Digits that are taken off either end.
+// Digits taken off either end.
 class Digits {
  public:
   explicit Digits(const View& view) {
@@ -110,7 +110,7 @@ absl::Status NoSplit() {
   return absl::UnimplementedError("does not split channels, rows and columns into whole parts");
 }
 
-// The digits of axis 2 or 3 of planes: blocks of pixels, then channels that a pixel shuffle takes.
+// The digits of axis 2 or 3 of planes: blocks of pixels, then channels for a pixel shuffle.
 struct Line {
   int64_t block = 1;
   Axis channels;
@@ -138,7 +138,7 @@ int64_t CountOf(const Axis& digits) {
   return count;
 }
 
-// The places that position `index` of these digits has in the layer.
+// The places of position `index` of these digits in the layer.
 Rearrangement::Tap TapOf(const Axis& digits, int64_t index) {
   Rearrangement::Tap tap;
   for (auto digit = digits.rbegin(); digit != digits.rend(); ++digit) {

@@ -1,5 +1,5 @@
 // A layer's planes as a file looks at them: reshaped, transposed, repeated. Nothing moves until a
-// node needs planes again, and then at once: what takes five nodes to spell is one pixel shuffle.
+// node needs planes again, and then at once: five nodes become one pixel shuffle.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ struct Rearrangement {
   std::vector<Tap> taps;
   int unshuffle = 1, shuffle = 1;
 };
-// Nullopt: the view is not [1, channels, height, width] of anything that this can say.
+// Nullopt: the view is not [1, channels, height, width] of anything a View can say.
 std::optional<Rearrangement> ToPlanes(const View& view);
 
 // Whether the axes have all of the layer's channels, so many, and nothing else.

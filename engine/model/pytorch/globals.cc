@@ -21,7 +21,7 @@ constexpr int64_t kMaxStorageValues = int64_t{1} << 40;  // no file is as large
 
 struct Global {
   std::string_view module, name;
-  // Null: a class of storages, which is named and not called.
+  // Null: a class of storages, named and not called.
   absl::StatusOr<Value> (*call)(const std::vector<const Value*>& arguments, Objects& objects);
   // The type and size of a storage's values.
   TensorType type = TensorType::kOther;
@@ -51,7 +51,7 @@ absl::StatusOr<std::vector<int64_t>> ToNumbers(const Value& tuple, const Objects
   return numbers;
 }
 
-// That no value of the tensor lies outside its storage, nor is there more than once.
+// Checks each value of the tensor: inside its storage, and there only once.
 absl::Status CheckInside(const TensorView& tensor, const Storage& storage) {
   ASSIGN_OR_RETURN(const int64_t count, CountValues(tensor.shape));
   if (tensor.strides.size() != tensor.shape.size()) {
@@ -66,7 +66,7 @@ absl::Status CheckInside(const TensorView& tensor, const Storage& storage) {
   int64_t last = tensor.offset;
   for (size_t axis = 0; axis < tensor.shape.size(); ++axis) {
     const int64_t stride = tensor.strides[axis];
-    // Neither factor passes 2^27, nor the offset 2^40, so that nothing overflows.
+    // Neither factor passes 2^27, nor the offset 2^40, so nothing overflows.
     if (stride < 0 || stride > kMaxWeights) {
       return absl::InvalidArgumentError(
           absl::StrCat("a tensor has the stride ", stride, ", must be 0..", kMaxWeights));
@@ -79,7 +79,7 @@ absl::Status CheckInside(const TensorView& tensor, const Storage& storage) {
       tensor.offset, " does not lie within its storage of ", storage.count, " values"));
 }
 
-// (storage, offset, size, stride, ...): what else there is concerns training.
+// (storage, offset, size, stride, ...): the others concern training.
 absl::StatusOr<Value> RebuildTensor(const std::vector<const Value*>& arguments, Objects& objects) {
   const bool sound =
       arguments.size() >= 4 && arguments.size() <= 7 && AreAll(Kind::kStorage, {arguments[0]}) &&
@@ -115,7 +115,7 @@ constexpr Global kGlobals[] = {
     {"torch", "FloatStorage", nullptr, TensorType::kF32, 4},
     {"torch", "HalfStorage", nullptr, TensorType::kF16, 2},
     {"torch", "BFloat16Storage", nullptr, TensorType::kBF16, 2},
-    // Counters beside the weights; refused where they are read.
+    // Counters next to the weights; refused at their reads.
     {"torch", "DoubleStorage", nullptr, TensorType::kOther, 8},
     {"torch", "LongStorage", nullptr, TensorType::kOther, 8},
     {"torch", "IntStorage", nullptr, TensorType::kOther, 4},

@@ -1,5 +1,5 @@
-// The list of classes and functions that a pickle may name: those that a file of weights needs.
-// None is executed; each is an entry here that says what it would have made.
+// The list of a pickle's allowed classes and functions: the needs of a file of weights. None is
+// executed; each is an entry here with its result.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace upscaled::pytorch {
 
-// The value that stands for `module.name`. UNIMPLEMENTED when the list has no such line.
+// The value for `module.name`. UNIMPLEMENTED when the list has no such line.
 absl::StatusOr<Value> FindGlobal(std::string_view module, std::string_view name);
 
 // The result of calling `callee` with the tuple `arguments`. INVALID_ARGUMENT: it cannot be called,

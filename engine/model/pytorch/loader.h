@@ -1,5 +1,5 @@
-// The files that torch.save writes (.pth, .pt, .ckpt): a zip file of a pickle and of storages, or,
-// before PyTorch 1.6, several pickles with the storages behind them.
+// The files of torch.save (.pth, .pt, .ckpt): a zip file of a pickle and of storages, or, before
+// PyTorch 1.6, several pickles with the storages behind them.
 #pragma once
 
 #include <memory>
@@ -13,11 +13,11 @@ namespace upscaled {
 
 // The tensors of the state_dict in the file. No Python is run, and nothing of the file's executed:
 // see pytorch/unpickler.h. INVALID_ARGUMENT: damaged or not as torch.save writes it; UNIMPLEMENTED:
-// it names a class, a function or an opcode that no file of weights needs; RESOURCE_EXHAUSTED: a
+// it names a class, a function or an opcode not needed by a file of weights; RESOURCE_EXHAUSTED: a
 // limit of limits.h.
 absl::StatusOr<std::unique_ptr<TensorFile>> ParsePytorch(std::string bytes);
 
-// Whether a file that begins so may be one of the two kinds.
+// Whether a file with this beginning may be one of the two kinds.
 bool LooksLikePytorch(std::string_view head);
 
 }  // namespace upscaled

@@ -1,5 +1,5 @@
-// The values of a pickle of weights, once it is read: they refer to each other by index, so
-// that no nesting and no cycle costs a reader its stack.
+// The values of a pickle of weights, once it is read: they refer to each other by index, so no
+// nesting and no cycle costs a reader its stack.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct Value {
   std::vector<int> elements;  // kTuple, kList; kDict: a key and its value in turns
 };
 
-// Values in a row that tensors are views of.
+// Values in a row, for tensors as their views.
 struct Storage {
   std::string_view key;  // which of the file's
   TensorType type = TensorType::kOther;

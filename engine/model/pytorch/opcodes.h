@@ -1,4 +1,4 @@
-// The opcodes of pickle. Those that have an enumerator are allowed; the others have names alone.
+// The opcodes of pickle. Opcodes with an enumerator are allowed; the others have only names.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ enum class Opcode : uint8_t {
   kBinUnicode = 'X',
 };
 
-// For messages; of those that are not allowed, too.
+// For messages; also of opcodes not allowed.
 std::string_view OpcodeName(Opcode opcode);
 
 }  // namespace upscaled::pytorch

@@ -9,7 +9,7 @@
 
 namespace upscaled::pytorch {
 
-// Borrows the bytes, of which it gives kMaxPickleBytes at most. Its errors are INVALID_ARGUMENT, or
+// Borrows the bytes, and gives kMaxPickleBytes of them at most. Its errors are INVALID_ARGUMENT, or
 // RESOURCE_EXHAUSTED at that limit.
 class PickleReader {
  public:
@@ -18,9 +18,9 @@ class PickleReader {
   size_t position() const { return position_; }  // of the next byte
 
   absl::StatusOr<std::string_view> Take(uint64_t count);
-  // A number of so many bytes (1..8), the lowest first.
+  // A number of this many bytes (1..8), the lowest first.
   absl::StatusOr<uint64_t> Number(int bytes);
-  // Up to the next line feed, which it takes as well.
+  // Up to the next line feed, and takes it as well.
   absl::StatusOr<std::string_view> Line();
 
  private:

@@ -55,7 +55,7 @@ class StackedFile final : public ViewFile {
     return absl::UnimplementedError("was written on a big-endian machine");
   }
 
-  // Walks over the storages, whose types, and so their sizes, stand in the value's pickle.
+  // Walks over the storages. Their types, and so their sizes, stand in the value's pickle.
   absl::Status FindStorages(const Objects& objects) {
     std::map<std::string_view, const Storage*> known;
     for (const Storage& storage : objects.storages) known.emplace(storage.key, &storage);

@@ -23,7 +23,7 @@ bool HoldsTensors(const Objects& objects, const Value& dict) {
   return false;
 }
 
-// The dictionary inside `dict` that goes by one of the names, or is all that it has; null: none.
+// The dictionary inside `dict` under one of the names, or its only value; null: none.
 absl::StatusOr<const Value*> Inner(const Objects& objects, const Value& dict) {
   for (const std::string_view name : kNames) {
     ASSIGN_OR_RETURN(const Value* inner, objects.Find(dict, name));

@@ -1,4 +1,4 @@
-// Finds a network's tensors in what was saved beside them.
+// Finds a network's tensors among the other saved values.
 #pragma once
 
 #include <string_view>
@@ -8,9 +8,9 @@
 
 namespace upscaled::pytorch {
 
-// The dictionary of the network's tensors: the pickle's value itself, or what it keeps under one of
-// the names that training programs use ("params_ema", ...; the averaged before the last).
-// UNIMPLEMENTED: there is none.
+// The dictionary of the network's tensors: the pickle's value itself, or its value under one of the
+// training programs' names ("params_ema", ...; the averaged before the last). UNIMPLEMENTED: there
+// is no such dictionary.
 absl::StatusOr<const Value*> FindStateDict(const Objects& objects);
 
 }  // namespace upscaled::pytorch

@@ -74,7 +74,7 @@ class Unpickler {
     }
   }
 
-  // Opcodes that put values of the stack into a container.
+  // Opcodes to put values of the stack into a container.
   absl::Status Gather(Opcode opcode) {
     switch (opcode) {
       case Opcode::kTuple1:
@@ -96,7 +96,7 @@ class Unpickler {
     }
   }
 
-  // Opcodes that put a value on the stack, and look at nothing there.
+  // Opcodes to put a value on the stack, without a look at the stack.
   absl::Status PushPlain(Opcode opcode) {
     switch (opcode) {
       case Opcode::kNone:
@@ -202,7 +202,7 @@ class Unpickler {
     return value;
   }
 
-  // The number of values above the last mark, which is gone then.
+  // Removes the last mark, and returns the number of values above it.
   absl::StatusOr<size_t> PopMark() {
     if (marks_.empty()) return absl::InvalidArgumentError("the pickle lacks a mark");
     const size_t count = stack_.size() - marks_.back();
@@ -261,7 +261,7 @@ class Unpickler {
     return CheckLimit(stack_.size());
   }
 
-  // Opcodes that stand for calls.
+  // Opcodes for calls.
   absl::Status Persistent() {
     ASSIGN_OR_RETURN(const int id, Pop());
     ASSIGN_OR_RETURN(Value storage, LoadPersistent(objects_.values[id], objects_));

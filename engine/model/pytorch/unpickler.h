@@ -1,5 +1,5 @@
-// Reads pickles as torch.save writes them, and no others: an interpreter of the few opcodes that
-// take values apart from calling anything. Python is not involved, and nothing is executed.
+// Reads pickles as torch.save writes them, and no others: an interpreter of the few opcodes for
+// values without a call. Python is not involved, and nothing is executed.
 #pragma once
 
 #include <string_view>
@@ -9,9 +9,9 @@
 
 namespace upscaled::pytorch {
 
-// The first pickle of `bytes`, which may go on behind it. Takes memory and time in proportion to
-// the pickle's bytes, which limits.h caps. UNIMPLEMENTED names the opcode or global that is not
-// allowed, INVALID_ARGUMENT what is wrong, both the byte; RESOURCE_EXHAUSTED the limit.
+// The first pickle of `bytes`; more may follow. Takes memory and time in proportion to the pickle's
+// bytes; limits.h caps these. UNIMPLEMENTED names the forbidden opcode or global, INVALID_ARGUMENT
+// the fault, both the byte; RESOURCE_EXHAUSTED the limit.
 absl::StatusOr<Objects> Unpickle(std::string_view bytes);
 
 }  // namespace upscaled::pytorch

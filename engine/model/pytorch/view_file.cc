@@ -38,7 +38,7 @@ bool IsRowMajor(const TensorView& view) {
   return true;
 }
 
-// One behind the last value of a view, which has some.
+// One behind the last value of a nonempty view.
 int64_t EndOf(const TensorView& view) {
   int64_t last = view.offset;
   for (size_t axis = 0; axis < view.shape.size(); ++axis) {

@@ -1,4 +1,4 @@
-// The common part of both kinds of PyTorch's files: tensors that are views of storages.
+// The common part of both kinds of PyTorch's files: tensors as views of storages.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@ namespace upscaled::pytorch {
 
 class ViewFile : public TensorFile {
  protected:
-  // Adds the tensors of the state_dict in `objects`, whose storages must be in the file, which has
+  // Adds the tensors of the state_dict in `objects`, with their storages in the file of
   // `file_bytes`.
   absl::Status AddStateDict(Objects objects, size_t file_bytes);
 
  private:
-  // The bytes that the file has for a storage, or INVALID_ARGUMENT.
+  // The file's bytes of a storage, or INVALID_ARGUMENT.
   virtual absl::StatusOr<uint64_t> StorageBytes(const Storage& storage) const = 0;
   virtual absl::StatusOr<std::string> ReadStorage(const Storage& storage) const = 0;
 
-  // Facts that a file of nunif states besides its tensors.
+  // Facts in a file of nunif besides its tensors.
   absl::Status AddNunifMarks(const Value& root);
   absl::Status AddTensor(std::string_view name, size_t view_index);
   absl::StatusOr<std::vector<float>> ReadValues(const TensorInfo& info) const override;

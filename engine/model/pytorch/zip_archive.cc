@@ -29,7 +29,7 @@ size_t CountUpTo(std::string_view bytes, std::string_view word, size_t most) {
   return count;
 }
 
-// libzip tries each end of a directory that it finds, and takes memory for every entry in it.
+// libzip tries each end of a directory it finds, and takes memory for every entry in it.
 absl::Status CheckDirectory(std::string_view bytes) {
   const size_t tail = std::min(bytes.size(), kEndBytes + kMaxCommentBytes);
   const size_t ends = CountUpTo(bytes.substr(bytes.size() - tail), kEndMagic, kMaxEnds + 1);

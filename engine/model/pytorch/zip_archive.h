@@ -1,4 +1,4 @@
-// A zip file in memory whose entries are stored, not compressed, as torch.save writes it.
+// A zip file in memory with its entries stored, not compressed, as torch.save writes it.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace upscaled::pytorch {
 // Thread-compatible: one entry is read at a time.
 class ZipArchive {
  public:
-  // Borrows the bytes. INVALID_ARGUMENT: no zip file, a damaged one, an entry that is there twice,
-  // compressed or encrypted, or entries that overlap. RESOURCE_EXHAUSTED: more than kMaxZipEntries.
+  // Borrows the bytes. INVALID_ARGUMENT: no zip file, a damaged one, a repeated, compressed or
+  // encrypted entry, or overlapping entries. RESOURCE_EXHAUSTED: more than kMaxZipEntries.
   static absl::StatusOr<ZipArchive> Open(std::string_view bytes);
 
   struct Entry {
@@ -26,7 +26,7 @@ class ZipArchive {
   };
   const std::map<std::string, Entry, std::less<>>& entries() const { return entries_; }
 
-  // An entry of entries(). INVALID_ARGUMENT: the bytes do not have the checksum that they should.
+  // An entry of entries(). INVALID_ARGUMENT: the bytes do not have the right checksum.
   absl::StatusOr<std::string> Read(const Entry& entry) const;
 
  private:

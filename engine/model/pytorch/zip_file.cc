@@ -35,7 +35,7 @@ class ZipFile final : public ViewFile {
   }
 
  private:
-  // The only one in a folder; its name is that of the file that was written.
+  // The only one in a folder; its name is the written file's.
   absl::StatusOr<ZipArchive::Entry> FindPickle() {
     const ZipArchive::Entry* found = nullptr;
     for (const auto& [name, entry] : archive_->entries()) {

@@ -10,11 +10,11 @@
 
 namespace upscaled {
 
-// Checks the whole header against the bytes that are there: tensors must fill them, without a gap
-// and without an overlap. INVALID_ARGUMENT and RESOURCE_EXHAUSTED name the value and the limit.
+// Checks the whole header against the present bytes: tensors must fill them, without a gap and
+// without an overlap. INVALID_ARGUMENT and RESOURCE_EXHAUSTED name the value and the limit.
 absl::StatusOr<std::unique_ptr<TensorFile>> ParseSafetensors(std::string bytes);
 
-// Whether a file that begins so may be one.
+// Whether a file with this beginning may be one.
 bool LooksLikeSafetensors(std::string_view head);
 
 }  // namespace upscaled

@@ -1,4 +1,4 @@
-// Tensors as a .safetensors file: from PyTorch's programs to what no reader has to run.
+// Tensors as a .safetensors file: from PyTorch's programs to plain data.
 #pragma once
 
 #include <cstdint>

@@ -130,7 +130,7 @@ absl::StatusOr<int64_t> CountValues(std::span<const int64_t> shape) {
   }
   int64_t count = 1;
   for (const int64_t side : shape) {
-    // Neither product nor factor passes 2^27, so that nothing overflows.
+    // Neither product nor factor passes 2^27, so nothing overflows.
     if (side < 0 || side > kMaxWeights || (count *= side) > kMaxWeights) {
       return absl::InvalidArgumentError(absl::StrCat("has the shape ", DescribeShape(shape),
                                                      ", must have 0..", kMaxWeights, " values"));

@@ -1,5 +1,4 @@
-// The tensors of a file of weights, whatever its format: what it says of them, and their values
-// when they are asked for.
+// The tensors of a file of weights of any format: their descriptions, and their values on request.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +17,7 @@ namespace upscaled {
 
 enum class TensorType : uint8_t { kF32, kF16, kBF16, kOther };
 
-// Stands among TensorFile::others of the files that nunif writes, which says of which model they
-// are.
+// Stands among TensorFile::others of nunif's files, and names their model.
 inline constexpr char kNunifMark[] = "nunif_model";
 // With it, if the model shrinks its result, or smooths the image first: no tensor tells.
 inline constexpr char kNunifDownscaled[] = "swin_unet_downscaled";
@@ -38,16 +36,16 @@ class TensorFile {
   virtual ~TensorFile() = default;
 
   const std::map<std::string, TensorInfo, std::less<>>& tensors() const { return tensors_; }
-  // The names of values that stand among the tensors and are none, as marks do.
+  // The names of other values among the tensors, such as marks.
   const std::set<std::string, std::less<>>& others() const { return others_; }
   bool Has(std::string_view name) const {
     return tensors_.contains(name) || others_.contains(name);
   }
-  // Null when there is none.
+  // Null without it.
   const TensorInfo* Find(std::string_view name) const;
 
-  // Row-major, whatever the order in the file. NOT_FOUND: there is no such tensor. UNIMPLEMENTED:
-  // its values are no floats that we read. INVALID_ARGUMENT: the file is damaged. All name it.
+  // Row-major, for any order in the file. NOT_FOUND: there is no such tensor. UNIMPLEMENTED: its
+  // values are no readable floats. INVALID_ARGUMENT: the file is damaged. All name it.
   absl::StatusOr<std::vector<float>> Read(std::string_view name) const;
 
  protected:
@@ -55,7 +53,7 @@ class TensorFile {
   // RESOURCE_EXHAUSTED: there are kMaxTensors.
   absl::Status Add(std::string_view name, TensorInfo info);
   absl::Status AddOther(std::string_view name);
-  // Drops the names' beginnings that say no more than how the network was trained ("module.").
+  // Drops beginnings of names from the way of training only ("module.").
   void DropWrappers();
 
  private:
@@ -67,7 +65,7 @@ class TensorFile {
 
 // Bytes of one value; 0 for kOther.
 size_t BytesPerValue(TensorType type);
-// The values that lie in `bytes` one behind the other, and nothing else.
+// The values of `bytes`, one behind the other, and nothing else.
 std::vector<float> ToFloats(std::string_view bytes, TensorType type);
 // INVALID_ARGUMENT: too many axes, a negative one, or more than kMaxWeights values.
 absl::StatusOr<int64_t> CountValues(std::span<const int64_t> shape);
