@@ -23,9 +23,9 @@ enum class Interpolation {
   kBicubic,   // half-pixel centres; Keys' kernel with a = -0.75, as PyTorch and ncnn have it
 };
 
-// Returns layers, each of which reads the one before it, that resize `channels` planes. Pixels past
-// the edge are its own. Inputs are left empty. The sides of the planes must be multiples of
-// `factor.down`, which Network::ValidateSizes sees to.
+// Returns layers to resize `channels` planes; each reads the one before it. Pixels past the edge
+// are its own. Inputs are left empty. The sides of the planes must be multiples of `factor.down`,
+// as Network::ValidateSizes checks.
 std::vector<Layer> MakeFractionalResize(Interpolation interpolation, Fraction factor, int channels);
 
 }  // namespace upscaled

@@ -14,8 +14,8 @@ struct NcnnFilePair {
 };
 
 // From the blob "data" (RGB in 0..1) to "output". As in all of ncnn's upscaling models the border
-// is the caller's: Network::pad_px pixels around the image, and what Network::align_px asks for.
-// Weights are written in fp32. UNIMPLEMENTED names a layer that ncnn cannot spell.
+// is the caller's: Network::pad_px pixels around the image, and the ones for Network::align_px.
+// Weights are written in fp32. UNIMPLEMENTED names a layer missing in ncnn.
 absl::StatusOr<NcnnFilePair> ExportNcnn(const Network& network);
 
 }  // namespace upscaled

@@ -11,9 +11,9 @@
 
 namespace upscaled::onnx {
 
-// Numbers that follow from the image's size are known by their values for images of a few sizes.
-// Two are the same when these are; one is a linear form of a side when these are on a line. The
-// first sizes are multiples of every alignment. Where a file names its own size, all are that.
+// Numbers computed from the image's size are known by their values for images of a few sizes. Two
+// are the same when these are; one is a linear form of a side when these are on a line. The first
+// sizes are multiples of every alignment. If a file names its own size, all are of this size.
 inline constexpr size_t kProbes = 8, kAlignedProbes = 3;
 using PerProbe = std::array<int64_t, kProbes>;
 

@@ -1,5 +1,5 @@
-// Animations in PNG and WebP: every disposal, blending, place and depth against canvases that are
-// worked out pixel by pixel; single frames; damage; hostile files. GIF's are in gif_test.cc.
+// Animations in PNG and WebP: every disposal, blending, place and depth against canvases worked out
+// pixel by pixel; single frames; damage; hostile files. GIF's are in gif_test.cc.
 #include <string>
 #include <vector>
 
@@ -32,7 +32,7 @@ double SampleOf(const ImageView& image, int x, int y, int c) {
                                             : image.row_as<uint16_t>(y)[i] / 65535.0;
 }
 
-// The canvases of a file whose frames have `channels`, the last of which is alpha.
+// The canvases of a file with frames of `channels`, alpha last.
 class Oracle {
  public:
   Oracle(Size canvas, int channels) : size_(canvas), channels_(channels) {
@@ -80,7 +80,7 @@ class Oracle {
   std::vector<Pixel> canvas_;
 };
 
-// Compares colours as far as they are seen, which decoders round after each frame.
+// Compares visible colours; decoders round them after each frame.
 void ExpectShows(const Image& image, const std::vector<Pixel>& expected) {
   const double tolerance = image.spec().type == SampleType::kU8 ? 3.0 / 255 : 0.001;
   const int channels = image.spec().channels, alpha = channels - 1;
@@ -96,7 +96,7 @@ void ExpectShows(const Image& image, const std::vector<Pixel>& expected) {
     }
 }
 
-// Noise in which alpha is often 0 or full, if there is one.
+// Noise. Its alpha, if there is one, is often 0 or full.
 Image RandomFrame(const ImageSpec& spec, std::mt19937& random) {
   Image image = test::RandomImage(spec, random);
   for (int y = 0; y < spec.height_px && spec.has_alpha(); ++y)
@@ -153,7 +153,7 @@ TEST(ApngTest, EveryFrameIsDrawnAsTheSpecificationSays) {
           EXPECT_THAT(decoded->warnings, IsEmpty());
           ASSERT_TRUE(decoded->header.animation.has_value());
           EXPECT_EQ(*decoded->header.animation, (Animation{12, file.plays}));
-          // Frames that clear a part need alpha.
+          // Frames with a cleared part need alpha.
           const int shown = channels + channels % 2;
           ASSERT_EQ(decoded->header.spec, (ImageSpec{canvas.width, canvas.height, shown, type}));
           Oracle oracle(canvas, shown);
@@ -190,7 +190,7 @@ TEST(ApngTest, OneFrameIsThatOfTheAnimation) {
     EXPECT_FALSE(one->header.animation.has_value());
     EXPECT_TRUE(test::SameImages(one->image.view(), all->frames[frame - 1].view())) << frame;
     EXPECT_THAT(one->header.warnings, ElementsAre(HasSubstr("11 left out")));
-    // Callers who ask for a single frame know of the others.
+    // Callers with a single frame know about the others.
     const auto asked = test::Decode(bytes, {.frame = frame, .warns_of_frames = false});
     ASSERT_TRUE(asked.ok()) << asked.status();
     EXPECT_THAT(asked->header.warnings, IsEmpty());
@@ -444,7 +444,7 @@ TEST(WebpAnimationTest, RefusesHostileOnes) {
               HasSubstr("WebP: frame 1 is 12 x 9 px at 6, 0, outside of the canvas of 12 x 9"));
 }
 
-// Frames of which each differs from the one before in a random part, or not at all.
+// Frames. Each differs from the one before in a random part, or not at all.
 std::vector<Image> RelatedFrames(const ImageSpec& spec, int count, std::mt19937& random) {
   std::vector<Image> frames;
   for (int i = 0; i < count; ++i) {
@@ -494,7 +494,7 @@ TEST(AnimationEncoderTest, WritesWhatItReadsBack) {
           if (!CheckEncodable(format, spec).ok()) continue;
           SCOPED_TRACE(::testing::Message() << FormatName(format) << ", " << spec);
           std::vector<Image> frames = RelatedFrames(spec, 9, random);
-          // Without a pixel that shines through, WebP has no alpha.
+          // Without a transparent pixel, WebP has no alpha.
           if (spec.has_alpha()) frames[0].mutable_view().row(0)[spec.pixel_bytes() - 1] = 100;
           std::vector<FrameDelay> delays;
           for (size_t i = 0; i < frames.size(); ++i)

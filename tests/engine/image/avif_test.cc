@@ -1,4 +1,4 @@
-// AVIF: round trips, files that our encoder does not write (turned, in tiles, of 10 bits), damage.
+// AVIF: round trips, files unlike our encoder's (turned, in tiles, of 10 bits), damage.
 #include <memory>
 #include <optional>
 #include <string>
@@ -139,7 +139,7 @@ TEST(AvifTest, QualityTradesSizeForError) {
 TEST(AvifTest, TurnsImagesUpright) {
   std::mt19937 random = test::FreshRandom();
   const Image image = test::RandomImage({13, 7, 3, SampleType::kU8}, random);
-  // By quarters and mirror, the orientation of EXIF that means the same.
+  // By quarters and mirror, EXIF's equal orientation.
   constexpr int kPlain[] = {1, 8, 3, 6}, kTopBottom[] = {4, 5, 2, 7}, kLeftRight[] = {2, 7, 4, 5};
   for (int quarters = 0; quarters < 4; ++quarters)
     for (const int mirror : {-1, 0, 1}) {

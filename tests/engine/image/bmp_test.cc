@@ -174,8 +174,8 @@ TEST(BmpTest, AlphaThatIsZeroThroughoutIsUnused) {
 TEST(BmpTest, ReadsRunsStepsAndSinglePixels) {
   BmpFile file{.width = 5, .height = 3, .bits = 8, .compression = 1};
   file.palette = {0x000001, 0x111111, 0x222222, 0x333333};
-  // The lowest row: a run that is longer than the row; then pixels one by one, with a byte of
-  // padding, and the row's end; then a step to the right, a run, the image's end.
+  // The lowest row: a run longer than the row; then pixels one by one, with a byte of padding, and
+  // the row's end; then a step to the right, a run, the image's end.
   file.pixels = std::string("\x09\x01\0\0\0\x03\x01\x02\x03\0\0\0\0\x02\x03\0\x01\x02\0\x01", 20);
   const auto decoded = test::Decode(WriteBmp(file));
   ASSERT_TRUE(decoded.ok()) << decoded.status();

@@ -1,4 +1,4 @@
-// Codecs that work long for one row, or for the whole image, stop when the request is cancelled.
+// Codecs with long work for one row, or for the whole image, stop when the request is cancelled.
 #include <algorithm>
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace upscaled {
 namespace {
 
-// Cancels once half of its bytes were read, and goes on to give what it has.
+// Cancels once half of its bytes were read, and goes on to give its bytes.
 class CancellingSource final : public ByteSource {
  public:
   CancellingSource(std::string_view bytes, Cancellation& cancellation)

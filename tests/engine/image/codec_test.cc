@@ -24,7 +24,7 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << FormatName(c.format) << " of " << c.spec;
 }
 
-// Everything that some format can hold, in odd sizes.
+// Everything some format can hold, in odd sizes.
 std::vector<Case> EncodableCases() {
   constexpr Size kSizes[] = {{1, 1}, {1, 17}, {33, 1}, {8, 8}, {67, 45}};
   std::vector<Case> cases;

@@ -1,5 +1,4 @@
-// The chunks of PNG that say which colours the samples stand for: carried to PNG, a profile for the
-// other formats.
+// PNG's chunks for the samples' colours: carried to PNG, a profile for the other formats.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -141,7 +140,7 @@ TEST(ColourTest, SrgbNeedsNoProfile) {
       {},
       {{"sRGB", std::string(1, '\0')}},
       {{"cICP", Cicp(1, 13)}},
-      // sRGB speaks before the chunks that stand in for it.
+      // sRGB wins over the chunks in place of it.
       {{"sRGB", std::string(1, '\0')}, {"gAMA", Be32({45455})}, {"cHRM", kSrgbChromaticities}}};
   for (const auto& chunks : all)
     EXPECT_EQ(ResultOf(PngWith(chunks, 3, random), ImageFormat::kJpeg).icc_profile, "");

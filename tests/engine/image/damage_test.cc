@@ -1,4 +1,4 @@
-// Files with a damaged end, which have all their pixels, and files that lack some.
+// Files with a damaged end and all their pixels, and files without some of them.
 #include <zlib.h>
 
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@ using ::testing::IsEmpty;
 
 constexpr size_t kIendBytes = 12, kCrcBytes = 4, kAdlerBytes = 4;
 
-// A PNG file whose pixels are in one chunk.
+// A PNG file with its pixels in one chunk.
 struct Png {
   std::string bytes;
   Image pixels;
@@ -31,7 +31,7 @@ Png MakePng(bool interlaced, std::mt19937& random) {
   return {test::WritePng(file), test::ExpectedPixels(file)};
 }
 
-// Sets the CRC of the chunk that ends at `end` right.
+// Corrects the CRC of the chunk before `end`.
 void MendCrc(std::string& png, size_t end) {
   const size_t begin = png.find("IDAT");
   const uint32_t crc =

@@ -58,7 +58,7 @@ TEST(FileEndTest, NamesAnImageThatFollows) {
   }
 }
 
-// Thumbnails and profiles hold markers, which lie within segments.
+// Thumbnails and profiles hold markers within segments.
 TEST(FileEndTest, LeavesOutMarkersInSegments) {
   const std::string jpeg = FileOf(kSamples[1]);
   const std::string segment = std::string("\xFF\xE1\x00\x08", 4) + "\xFF\xD8\xFF\xD9" + "ab";
@@ -69,7 +69,7 @@ TEST(FileEndTest, LeavesOutMarkersInSegments) {
 
 TEST(FileEndTest, ReadsProgressiveAndRestartedScans) {
   const std::string jpeg = FileOf(kSamples[1]);
-  // A second scan, whose data hold stuffed bytes, restarts and fill bytes.
+  // A second scan, with stuffed bytes, restarts and fill bytes in its data.
   const std::string scan = std::string("\xFF\xDA\x00\x02", 4) + std::string("a\xFF\x00", 3) +
                            "\xFF\xD3" + "b\xFF\xFF\xD0";
   const std::string file = jpeg.substr(0, jpeg.size() - 2) + scan + jpeg.substr(jpeg.size() - 2);

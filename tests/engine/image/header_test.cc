@@ -74,7 +74,7 @@ TEST(HeaderTest, NeedsFewBytes) {
   }
 }
 
-// The bytes that decoding holds at once, by format.
+// The bytes a decoder holds at once, by format.
 TEST(HeaderTest, DecoderBytesTellWhoNeedsTheWholeImage) {
   std::mt19937 random = test::FreshRandom();
   const ImageSpec spec = {400, 3000, 3, SampleType::kU8};

@@ -1,5 +1,5 @@
-// HEIC: pictures that x265 encoded (tests/fuzz/corpus/codecs), and files made around
-// them here: turned, cropped, in tiles, with alpha, profiles and metadata, damaged.
+// HEIC: pictures of x265 (tests/fuzz/corpus/codecs), and files made around them here: turned,
+// cropped, in tiles, with alpha, profiles and metadata, damaged.
 #include <bit>
 #include <cstring>
 #include <fstream>
@@ -35,7 +35,7 @@ std::string ReadSeed(std::string_view name) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The image that all seeds were made of: blocks of 8 px.
+// The image of all seeds: blocks of 8 px.
 Image Pattern(const ImageSpec& spec) {
   Image image(spec);
   for (int y = 0; y < spec.height_px; ++y)
@@ -96,7 +96,7 @@ struct Link {
   std::vector<int> to;
 };
 
-// A file whose items have the numbers from 1, the first being primary.
+// A file with items numbered from 1, the first being primary.
 std::string WriteHeif(const std::vector<Item>& items, const std::vector<Link>& links = {},
                       std::string_view brand = "heic") {
   const std::string ftyp = Box("ftyp", absl::StrCat(ToAbsl(brand), Be(0, 4), "mif1heic"));
@@ -207,7 +207,7 @@ Image Applied(Image image, const std::vector<std::string>& properties) {
   return image;
 }
 
-// The samples that were given to the encoder, which made YCbCr of them.
+// The encoder's input samples; the encoder made YCbCr of them.
 void ExpectImage(const absl::StatusOr<test::Decoded>& decoded, const Image& expected) {
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   ASSERT_EQ(decoded->header.spec, expected.spec());
@@ -355,7 +355,7 @@ TEST(HeicTest, OfATrackTheFirstPictureIsRead) {
   }
 }
 
-// Tiles of 64 x 64 px that all are the same picture.
+// Tiles of 64 x 64 px, all the same picture.
 std::string WriteGrid(int columns, int rows, Size size, const Item& tile, bool in_meta,
                       const std::vector<std::string>& properties = {}) {
   const std::string bytes = absl::StrCat(Be(0, 2), Be(rows - 1, 1), Be(columns - 1, 1),
@@ -415,7 +415,7 @@ TEST(HeicTest, GridsThatDoNotFitAreRefused) {
   EXPECT_FALSE(test::Decode(missing, kCaged).ok());
 }
 
-// A property "hvcC" of 4:2:0 pictures of `coded`, of which `shown` is given.
+// A property "hvcC" of 4:2:0 pictures of `coded`, with `shown` as their visible part.
 std::string ParametersBox(Size coded, Size shown) {
   std::string bits;
   const auto put = [&bits](uint32_t value, int count) {
@@ -439,7 +439,7 @@ std::string ParametersBox(Size coded, Size shown) {
     set.push_back(byte);
   }
   set[0] = 33 << 1;
-  // Bytes that look like a start code are kept apart.
+  // Bytes similar to a start code are kept apart.
   for (size_t i = 0; i + 2 < set.size(); ++i)
     if (set[i] == 0 && set[i + 1] == 0 && static_cast<uint8_t>(set[i + 2]) <= 3)
       set.insert(i + 2, 1, '\3');
@@ -447,7 +447,7 @@ std::string ParametersBox(Size coded, Size shown) {
                                   Be(set.size(), 2), set));
 }
 
-// A tile is coded, or repeated, for pixels that are not shown.
+// A tile is coded, or repeated, for pixels outside the shown part.
 TEST(HeicTest, TilesThatServeNoPixelsAreRefused) {
   Item tile = ItemOf("heic-444.heic");
   const auto parse = [&](Size coded, Size shown, int columns, int rows, Size size) {
@@ -471,7 +471,7 @@ TEST(HeicTest, TilesThatServeNoPixelsAreRefused) {
               HasSubstr("item 2 has 8388608 coded pixels for the 4096"));
 }
 
-// Parameters of 4 MB, which each place of a grid would give to a decoder of its own.
+// Parameters of 4 MB. Each place of a grid would give them to a decoder of its own.
 TEST(HeicTest, PlacesOfAGridShareFewBytes) {
   Item tile = ItemOf("heic-444.heic");
   for (std::string& property : tile.properties) {
@@ -543,7 +543,7 @@ TEST(HeicTest, AlphaIsKept) {
           static_cast<uint8_t>((x / 8 * 29 + y / 8 * 53) % 256);
   ExpectImage(test::Decode(WriteHeif({colours, mask}, {{"auxl", 2, {1}}}), kCaged), expected);
 
-  // Colours that were multiplied are divided.
+  // Multiplied colours are divided.
   const auto divided =
       test::Decode(WriteHeif({colours, mask}, {{"auxl", 2, {1}}, {"prem", 1, {2}}}), kCaged);
   ASSERT_TRUE(divided.ok()) << divided.status();
@@ -599,7 +599,7 @@ TEST(HeicTest, CarriesMetadataAndColours) {
   EXPECT_EQ(decoded->header.hdr, "PQ");
   ASSERT_EQ(decoded->metadata.colour_chunks.size(), 1u);
   EXPECT_EQ(decoded->metadata.colour_chunks[0].data, std::string("\x09\x10\0\x01", 4));
-  // Numbers say of samples that they have less than their full range, and other colours.
+  // Numbers declare samples of less than their full range, and of other colours.
   const auto other =
       test::Decode(WriteHeif({With(coloured, {NumbersBox(9, 16, 9, false)})}), kCaged);
   ASSERT_TRUE(other.ok()) << other.status();

@@ -1,4 +1,4 @@
-// Truncated files and bombs: a clear status, at once, and without the memory that they ask for.
+// Truncated files and bombs: a clear status, at once, and without their requested memory.
 #include <string>
 
 #include <gmock/gmock.h>

@@ -25,7 +25,7 @@ constexpr Size kJpegSizes[] = {{1, 1}, {8, 9}, {17, 3}, {71, 50}};
 Image Photo(Size size, int channels, std::mt19937& random) {
   ImageSpec spec = {size.width, size.height, channels, SampleType::kU8};
   Image image = test::PhotoImage(spec, random);
-  // The fourth channel of CMYK is ink, not the alpha that PhotoImage makes of it.
+  // The fourth channel of CMYK is ink, not alpha, as in PhotoImage.
   if (channels == 4)
     for (int y = 0; y < size.height; ++y)
       for (int x = 0; x < size.width; ++x) image.mutable_view().row(y)[4 * x + 3] = 60 + 2 * y;

@@ -1,5 +1,5 @@
-// JPEG XL: round trips, files that our encoder does not write (turned, float, premultiplied,
-// animated), damage.
+// JPEG XL: round trips, files unlike our encoder's (turned, float, premultiplied, animated),
+// damage.
 #include <jxl/encode.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The memory that headers and specs promise, against what the allocator has given out while codecs
-// and row sources run.
+// The memory promised by headers and specs, against the allocator's while codecs and row sources
+// run.
 #include <malloc.h>
 
 #include <gtest/gtest.h>
@@ -157,7 +157,7 @@ TEST_F(MemoryTest, EncodersKeepToTheirBound) {
   }
 }
 
-// Writes and reads an animation of noise, of which each frame is another.
+// Writes and reads an animation of noise, different in each frame.
 void ExpectAnimationsWithinBound(const EncodeOptions& options, const ImageSpec& spec,
                                  std::mt19937& random) {
   std::vector<Image> frames;

@@ -130,7 +130,7 @@ bool Holds(ImageFormat format, Block block) {
   return !webp || (block != Block::kIptc && block != Block::kText && block != Block::kDensity);
 }
 
-// A tag that exiftool finds in a result, with its value.
+// A tag found by exiftool in a result, with its value.
 std::string ExiftoolLine(Block block, ImageFormat to) {
   switch (block) {
     case Block::kExif:
@@ -399,7 +399,7 @@ TEST(HostileExifTest, IsEditedSafely) {
   }
 }
 
-// A thousand values that each take all of the block: what erases them must give up.
+// A thousand values, each as long as the whole block: the eraser must give up.
 TEST(HostileExifTest, ManyLargeValuesAreGivenUp) {
   constexpr int kEntries = 1000, kDirectory = 2 + 12 * kEntries + 4;
   std::string exif("II\x2a\0\x08\0\0\0", 8);

@@ -1,4 +1,4 @@
-// Every orientation in the formats that state one: JPEG, PNG and WebP.
+// Every orientation in the formats with one: JPEG, PNG and WebP.
 #include <gtest/gtest.h>
 
 #include "engine/image/codec.h"
@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kBehindIhdr = 33;
 constexpr size_t kExifPrefixBytes = 6;
 
-// A file of `image` that states `orientation`, with "Exif" before the block or not.
+// A file of `image` with `orientation`, with "Exif" before the block or not.
 std::string FileOf(ImageFormat format, const Image& image, int orientation, bool big_endian,
                    bool prefixed) {
   const std::string segment = test::ExifSegment(orientation, big_endian);
@@ -44,7 +44,7 @@ TEST(OrientationTest, EveryFormatIsTurnedUpright) {
           ASSERT_TRUE(rows.ok()) << rows.status();
           EXPECT_TRUE(test::SameImages(
               rows->view(), test::TurnUpright(stored->image.view(), orientation).view()));
-          // The result says that it is upright.
+          // The result says it is upright.
           std::vector<std::string> warnings;
           ImageMetadata metadata =
               MetadataForResult((*decoder)->metadata(), MetadataPolicy::kKeep, format,
@@ -74,7 +74,7 @@ TEST(OrientationTest, PngSaysItBeforeThePixelsOrNotAtAll) {
   EXPECT_FALSE(test::Decode(late)->late_metadata.exif.empty());
 }
 
-// The size must be known from the first bytes, which a file beyond the limit does not show.
+// The size must be known from the first bytes; a file beyond the limit does not show them.
 TEST(OrientationTest, WebpBeyondTheLimitKeepsItsTag) {
   std::mt19937 random = test::FreshRandom();
   const Image image = test::RandomImage({200, 100, 3, SampleType::kU8}, random);

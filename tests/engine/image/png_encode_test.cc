@@ -1,5 +1,5 @@
-// The PNG encoder's output, read by hand: chunks, checksums, the deflated stream; and that
-// threads do not change it.
+// The PNG encoder's output, read by hand: chunks, checksums, the deflated stream; and the same
+// bytes from any number of threads.
 #include <zlib.h>
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ struct Chunk {
   std::string data;
 };
 
-// Expects that each chunk is whole and has the right CRC.
+// Expects whole chunks with the right CRC.
 std::vector<Chunk> ChunksOf(const std::string& file) {
   std::vector<Chunk> chunks;
   for (size_t at = 8; at < file.size();) {
@@ -34,7 +34,7 @@ std::vector<Chunk> ChunksOf(const std::string& file) {
   return chunks;
 }
 
-// All IDAT data as one zlib stream, whose checksum zlib compares.
+// All IDAT data as one zlib stream; zlib compares its checksum.
 std::string InflatePixels(const std::vector<Chunk>& chunks, size_t expected_bytes) {
   std::string deflated, inflated(expected_bytes + 1, '\0');
   for (const Chunk& chunk : chunks)
@@ -98,7 +98,7 @@ TEST(PngEncodeTest, BytesDoNotDependOnThreads) {
   }
 }
 
-// Leaves free memory that is likely to be allocated next, and holds `value` everywhere.
+// Leaves free memory with `value` everywhere, likely to be allocated next.
 void SoilMemory(uint16_t value) {
   std::vector<std::vector<uint16_t>> blocks;
   for (int i = 0; i < 200; ++i) blocks.emplace_back(1 << (8 + i % 8), value);

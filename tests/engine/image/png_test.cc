@@ -1,4 +1,4 @@
-// PNG files of every type, against pixels that are worked out from the stored samples.
+// PNG files of every type, against pixels worked out from the stored samples.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

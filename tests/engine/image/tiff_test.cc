@@ -1,4 +1,4 @@
-// TIFF: files of every kind that libtiff writes, round trips through our encoder, pages, damage.
+// TIFF: files of every kind from libtiff, round trips through our encoder, pages, damage.
 #include <tiffio.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// A file in memory that libtiff writes.
+// A file in memory, written by libtiff.
 struct TiffBytes {
   std::string bytes;
   size_t position = 0;
@@ -220,7 +220,7 @@ TEST(TiffTest, ReadsEveryCompression) {
       const TiffSamples samples = RandomSamples(kind, random);
       ExpectReads(kind, samples, ExpectedTiff(kind, samples));
     }
-  // One strip, which the library would cut.
+  // One strip; the library would cut it.
   const TiffKind whole = {.size = {300, 200}, .rows_per_strip = 200};
   const TiffSamples samples = RandomSamples(whole, random);
   ExpectReads(whole, samples, ExpectedTiff(whole, samples));
@@ -257,7 +257,7 @@ TEST(TiffTest, ReadsJpegData) {
     }
 }
 
-// Values of its tags lie behind its directory: a file that has not come whole is not refused.
+// Values of its tags lie behind its directory: a file not yet whole is not refused.
 TEST(TiffTest, NoBeginningOfAFileIsRefusedForValuesThatAreStillToCome) {
   std::ifstream stream(UPSCALED_CODEC_SEEDS "/tiff-jpeg-late-values.tif", std::ios::binary);
   const std::string file{std::istreambuf_iterator<char>(stream), {}};
@@ -528,7 +528,7 @@ TEST(TiffTest, HugeAndFarOnesAreRefusedByTheirHeader) {
   far.replace(4, 4, std::string("\0\0\0\x7f", 4));
   EXPECT_THAT(std::string(ParseImageHeader(AsBytes(far), {}).status().message()),
               HasSubstr("the limit is 268435456, 64 times that on metadata"));
-  // One tile that is far larger than the image.
+  // One tile far larger than the image.
   kind.tile = {4096, 2048};
   kind.compression = COMPRESSION_LZW;
   EXPECT_THAT(

@@ -1,4 +1,4 @@
-// WebP files that our encoder does not write.
+// WebP files unlike our encoder's.
 #include <webp/encode.h>
 #include <webp/mux.h>
 
@@ -50,7 +50,7 @@ std::string AddChunks(const std::string& file, const std::string& icc, const std
   return bytes;
 }
 
-// The colour may be anything where nothing is seen.
+// The colour of invisible pixels may be anything.
 void HideColoursUnderTransparency(Image& image) {
   if (!image.spec().has_alpha()) return;
   uint8_t* pixels = image.mutable_view().data;
@@ -80,7 +80,7 @@ TEST(WebpTest, DecodesLossyAndLosslessWithAndWithoutExtras) {
       }
 }
 
-// With the transforms, colour caches and blocks that libwebp chooses for these colours.
+// With libwebp's transforms, colour caches and blocks for these colours.
 std::string WriteLossless(ImageView image, int method) {
   WebPConfig config;
   WebPPicture picture;

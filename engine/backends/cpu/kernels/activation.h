@@ -1,4 +1,4 @@
-// The activation of layers that are computed by plain code.
+// The activation of layers computed by plain code.
 #pragma once
 
 #include <cstddef>

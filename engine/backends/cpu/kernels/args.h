@@ -11,7 +11,7 @@ namespace upscaled::cpu {
 // line of floats.
 inline constexpr int kPlaneChannels = 16;
 
-// Channels in one plane of halves: a cache line too, so that pixels lie as those of floats do.
+// Channels in one plane of halves: a cache line too, so pixels lie as in planes of floats.
 inline constexpr int kHalfPlaneChannels = 32;
 inline constexpr int kPlaneFloats = 16;  // size of a pixel in any plane
 
@@ -182,8 +182,8 @@ struct SampleArgs {
   int first_plane, planes;
 };
 
-// One window of attention, all heads. A token is the key and the value of a pixel that the window's
-// queries see, zeros outside the layer.
+// One window of attention, all heads. A token is the key and the value of a pixel seen by the
+// window's queries, zeros outside the layer.
 struct WindowAttentionArgs {
   static constexpr int kMaxQueriesAtOnce = 64;
   static constexpr float kAbsent = -1e30f;  // its exponential is zero next to any score
@@ -257,12 +257,12 @@ struct DirectFp16Variants {
 };
 extern const DirectFp16Variants kDirectFp16Variants;
 
-// Outputs side by side whose sums are of products of 16-bit integers. Each reads from its cell of
-// the source on; cells follow each other, as wide as the variant says.
+// Outputs side by side, from sums of products of 16-bit integers. Each reads from its cell of the
+// source on; cells follow each other, as wide as the variant says.
 struct DirectInt16Args {
   const int16_t* src;  // the first cell
-  // A sum is over runs of so many pairs of values, at these places from its cell; `runs_per_sum` of
-  // them are added up in integers.
+  // A sum is over runs of this many pairs of values, at these places from its cell; `runs_per_sum`
+  // of them are added up in integers.
   const int* runs;
   int run_count;
   int run_pairs;
@@ -292,14 +292,13 @@ extern const DirectInt16Variant kDirectVnni[3];
 extern const DirectInt16Variant kDirectVnniRgb[3];
 
 // `count` pixels of a plane of halves, `stride_px` apart, times a scale each channel, as integers
-// (channels placed as Int16PlaceOf says). Whether any was clipped, which is then +-32767 or more.
+// (channels placed as Int16PlaceOf says). Whether any was clipped; it is then +-32767 or more.
 bool QuantizeHalves(const float* halves, int stride_px, int count, const float* scales,
                     int16_t* dst);
-// Floats likewise, in order; up to 15 values behind them are overwritten.
+// The same for floats, in order; up to 15 values behind them are overwritten.
 bool QuantizeFloats(const float* floats, int count, float scale, int16_t* dst);
 
-// 16 channels of rows of halves, and what they are multiplied with: halves or, if not null, one
-// factor each.
+// 16 channels of rows of halves, and their factors: halves or, if not null, one factor each.
 struct MultiplyArgs {
   const float* a;
   const float* b;
@@ -309,8 +308,8 @@ struct MultiplyArgs {
 };
 
 // Source pixels of a shuffle to RGB, in planes from `src` on, where the row's first value lies, to
-// one row of the image. If `added` is not null, one of its pixels is added to all that a source
-// pixel gives.
+// one row of the image. If `added` is not null, one of its pixels is added to all results of a
+// source pixel.
 using RgbShuffle = void (*)(const float* src, size_t plane_stride, const float* added, float* dst,
                             size_t pixels);
 struct RgbShuffles {

@@ -1,6 +1,6 @@
-// Vectors of 16 floats and, with AVX512-FP16, of 32 halves, for files that are compiled for AVX-512
-// alone. Everything is static: nothing compiled with those instructions may be merged with what
-// other files compile.
+// Vectors of 16 floats and, with AVX512-FP16, of 32 halves, for files compiled only for AVX-512.
+// Everything is static: nothing compiled with those instructions may be merged with what other
+// files compile.
 #pragma once
 
 #ifdef __AVX512F__  // elsewhere the types do not exist
@@ -140,8 +140,8 @@ UPSCALED_AVX512_INLINE __m512h UnlessFinite(__m512h v, __m512h result) {
 }
 #endif  // __AVX512FP16__
 
-// Applies the activation to `kCount` vectors of the same channels, `slope` being theirs. Sums that
-// left the range of halves stay infinite or NaN, so that they reach the result and are noticed.
+// Applies the activation to `kCount` vectors of the same channels, `slope` being theirs. Sums
+// outside the range of halves stay infinite or NaN, so they reach the result and are noticed.
 template <int kCount, class V>
 UPSCALED_AVX512_INLINE void Activate(const EpilogueArgs& epilogue, V slope, V* v) {
   switch (epilogue.kind) {

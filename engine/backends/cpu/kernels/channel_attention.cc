@@ -1,11 +1,11 @@
 // All kernels gather a pixel's channels side by side first, as heads are no whole planes.
 //
-// Products: each query meets the vectors of its head's keys. The next query overwrites the values
-// that a vector stores behind them. Then all is moved to the planes.
-// Attention: a plane of 16 results is a product of a small matrix with the values of the heads that
-// the plane touches; weights of other heads are zero. Four pixels share its rows. The matrices are
-// made once a call: softmax of the means, as cosines.
-// Attention of parts: a part's sums, in the order of its pixels, and then the same for each pixel.
+// Products: each query meets the vectors of its head's keys. The next query overwrites a vector's
+// values behind them. Then all is moved to the planes. Attention: a plane of 16 results is a
+// product of a small matrix with the values of the heads that the plane touches; weights of other
+// heads are zero. Four pixels share its rows. The matrices are made once a call: softmax of the
+// means, as cosines. Attention of parts: a part's sums, in the order of its pixels, and then the
+// same for each pixel.
 #include "engine/backends/cpu/kernels/channel_attention.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -138,7 +138,7 @@ const ChannelAttentionFunctions* ChannelFunctionsFor(Isa isa) {
 constexpr int kSpareFloats = 2 * kPlaneChannels;  // read and written behind the last channel
 constexpr float kNoScore = -1e30f;                // its exponential is zero next to any score
 
-// Copies the planes from `first` on that hold `channels` channels.
+// Copies the planes of `channels` channels from `first` on.
 void LoadPlanes(const Tensor& src, const float* pixel, int first, int planes, float* dst) {
   pixel += first * src.plane_stride;
   for (int plane = 0; plane < planes; ++plane, pixel += src.plane_stride) {
@@ -187,7 +187,7 @@ class ChannelProductsKernel final : public LayerKernel {
   const CurveFunction curve_;
 };
 
-// The matrices that make a pixel's results of its values, a plane at a time.
+// The matrices from a pixel's values to its results, a plane at a time.
 class ValueMix {
  public:
   ValueMix(const Layer& layer, Isa isa) : layer_(layer), functions_(*ChannelFunctionsFor(isa)) {}
@@ -196,7 +196,7 @@ class ValueMix {
   size_t WeightFloats() const {
     return planes() * PlaneFloats() + RoundUp(Depth(), kPlaneChannels);
   }
-  // The values of a pixel, from the plane on in which the first one lies.
+  // The values of a pixel, from the plane of the first one on.
   int ValueFloats() const {
     return RoundUp(layer_.in_channels, kPlaneChannels) - FirstPlane() * kPlaneChannels;
   }
@@ -252,7 +252,7 @@ class ValueMix {
   size_t PlaneFloats() const { return size_t{1} * (2 * Depth() + kPlaneChannels) * kPlaneChannels; }
   int FirstValue() const { return 2 * layer_.out_channels; }
   int FirstPlane() const { return FirstValue() / kPlaneChannels; }
-  // The values of the heads that a plane of results touches.
+  // The values of the heads in a plane of results.
   ChannelRange ValuesOf(int plane) const {
     const int first = plane * kPlaneChannels;
     const int last = std::min(first + kPlaneChannels, layer_.out_channels) - 1;

@@ -1,5 +1,4 @@
-// Attention among channels, of the layer and of its parts, and the products that it takes the means
-// of.
+// Attention among channels, of the layer and of its parts, and the products for its means.
 #pragma once
 
 #include <memory>

@@ -27,7 +27,7 @@ void ToHalf(const float* low, const float* high, float* half, size_t pixels) {
   }
 }
 
-// Infinity becomes NaN, which activations in fp32 keep.
+// Infinity becomes NaN: activations in fp32 keep it.
 template <class V>
 HWY_INLINE V KeptIfFinite(V v) {
   return hn::MulAdd(v, hn::Zero(Tag()), v);

@@ -1,4 +1,4 @@
-// Between blocked tensors of floats and of halves, for layers whose kernel takes the other kind.
+// Between blocked tensors of floats and of halves, for layers with a kernel of the other kind.
 #pragma once
 
 #include <memory>

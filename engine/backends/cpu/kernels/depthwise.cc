@@ -2,7 +2,7 @@
 // channels; each tap loads one vector of weights, then multiplies a vector of each of P pixels from
 // memory: one load for each multiply-add, as many as a core does at once. P sums (12 of AVX-512's
 // 32 registers, 8 of 16) are enough to hide a multiply-add's latency. The last tile of a row
-// computes P pixels and stores those that exist; it may read (never use) memory right of the row.
+// computes P pixels and stores the existing ones; it may read (never use) memory right of the row.
 #include "engine/backends/cpu/kernels/depthwise.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -1,5 +1,5 @@
 // Depthwise convolutions in fp32: each channel from its own, any kernel size, stride and padding.
-// And all other grouped ones, as dense ones whose other weights are zero.
+// And all other grouped ones, as dense ones with zeros for the other weights.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace upscaled::cpu {
 
-// Blocked tensors alone.
+// Blocked tensors only.
 bool DepthwiseSupports(const Layer& layer);
 std::unique_ptr<LayerKernel> MakeDepthwise(const Layer& layer, Isa isa);
 

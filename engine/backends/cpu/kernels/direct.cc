@@ -1,11 +1,11 @@
 // Weights: [group of V vectors][source plane][ky][kx][channel of the plane][V * lanes], streamed
 // once per P pixels of the row. A register tile is P adjacent output pixels x V vectors of
 // channels; each step loads V weight vectors and broadcasts one input channel of P pixels from
-// memory, so that loads stay below multiplications. AVX-512 (32 registers): 14 x 2, or 28 x 1 and 9
-// x 3 where the channel count does not divide; AVX2 and SSE4 (16 registers): 6 x 2 and 12 x 1. All
-// channels of P pixels come one after the other, so that these pixels are read once. Meanwhile the
-// next pixels are fetched, and first of all the lines of the result and of what is added to it. Of
-// a last plane those channels are left out that do not exist, in fours. The last tile of a row
+// memory, so loads stay below multiplications. AVX-512 (32 registers): 14 x 2, or 28 x 1 and 9 x 3
+// where the channel count does not divide; AVX2 and SSE4 (16 registers): 6 x 2 and 12 x 1. All
+// channels of P pixels come one after the other, so these pixels are read once. Meanwhile the next
+// pixels are fetched, and first of all the lines of the result and of what is added to it. Of a
+// last plane those channels are left out that do not exist, in fours. The last tile of a row
 // computes P pixels and stores those that exist; it may read (never use) memory right of the row.
 #include "engine/backends/cpu/kernels/direct.h"
 
@@ -33,8 +33,8 @@ constexpr int kTilePx[] = {12, 6, 4};
 constexpr int kAnyTilePx = 4;
 
 // Where tap number `tap` of a tile begins to fetch a vector of what is added to the results, then
-// one of the results: rows that were used long ago and have left the core's cache. `rest`: for taps
-// after those.
+// one of the results: rows unused for long, gone from the core's cache. `rest`: for taps after
+// those.
 template <int kVectors>
 const float* LinesToFetch(const DirectArgs& args, int x, int first_channel, int tap,
                           const float* rest) {
@@ -182,7 +182,7 @@ const DirectVariants* VariantsFor(Isa isa) { UPSCALED_RETURN_ADDRESS_FOR(isa, kD
 bool Interleaved(int channels) { return channels <= kMaxInterleavedChannels; }
 
 // How many vectors of output channels (1 to 3) a register tile takes, of `vectors` in all: two
-// reload the fewest values; others where two would compute channels that do not exist.
+// reload the fewest values; others where two would compute missing channels.
 int VectorsAtATime(int vectors) {
   if (vectors % 2 == 0) return 2;
   if (vectors % 3 == 0) return 3;

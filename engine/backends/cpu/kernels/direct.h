@@ -34,8 +34,8 @@ struct ResidualRow {
   }
 };
 
-// One convolution's packed weights and the function for them (move-only); for kernels that compute
-// rows by it.
+// One convolution's packed weights and the function for them (move-only); for kernels with rows
+// computed by it.
 class DirectConvolution {
  public:
   // kFast: as MakeDirectFp16.
@@ -54,7 +54,7 @@ class DirectConvolution {
   size_t WeightBytes() const { return weights_.bytes(); }
   // Writes weight_count() of them by the factors of `src`. In precision kExact.
   void ScaleWeights(const Tensor& src, float* scaled) const;
-  // Outputs that are computed at a time: rows are best cut at multiples.
+  // Outputs computed at a time: rows are best cut at multiples.
   int tile_px() const { return variant_.tile_px; }
 
  private:

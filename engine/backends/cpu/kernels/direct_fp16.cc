@@ -1,9 +1,9 @@
 // As direct.cc, in halves: planes and vectors of 32 channels.
 //
 // A sum of a few dozen products is made in fp16 and then added to the pixel's sum in fp32, on the
-// stack: a whole sum in fp16 would lose two of its eleven bits, which last layers cannot spare.
-// From an image, whose values are floats, all is done in fp32. Results are halves in blocked
-// tensors and floats in interleaved ones.
+// stack: a whole sum in fp16 would lose two of its eleven bits, and last layers cannot spare them.
+// From an image, with values in float, all is done in fp32. Results are halves in blocked tensors
+// and floats in interleaved ones.
 #include "engine/backends/cpu/kernels/args.h"
 #include "engine/backends/cpu/kernels/avx512-inl.h"
 
@@ -61,7 +61,7 @@ struct Sums {
 };
 
 // Adds the products of `count` planes of 32 channels, `src_stride` apart, to the sums. Pixels are
-// `step` apart. Its own function: beside other code GCC would keep the sums in memory.
+// `step` apart. Its own function: next to other code GCC would keep the sums in memory.
 template <int kVectors, int kPixels>
 __attribute__((noinline)) void AddShortSum(const Half* __restrict src, size_t src_stride, int count,
                                            size_t step, const Half* __restrict w,

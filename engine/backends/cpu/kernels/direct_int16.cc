@@ -33,7 +33,7 @@ constexpr int kSlack = 1024;  // int16 that may be read or written behind V
 
 bool Interleaved(int channels) { return channels <= kMaxInterleavedChannels; }
 
-// Where a layer's outputs and what they read lie.
+// The places of a layer's outputs and inputs.
 struct CellGeometry {
   explicit CellGeometry(const Layer& layer)
       : transposed(layer.op == Op::kConvTranspose),
@@ -59,14 +59,14 @@ struct CellGeometry {
   const int out_padding;
 };
 
-// A value of a run and the weights that it takes.
+// A value of a run and its weights.
 struct RunValue {
   int place;
   int channel;
   int kernel_y, kernel_x;
 };
 
-// One phase: what each of its outputs adds up.
+// One phase: each output's summands.
 struct Phase {
   std::vector<int> places;                    // of its runs, from a cell
   std::vector<std::vector<RunValue>> values;  // of its runs
@@ -130,7 +130,7 @@ class DirectInt16Kernel final : public LayerKernel {
   }
 
  private:
-  // Cells side by side, and what of their outputs is wanted.
+  // Cells side by side, and the wanted part of their outputs.
   struct Chunk {
     std::span<const Tensor> src;
     const float* scales;  // of the source's values
@@ -150,7 +150,7 @@ class DirectInt16Kernel final : public LayerKernel {
     return variants[vectors % 2 != 0 && vectors % 3 == 0 ? 2 : 1];
   }
 
-  // Columns of different residues that cells read.
+  // Columns of different residues, read by cells.
   int Residues() const { return std::min(geometry_.in_step, geometry_.taps); }
   // Where the columns of one residue, row of taps and plane begin in V.
   int ColumnsAt(int tap_y, int plane, int residue) const {
@@ -162,7 +162,7 @@ class DirectInt16Kernel final : public LayerKernel {
     return RoundUp(values + kSlack, 2 * kPlaneFloats) / 2;
   }
 
-  // The scales of values that are yet to be multiplied by the tensor's factors.
+  // The scales of values not yet multiplied by the tensor's factors.
   void ScaleByFactors(const Tensor& src, float* scales) const {
     for (int c = 0; c < src_planes_ * cell_; ++c) {
       const int plane = c / kPlaneChannels;
@@ -333,7 +333,7 @@ class DirectInt16Kernel final : public LayerKernel {
     if (clipped) MarkClipped(args, phase, dst.planes());
   }
 
-  // Makes the outputs NaN that read a clipped value.
+  // Makes outputs of a clipped value NaN.
   void MarkClipped(const DirectInt16Args& args, const Phase& phase, int planes) const {
     constexpr uint32_t kNans = 0x7fff7fff;  // as a float and as two halves
     for (int n = 0; n < args.width_px; ++n) {

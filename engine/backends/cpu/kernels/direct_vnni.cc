@@ -46,8 +46,8 @@ UPSCALED_AVX512_INLINE void SumRuns(const Int16* v, const int* runs, int run_cou
   }
 }
 
-// Adds the products of `runs` to the sums, or sets them to these plus `bias` if that is not null.
-// Its own function: beside other code GCC would keep the sums in memory.
+// Adds the products of `runs` to the sums, or sets them to these plus `bias` if it is not null. Its
+// own function: next to other code GCC would keep the sums in memory.
 template <int kCell, int kVectors, int kPixels>
 __attribute__((noinline)) void AddShortSum(const Int16* v, const int* runs, int run_count,
                                            int run_pairs, const Int16* __restrict w,
@@ -85,7 +85,7 @@ UPSCALED_AVX512_INLINE void StoreHalves(const DirectInt16Args& args, int x, int 
           ? _mm512_set1_ps(1)
           : _mm512_loadu_ps(args.residual_factors +
                             channel / kPlaneChannels * args.residual_factor_plane_stride);
-  // The last plane's second half may be nobody's.
+  // The last plane's second half may be unused.
   const bool fills = lane == 0 && channel + kFloatLanes >= args.dst_channels;
   UPSCALED_UNROLL(32)
   for (int p = 0; p < kPixels; ++p, dst += args.dst_pixel_stride) {
@@ -140,8 +140,7 @@ __attribute__((noinline)) void Finish(const DirectInt16Args& args, int x, int fi
   }
 }
 
-// A register tile whose products are one sum, which stays in registers. Its own function as
-// AddShortSum is.
+// A register tile with one sum of products, kept in registers. Its own function as AddShortSum is.
 template <int kCell, int kVectors, int kPixels>
 __attribute__((noinline)) void ComputeAtOnce(const DirectInt16Args& args, int x, int first_channel,
                                              const Int16* __restrict w,

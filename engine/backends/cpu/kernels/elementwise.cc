@@ -18,7 +18,7 @@ namespace {
 using RowFunction = void (*)(const Layer& layer, std::span<const Tensor> src, const Tensor& dst,
                              int y, int x, int width_px);
 
-// Blocked tensors hold zeros beyond their last channel, so that the next layer reads no garbage.
+// Blocked tensors hold zeros beyond their last channel, so the next layer reads no garbage.
 void ZeroPadding(const Tensor& dst, int y, int x, int width_px) {
   if (!dst.blocked() || dst.channels % 16 == 0) return;
   float* row = dst.At(y, x) + (dst.planes() - 1) * dst.plane_stride;

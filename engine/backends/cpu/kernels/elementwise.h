@@ -1,5 +1,5 @@
-// Layers that move or combine values: pixel shuffle, resizes, add, mul, concat, slice, crop, pad,
-// affine, group norm and lone activations, on any tensors. They cost next to nothing beside
+// Layers to move or combine values: pixel shuffle, resizes, add, mul, concat, slice, crop, pad,
+// affine, group norm and lone activations, on any tensors. They cost next to nothing compared to
 // convolutions.
 #pragma once
 

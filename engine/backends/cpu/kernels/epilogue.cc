@@ -12,7 +12,7 @@ HugeBuffer Padded(const std::vector<float>& values, int padded_count) {
   return buffer;
 }
 
-// One slope per channel, whatever the activation calls it.
+// One slope per channel, for any name of it in the activation.
 std::vector<float> Slopes(const Layer& layer) {
   switch (layer.activation) {
     case Activation::kLeakyRelu:

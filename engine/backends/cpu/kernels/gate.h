@@ -11,7 +11,7 @@
 
 namespace upscaled::cpu {
 
-// Its sources are a and b. `affine`: the layer that has the factors and offsets.
+// Its sources are a and b. `affine`: the layer with the factors and offsets.
 std::unique_ptr<LayerKernel> MakeGate(const Layer& affine, Isa isa);
 
 // The name of such a kernel in profiles.

@@ -99,14 +99,14 @@ namespace {
 
 const RgbShuffles* RgbShufflesFor(Isa isa){UPSCALED_RETURN_ADDRESS_FOR(isa, kRgbShuffles)}
 
-// Null where there is none.
+// Null without one.
 RgbShuffle ChooseRgb(const Layer& layer, Isa isa) {
   if (layer.out_channels != kRgbChannels) return nullptr;
   const RgbShuffles& shuffles = *RgbShufflesFor(isa);
   return layer.factor == 2 ? shuffles.by_2 : layer.factor == 4 ? shuffles.by_4 : nullptr;
 }
 
-// Where in a source pixel each value lies that it gives to one row of the image.
+// The place in a source pixel of each of its values for one row of the image.
 using Offsets = std::array<size_t, kMaxFactor * kMaxInterleavedChannels>;
 
 // Whole source pixels. kValues, of each, at compile time, or 0: as `values` says.

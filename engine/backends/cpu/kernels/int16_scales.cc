@@ -7,9 +7,9 @@ namespace upscaled::cpu {
 namespace {
 
 constexpr double kLargest = 32767;
-// An input counts for at least so much of the largest.
+// An input counts for at least this share of the largest.
 constexpr double kMinShare = 0.35;
-// The range of a layer that saw nothing but zeros.
+// The range of a layer with only zeros.
 constexpr double kMinRange = 1e-6;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The scales that make values and weights 16-bit integers, for kernels that add
-// products of these up in 32 bits: so large that little is lost, so small that no sum overflows.
+// The scales from values and weights to 16-bit integers, for kernels that add products of these up
+// in 32 bits: large enough to lose little, and small enough for no sum to overflow.
 #pragma once
 
 #include <span>
@@ -7,13 +7,13 @@
 
 namespace upscaled::cpu {
 
-// The largest magnitudes that a layer's input had, in an order that its kernel knows.
+// The largest magnitudes of a layer's input, in its kernel's order.
 using InputRanges = std::vector<float>;
 
 // Headroom: inputs may be this many times larger than the observed ones.
 inline constexpr double kInt16Margin = 2;
 
-// Scales of inputs that are added up together, by their ranges; as many `scales`.
+// Scales of inputs of one sum, by their ranges; as many `scales`.
 void SetInputScales(std::span<const float> ranges, float* scales);
 
 // Rounding adds up to half a unit to each of a sum's weights: of more than 2^17 nothing would be

@@ -17,7 +17,7 @@ struct Extensions {
   bool vnni = false;
 };
 
-// Those that this machine has and the build's compiler knows.
+// Instruction sets of this machine, known to the build's compiler.
 Extensions FindExtensions() {
   Extensions found;
 #ifdef UPSCALED_VNNI

@@ -1,5 +1,5 @@
-// Instruction sets that the kernels are compiled for. The choice is made when a network is compiled
-// (functions of one set are picked then), never globally, so that one process can run them all.
+// The kernels' instruction sets. The choice is made when a network is compiled (functions of one
+// set are picked then), never globally, so one process can run them all.
 #pragma once
 
 #include <string_view>
@@ -7,13 +7,13 @@
 
 namespace upscaled::cpu {
 
-// Each of the three with AVX-512 has what the later ones have; their fp32 code is the same.
+// Each of the three with AVX-512 has everything of the later ones; their fp32 code is the same.
 enum class Isa { kAvx512Fp16, kAvx512Vnni, kAvx512, kAvx2, kSse4, kNeon, kPortable };
 
 // "avx512_fp16", "avx512_vnni", "avx512", "avx2", "sse4", "neon", "portable".
 std::string_view IsaName(Isa isa);
 
-// The instruction sets that this build holds and this machine runs, best first; never empty.
+// The instruction sets in this build and on this machine, best first; never empty.
 std::vector<Isa> ListIsas();
 
 // Channels in one fp32 vector.

@@ -72,9 +72,9 @@ class LayerKernel {
 
   // Computes `rows` (whole-layer coordinates; all columns of the region or some) of `dst`, and
   // writes nothing else, nor throws: others compute the rest at the same time. The inputs hold
-  // every row that these need. Rows and columns begin with whole blocks, of which a part may lie
-  // before the layer, and columns with whole windows of attention, of which a part may lie before
-  // the region: it is not stored. `scratch` has ScratchFloats() floats, 64-byte aligned.
+  // every row for these. Rows and columns begin with whole blocks, of which a part may lie before
+  // the layer, and columns with whole windows of attention, of which a part may lie before the
+  // region: it is not stored. `scratch` has ScratchFloats() floats, 64-byte aligned.
   virtual void Run(std::span<const Tensor> src, const Tensor& dst, const Rect& rows,
                    float* scratch) const = 0;
 

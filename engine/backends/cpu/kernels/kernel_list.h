@@ -41,13 +41,13 @@ struct KernelEntry : KernelInfo {
 
 std::span<const KernelEntry> ListKernels();
 
-// Names of kernels that this build lacks, because a library was not there.
+// Names of kernels missing in this build for want of a library.
 std::span<const std::string_view> ListMissingKernels();
 
 // null: no such kernel.
 const KernelEntry* FindKernel(std::string_view name);
 
-// The kernels that turn a blocked tensor of floats into halves, and back; not for networks' layers.
+// The kernels from a blocked tensor of floats to halves, and back; not for networks' layers.
 const KernelEntry& ConversionKernel(bool to_half);
 
 }  // namespace upscaled::cpu

@@ -70,7 +70,7 @@ class MultiplyHalfKernel final : public LayerKernel {
     for (int y = rows.y; y < rows.bottom(); ++y) {
       for (int part = 0; part < 2 * dst.planes(); ++part) {
         const int plane = part / 2, offset = part % 2 * kHalfPixel;
-        // Factors of channels that do not exist would be read behind the last plane's.
+        // Factors of missing channels would be read behind the last plane's.
         const bool exists = part * kPlaneChannels < dst.channels;
         const float* const factors =
             scales ? src[1].At(0, 0) + (exists ? part : 0) * src[1].plane_stride : nullptr;

@@ -1,6 +1,6 @@
-// A pixel at a time, whose channels lie a plane apart: three walks over its vectors, which stay in
-// the first-level cache, for the mean, for the mean square around it, and for the result. The means
-// need no more than the pixel, so that tiles agree.
+// A pixel at a time, with its channels a plane apart: three walks over its vectors, kept in the
+// first-level cache, for the mean, for the mean square around it, and for the result. The means
+// need only the pixel, so tiles agree.
 #include "engine/backends/cpu/kernels/pixel_norm.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Tag = hn::CappedTag<float, kPlaneChannels>;
 using Vec = hn::Vec<Tag>;
 
-// Calls function(vector of the pixel, its first channel, vector of 1 for channels that there are).
+// Calls function(vector of the pixel, its first channel, vector of 1 for existing channels).
 template <typename Function>
 HWY_INLINE void ForEachVector(const PixelNormArgs& args, const float* HWY_RESTRICT pixel,
                               Function function) {
@@ -145,7 +145,7 @@ NormaliseFunction NormaliseSharesFor(Isa isa) {
   UPSCALED_RETURN_ADDRESS_FOR(isa, NormaliseShares)
 }
 
-// Normalises an image, whose channels lie side by side.
+// Normalises an image, with its channels side by side.
 void NormaliseInterleaved(const PixelNormArgs& args) {
   const float* src = args.src_row;
   float* dst = args.dst_row;

@@ -1,6 +1,6 @@
 // A result pixel at a time: where it lies follows from two offsets for each share of the channels,
-// and whole planes of that share are blended from four pixels. Shares that end within a plane, and
-// images, are blended channel by channel. Positions count from the layer's corner, so that tiles
+// and whole planes of that share are blended from four pixels. Shares with an end within a plane,
+// and images, are blended channel by channel. Positions count from the layer's corner, so tiles
 // agree.
 #include "engine/backends/cpu/kernels/sample.h"
 
@@ -122,7 +122,7 @@ class SampleKernel final : public LayerKernel {
     }
   }
 
-  // Channels beyond the last are zero, so that the next layer reads no garbage.
+  // Channels beyond the last are zero, so the next layer reads no garbage.
   static void ZeroLastPlane(const Tensor& dst, float* pixel) {
     const int used = dst.channels % kPlaneChannels;
     if (used == 0) return;

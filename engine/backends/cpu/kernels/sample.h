@@ -1,4 +1,4 @@
-// Samples between pixels at places that follow from the image (kSample), in fp32.
+// Samples between pixels at places computed from the image (kSample), in fp32.
 #pragma once
 
 #include <memory>

@@ -42,7 +42,7 @@ struct ToSamples {
   }
 };
 
-// A rest that does not fill a vector goes through memory that does, so that all go the same way.
+// A rest smaller than a vector goes through memory of a whole one, so all go the same way.
 template <class Conversion, class Src, class Dst>
 void ConvertRow(const Src* src, size_t count, Dst* dst) {
   for (; count >= kLanes; count -= kLanes, src += kLanes, dst += kLanes) {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kMaxTapChannels = 64;
 
-// Four floats that add as one; the compilers' own vectors, on every instruction set.
+// Four floats, added as one; the compilers' own vectors, on every instruction set.
 typedef float Lanes __attribute__((vector_size(kMaxInterleavedChannels * sizeof(float))));
 
 class ShiftAddKernel final : public LayerKernel {
@@ -51,7 +51,7 @@ class ShiftAddKernel final : public LayerKernel {
     int count = 0;
   };
 
-  // The taps that meet in output (x, y).
+  // The taps of output (x, y).
   Taps TapsOf(const Tensor& src, int y, int x) const {
     const int k = layer_.kernel_px, s = step_px_, padding = layer_.padding_px;
     Taps taps;
@@ -67,8 +67,8 @@ class ShiftAddKernel final : public LayerKernel {
     return taps;
   }
 
-  // Outputs (x + n * step, y) for n < count. Four lanes whatever the channel count: those beyond it
-  // are dropped. kChannels at compile time, or 0: as the layer says.
+  // Outputs (x + n * step, y) for n < count. Four lanes for any channel count: those beyond it are
+  // dropped. kChannels at compile time, or 0: as the layer says.
   template <int kChannels>
   void SumPhase(const Tensor& src, int y, int x, int count, float* dst) const {
     const Taps taps = TapsOf(src, y, x);

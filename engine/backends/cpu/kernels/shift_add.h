@@ -1,7 +1,7 @@
 // Convolutions (also transposed) from many channels to an image, split in two: a 1x1 convolution
-// from the input to one value per (tap of the kernel, output channel), then this kernel, which adds
-// the taps where they belong. The first part keeps vectors full although an image has three
-// channels; the second is a few additions per pixel.
+// from the input to one value per (tap of the kernel, output channel), then this kernel, to add the
+// taps where they belong. The first part keeps vectors full although an image has three channels;
+// the second is a few additions per pixel.
 #pragma once
 
 #include <memory>

@@ -16,7 +16,7 @@ int TapsPerPhase(const Layer& layer) {
   return (layer.kernel_px + layer.stride_px - 1) / layer.stride_px;
 }
 
-// The ordinary convolution that computes one phase.
+// The ordinary convolution of one phase.
 Layer PhaseLayer(const Layer& layer, int phase_y, int phase_x) {
   const int taps = TapsPerPhase(layer), k = layer.kernel_px;
   Layer phase = layer;
@@ -97,7 +97,7 @@ class TransposedKernel final : public LayerKernel {
     const int last_y = (y + padding_px_) / stride_px_, last_x = (x + padding_px_) / stride_px_;
     const float* src_rows[DirectArgs::kMaxKernel];
     for (int t = 0; t < taps_; ++t) {
-      // Taps beyond the kernel read the zero row, not rows that nobody computed.
+      // Taps beyond the kernel read the zero row, not uncomputed rows.
       const bool in_kernel = phase_y + t * stride_px_ < kernel_px_;
       src_rows[taps_ - 1 - t] = src[0].At(in_kernel ? last_y - t : -1, last_x - (taps_ - 1));
     }

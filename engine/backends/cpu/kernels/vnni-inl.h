@@ -1,5 +1,4 @@
-// Products of pairs of 16-bit integers, for files that are compiled for AVX512_VNNI alone. As
-// avx512-inl.h.
+// Products of pairs of 16-bit integers, for files compiled only for AVX512_VNNI. As avx512-inl.h.
 #pragma once
 
 #ifdef __AVX512F__

@@ -8,8 +8,7 @@
 // - results [channel][query] = sum over keys of value * weight, divided by the sum
 //
 // Both sums are one function: broadcasts of tokens times vectors of queries, six rows at a time. A
-// query's sums run in one order that only its window decides, so that no tile or thread changes
-// them.
+// query's sums run in one order, set only by its window, so no tile or thread changes them.
 #include "engine/backends/cpu/kernels/window_attention.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -395,7 +394,7 @@ class WindowAttentionKernel final : public LayerKernel {
     return bias;
   }
 
-  // The part of a window that lies in `rows`.
+  // The part of a window in `rows`.
   void RunWindow(const Tensor& src, const Tensor& dst, const Rect& window, const Rect& rows,
                  float* scratch) const {
     const auto tokens = reinterpret_cast<const float**>(scratch);

@@ -116,7 +116,7 @@ HWY_NOINLINE void InputTransform(const float* const* rows, size_t offset, bool p
   }
 }
 
-// The skip that is added to a row of a block, of one vector of channels.
+// The skip added to a row of a block, of one vector of channels.
 struct NoSkip {
   template <int kOutputs>
   HWY_INLINE void AddTo(Tag, int, int, int, Vec*) const {}
@@ -186,7 +186,7 @@ struct Winograd {
 
   using GemmFunction = decltype(&Gemm<kVectors, kTiles, kBlockTiles>);
 
-  // The smallest microkernel for `tiles` blocks; it may compute a few more, which nobody reads.
+  // The smallest microkernel for `tiles` blocks; it may compute a few unread ones more.
   template <int kCandidate = kTiles>
   static GemmFunction SmallestGemm(int tiles) {
     constexpr int kSmaller = kCandidate - kTileStep;
@@ -392,8 +392,7 @@ void Combine(const std::array<double, 3>& a, const BlockChannels& x, const Block
   }
 }
 
-// The 3x3 weights of a block's output channels for input channel `in`; 0 for those that there are
-// not.
+// The 3x3 weights of a block's output channels for input channel `in`; 0 for missing ones.
 void GatherTaps(const Layer& layer, int first_out, int in, int channels,
                 std::array<BlockChannels, 9>& taps) {
   for (int o = 0; o < channels; ++o) {

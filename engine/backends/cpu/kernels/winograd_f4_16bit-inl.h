@@ -1,5 +1,5 @@
-// The one-dimensional transforms of F(4, 3) for kernels that multiply in 16 bits, on vectors of
-// floats or halves. As avx512-inl.h.
+// The one-dimensional transforms of F(4, 3) for kernels with multiplications in 16 bits, on vectors
+// of floats or halves. As avx512-inl.h.
 //
 // The points 0, +-11/16, +-3/2, infinity lose least of 11 or 15 bits: the usual 0, +-1, +-2 make
 // numbers of very different sizes. All constants are exact in fp16.

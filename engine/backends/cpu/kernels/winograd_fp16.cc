@@ -1,6 +1,6 @@
 // As winograd.cc, in halves: planes and vectors of 32 channels, F(4x4, 3x3) alone.
 //
-// Products are summed in fp16 too; over a few hundred channels that costs less than the transforms
+// Products are summed in fp16 too; over a few hundred channels this costs less than the transforms
 // do.
 //
 // The microkernel keeps 14 blocks x 2 vectors (28 x 1 for at most 32 output channels) and takes
@@ -146,7 +146,7 @@ struct Winograd {
 
   using GemmFunction = decltype(&Gemm<kVectors, kTiles, kBlockTiles, false>);
 
-  // The smallest microkernel for `tiles` blocks; it may compute a few more, which nobody reads.
+  // The smallest microkernel for `tiles` blocks; it may compute a few unread ones more.
   template <bool kAdd, int kCandidate = kTiles>
   static GemmFunction SmallestGemm(int tiles) {
     constexpr int kSmaller = kCandidate - kTiles / 7;

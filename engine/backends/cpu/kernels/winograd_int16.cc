@@ -31,8 +31,8 @@ HugeBuffer SrcScales(int channels, const InputRanges& ranges) {
   return scales;
 }
 
-// One output channel's transformed weights, divided by the scales of what they are multiplied with:
-// [point][input channel].
+// One output channel's transformed weights, divided by the scales of their factors: [point][input
+// channel].
 std::vector<double> DescaledWeights(const Layer& layer, int out, const HugeBuffer& src_scale) {
   const size_t channels = layer.in_channels;
   const size_t padded = src_scale.size() / kPointCount;

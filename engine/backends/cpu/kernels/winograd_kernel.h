@@ -51,7 +51,7 @@ class WinogradKernel final : public LayerKernel {
   }
 
  private:
-  // Bytes of the rows that one row of blocks reads: more streams than hardware prefetchers follow.
+  // Bytes of the input rows of one row of blocks: more streams than hardware prefetchers follow.
   size_t SrcBytes(int width_px) const {
     return sizeof(float) * kPlaneFloats * (outputs_ + 2) * src_planes_ * width_px;
   }

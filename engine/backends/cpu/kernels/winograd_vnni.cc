@@ -193,7 +193,7 @@ struct Winograd {
 
   using GemmFunction = decltype(&Gemm<kVectors, kTiles, kTiles>);
 
-  // The smallest microkernel for `tiles` blocks; it may compute a few more, which nobody reads.
+  // The smallest microkernel for `tiles` blocks; it may compute a few unread ones more.
   template <int kCandidate = kTiles>
   static GemmFunction SmallestGemm(int tiles) {
     constexpr int kSmaller = kCandidate - (kTiles + 6) / 7;
@@ -220,11 +220,11 @@ struct Winograd {
     unsigned clipped = 0;  // a bit a tile
   };
 
-  // The function that stores 16 channels from `channel` on.
+  // The function to store 16 channels from `channel` on.
   static decltype(&OutputTransform<Stored::kHalves>) OutputOf(const WinogradArgs& args,
                                                               int channel) {
     if (!args.dst_half) return &OutputTransform<Stored::kFloats>;
-    // With an odd number of vectors the last plane's second half is nobody's.
+    // With an odd number of vectors the last plane's second half is unused.
     const bool fills = kVectors % 2 != 0 && channel % kHalfLanes == 0 &&
                        channel + kFloatLanes >= args.dst_channels;
     return fills ? &OutputTransform<Stored::kHalvesAndZeros> : &OutputTransform<Stored::kHalves>;
