@@ -33,12 +33,12 @@ absl::StatusOr<std::vector<std::string>> ExpandPatterns(const std::vector<std::s
 
 // The plan for `-i input -o output [-f format]`.
 //
-// A file, or a URL's image, may go into a file or, under its own name, into a folder: an existing
-// one, or one with a slash at its name's end, which is made. A folder goes into a folder, made if
-// needed: all images FindImages finds in it, in order of path and with the tree kept. A `format`
-// replaces extensions; two images with then the same name keep their old extension inside it.
-// Without it, the output's extension tells the format, or the input when it has none. An image of a
-// folder with another extension gets the one of its content.
+// A file, or a URL's image, may go into a file or, under its own name, into a folder:
+// an existing one, or one with a slash at its name's end, which is made. A folder goes into a
+// folder, made if needed: all images FindImages finds in it, in order of path and with the tree
+// kept. A `format` replaces extensions; two images with then the same name keep their old extension
+// inside it. Without it, the output's extension tells the format, or the input when it has none. An
+// image of a folder with another extension gets the one of its content.
 //
 // INVALID_ARGUMENT when input and output do not fit together or are the same, or nothing tells the
 // format; NOT_FOUND and similar errors when the input cannot be read or is a folder without images.

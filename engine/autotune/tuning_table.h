@@ -29,9 +29,9 @@ class TuningTable {
   static constexpr size_t kMaxBytes = size_t{4} << 20;
 
   // NOT_FOUND: no such file. INVALID_ARGUMENT: not a table, or of a format to come.
-  // RESOURCE_EXHAUSTED: above kMaxBytes. FAILED_PRECONDITION: a table of an older format, or a
-  // sound one measured by another version of the engine; its kernels need not be as fast as ours.
-  // All name the file.
+  // RESOURCE_EXHAUSTED: above kMaxBytes.
+  // FAILED_PRECONDITION: a table of an older format, or a sound one measured by another version of
+  // the engine; its kernels need not be as fast as ours. All name the file.
   static absl::StatusOr<TuningTable> Load(const std::filesystem::path& file);
 
   // Puts the whole table in place of the file at once: a reader sees the old or the new one.

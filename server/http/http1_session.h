@@ -118,7 +118,8 @@ class Http1Session final : public HttpSession {
   void Drain();
   void Linger();
 
-  // Answers. Whether the request has come whole, and its handler has written all of the answer.
+  // Answers.
+  // Whether the request has come whole, and its handler has written all of the answer.
   bool Answered() const {
     return exchange_ != nullptr && parser_->body_done() && exchange_->Finished();
   }

@@ -56,8 +56,8 @@ class HttpExchange {
   virtual absl::Status Begin(HttpResponse response,
                              const std::vector<std::string>& trailer_names) = 0;
   // Hands `bytes` to the bounded output queue, or to the disk if the client takes them too slowly;
-  // waits while both are full. Nothing is sent in answer to HEAD. OUT_OF_RANGE: more than the
-  // announced length.
+  // waits while both are full. Nothing is sent in answer to HEAD.
+  // OUT_OF_RANGE: more than the announced length.
   virtual absl::Status Write(std::span<const uint8_t> bytes) = 0;
   // Waits until the system has taken all written bytes, and the connection holds no more; with a
   // disk for slow clients (BodyBudget), does not wait. Errors as Write's.

@@ -19,8 +19,8 @@ namespace upscaled::cuda {
 class CudaExecutable final : public Executable {
  public:
   // `forced` may be null; so may `chooser`, for the layers without a forced kernel. UNIMPLEMENTED:
-  // see PlanNetwork. RESOURCE_EXHAUSTED when the weights or the smallest tile take more than the
-  // device has.
+  // see PlanNetwork.
+  // RESOURCE_EXHAUSTED when the weights or the smallest tile take more than the device has.
   static absl::StatusOr<std::shared_ptr<const CudaExecutable>> Create(
       std::shared_ptr<Context> context, const Network& network, Precision precision,
       const ConvKernel* forced, KernelChooser* chooser = nullptr);

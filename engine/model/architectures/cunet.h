@@ -1,5 +1,6 @@
 // Cascaded U-Nets with squeeze and excite: waifu2x's cunet, and Real-CUGAN, the same except for its
-// border. Xin Jie, https://github.com/nagadomi/waifu2x;
+// border.
+// Xin Jie, https://github.com/nagadomi/waifu2x;
 // https://github.com/bilibili/ailab/tree/main/Real-CUGAN
 #pragma once
 

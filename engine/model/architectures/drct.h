@@ -1,5 +1,5 @@
-// DRCT: groups of five blocks of Swin, dense: each reads the results of all before it. Hsu et al.,
-// "DRCT: Saving Image Super-Resolution away from Information Bottleneck", 2024;
+// DRCT: groups of five blocks of Swin, dense: each reads the results of all before it.
+// Hsu et al., "DRCT: Saving Image Super-Resolution away from Information Bottleneck", 2024;
 // https://github.com/ming053l/DRCT
 #pragma once
 

@@ -1,5 +1,6 @@
 // DySample, an ending of several networks: it enlarges by samples between pixels, at places
-// computed from the image. Liu et al., "Learning to Upsample by Learning to Sample", 2023
+// computed from the image.
+// Liu et al., "Learning to Upsample by Learning to Sample", 2023
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// EDSR and RCAN: a head, residual blocks, and enlarging convolutions with pixel shuffles. Lim et
-// al., "Enhanced Deep Residual Networks for Single Image Super-Resolution", 2017. Zhang et al.,
-// "Image Super-Resolution Using Very Deep Residual Channel Attention Networks", 2018.
+// EDSR and RCAN: a head, residual blocks, and enlarging convolutions with pixel shuffles.
+// Lim et al., "Enhanced Deep Residual Networks for Single Image Super-Resolution", 2017.
+// Zhang et al., "Image Super-Resolution Using Very Deep Residual Channel Attention Networks", 2018.
 #pragma once
 
 #include "engine/model/architectures/network_builder.h"

@@ -1,5 +1,5 @@
-// The common parts of networks of windowed attention: Swin's block and its relatives. Liu et al.,
-// "Swin Transformer: Hierarchical Vision Transformer using Shifted Windows", 2021
+// The common parts of networks of windowed attention: Swin's block and its relatives.
+// Liu et al., "Swin Transformer: Hierarchical Vision Transformer using Shifted Windows", 2021
 #pragma once
 
 #include <cstdint>

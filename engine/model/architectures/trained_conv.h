@@ -1,5 +1,5 @@
-// A 3x3 convolution, trained as four: SPAN's, and a part of RTMoSR's. Wan et al., "Swift
-// Parameter-free Attention Network for Efficient Super-Resolution", 2024
+// A 3x3 convolution, trained as four: SPAN's, and a part of RTMoSR's.
+// Wan et al., "Swift Parameter-free Attention Network for Efficient Super-Resolution", 2024
 #pragma once
 
 #include <string_view>

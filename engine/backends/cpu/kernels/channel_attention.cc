@@ -1,11 +1,11 @@
 // All kernels gather a pixel's channels side by side first, as heads are no whole planes.
 //
 // Products: each query meets the vectors of its head's keys. The next query overwrites a vector's
-// values behind them. Then all is moved to the planes. Attention: a plane of 16 results is a
-// product of a small matrix with the values of the heads that the plane touches; weights of other
-// heads are zero. Four pixels share its rows. The matrices are made once a call: softmax of the
-// means, as cosines. Attention of parts: a part's sums, in the order of its pixels, and then the
-// same for each pixel.
+// values behind them. Then all is moved to the planes.
+// Attention: a plane of 16 results is a product of a small matrix with the values of the heads that
+// the plane touches; weights of other heads are zero. Four pixels share its rows. The matrices are
+// made once a call: softmax of the means, as cosines.
+// Attention of parts: a part's sums, in the order of its pixels, and then the same for each pixel.
 #include "engine/backends/cpu/kernels/channel_attention.h"
 
 #undef HWY_TARGET_INCLUDE
