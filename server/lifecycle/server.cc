@@ -151,7 +151,7 @@ Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
              .min_progress_bytes = MinProgressBytes(config_),
              .peer = [this](const std::string& name) { return peers_.Find(name); }},
       workers_(config_.limits.max_concurrent_requests + kThreadsWithoutSlot),
-      gpus_(absl::StrSplit(DeviceNames(devices), ',')),
+      gpus_(timer_, absl::StrSplit(DeviceNames(devices), ','), clock_),
       grpc_(std::make_unique<GrpcServer>(
           GrpcServerOptions{.max_connection_age = config_.max_connection_age,
                             .idle_timeout = config_.idle_timeout,

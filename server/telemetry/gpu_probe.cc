@@ -63,9 +63,59 @@ class BusIds {
   int (*bus_id_of_)(char*, int, int) = nullptr;
 };
 
+std::map<std::string, int> OrdinalsOf(const std::vector<std::string>& devices) {
+  std::map<std::string, int> ordinals;
+  for (const std::string& device : devices) {
+    if (const std::optional<int> ordinal = OrdinalOf(device)) ordinals[device] = *ordinal;
+  }
+  return ordinals;
+}
+
 }  // namespace
 
-struct GpuProbe::Nvml {
+// NVML, with its names of the devices.
+class GpuProbe::Driver {
+ public:
+  Driver(const std::map<std::string, int>& ordinals, const std::string& cuda_library,
+         const std::string& nvml_library) {
+    void* const nvml = Load(nvml_library);
+    started_ = nvml != nullptr && Find(nvml, "nvmlInit_v2", start_) &&
+               Find(nvml, "nvmlShutdown", stop_) &&
+               Find(nvml, "nvmlDeviceGetHandleByPciBusId_v2", find_) &&
+               Find(nvml, "nvmlDeviceGetMemoryInfo", memory_of_) &&
+               Find(nvml, "nvmlDeviceGetUtilizationRates", utilization_of_) && start_() == kSuccess;
+    if (!started_) return;
+    const BusIds bus_ids(cuda_library);
+    for (const auto& [device, ordinal] : ordinals) {
+      Device handle = nullptr;
+      if (find_(bus_ids.Of(ordinal).c_str(), &handle) == kSuccess) devices_[device] = handle;
+    }
+  }
+  ~Driver() {
+    if (started_) stop_();
+  }
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+
+  // All devices, in about a millisecond for each.
+  std::map<std::string, GpuReading, std::less<>> Read() const {
+    std::map<std::string, GpuReading, std::less<>> readings;
+    for (const auto& [device, handle] : devices_) {
+      GpuReading& reading = readings[device];
+      Memory memory{};
+      if (memory_of_(handle, &memory) == kSuccess) {
+        reading.memory_used_bytes = static_cast<int64_t>(memory.used);
+        reading.memory_bytes = static_cast<int64_t>(memory.total);
+      }
+      Utilization utilization{};
+      if (utilization_of_(handle, &utilization) == kSuccess) {
+        reading.utilization = utilization.gpu / 100.0;
+      }
+    }
+    return readings;
+  }
+
+ private:
   // Declarations of nvml.h.
   struct Memory {
     unsigned long long total, free, used;
@@ -75,65 +125,44 @@ struct GpuProbe::Nvml {
   };
   using Device = void*;
 
-  int (*start)() = nullptr;
-  int (*stop)() = nullptr;
-  int (*find)(const char*, Device*) = nullptr;
-  int (*memory_of)(Device, Memory*) = nullptr;
-  int (*utilization_of)(Device, Utilization*) = nullptr;
-  bool started = false;
-  std::map<std::string, Device, std::less<>> devices;  // by the server's names
-
-  explicit Nvml(const std::string& library) {
-    void* const nvml = Load(library);
-    started = nvml != nullptr && Find(nvml, "nvmlInit_v2", start) &&
-              Find(nvml, "nvmlShutdown", stop) &&
-              Find(nvml, "nvmlDeviceGetHandleByPciBusId_v2", find) &&
-              Find(nvml, "nvmlDeviceGetMemoryInfo", memory_of) &&
-              Find(nvml, "nvmlDeviceGetUtilizationRates", utilization_of) && start() == kSuccess;
-  }
-  ~Nvml() {
-    if (started) stop();
-  }
-  Nvml(const Nvml&) = delete;
-  Nvml& operator=(const Nvml&) = delete;
+  int (*start_)() = nullptr;
+  int (*stop_)() = nullptr;
+  int (*find_)(const char*, Device*) = nullptr;
+  int (*memory_of_)(Device, Memory*) = nullptr;
+  int (*utilization_of_)(Device, Utilization*) = nullptr;
+  bool started_ = false;
+  std::map<std::string, Device> devices_;  // by the server's names
 };
 
-GpuProbe::GpuProbe(const std::vector<std::string>& devices, const std::string& cuda_library,
-                   const std::string& nvml_library) {
-  std::map<std::string, int> ordinals;
-  for (const std::string& device : devices) {
-    if (const std::optional<int> ordinal = OrdinalOf(device)) ordinals[device] = *ordinal;
-  }
-  if (ordinals.empty()) return;
-  auto nvml = std::make_unique<Nvml>(nvml_library);
-  if (!nvml->started) return;
-  const BusIds bus_ids(cuda_library);
-  for (const auto& [device, ordinal] : ordinals) {
-    Nvml::Device handle = nullptr;
-    if (nvml->find(bus_ids.Of(ordinal).c_str(), &handle) == kSuccess) {
-      nvml->devices[device] = handle;
-    }
-  }
-  nvml_ = std::move(nvml);
+GpuProbe::GpuProbe(Timer& timer, const std::vector<std::string>& devices, const Clock& clock,
+                   std::string cuda_library, std::string nvml_library)
+    : clock_(clock),
+      ordinals_(OrdinalsOf(devices)),
+      cuda_library_(std::move(cuda_library)),
+      nvml_library_(std::move(nvml_library)) {
+  if (ordinals_.empty()) return;
+  task_.emplace(
+      timer, Timer::Length::kMayBlock, [this] { Refresh(); }, kInterval);
+  task_->Request();
 }
 
 GpuProbe::~GpuProbe() = default;
 
+void GpuProbe::Refresh() {
+  if (driver_ == nullptr) {
+    driver_ = std::make_unique<Driver>(ordinals_, cuda_library_, nvml_library_);
+  }
+  auto readings = driver_->Read();
+  absl::MutexLock lock(&mutex_);
+  readings_ = std::move(readings);
+  read_ = clock_.Now();
+}
+
 GpuReading GpuProbe::Read(std::string_view device) const {
-  GpuReading reading;
-  if (nvml_ == nullptr) return reading;
-  const auto found = nvml_->devices.find(device);
-  if (found == nvml_->devices.end()) return reading;
-  Nvml::Memory memory{};
-  if (nvml_->memory_of(found->second, &memory) == kSuccess) {
-    reading.memory_used_bytes = static_cast<int64_t>(memory.used);
-    reading.memory_bytes = static_cast<int64_t>(memory.total);
-  }
-  Nvml::Utilization utilization{};
-  if (nvml_->utilization_of(found->second, &utilization) == kSuccess) {
-    reading.utilization = utilization.gpu / 100.0;
-  }
-  return reading;
+  absl::MutexLock lock(&mutex_);
+  const auto found = readings_.find(device);
+  if (found == readings_.end() || clock_.Now() - read_ > kMaxAge) return {};
+  return found->second;
 }
 
 }  // namespace upscaled::server
