@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <new>
 #include <string>
 #include <string_view>
 
@@ -56,6 +57,17 @@ absl::Time EndOf(absl::Time start, const Payer& payer, absl::Time deadline);
 absl::Status RunOnWorker(CallEnvironment& environment, int64_t memory_bytes, const Payer& payer,
                          AdmissionController::CallSlot& slot, std::function<void()> job,
                          AdmissionController::GiveWay give_way);
+
+// The result of `step`, which gives a status or an absl::StatusOr; OutOfMemory() when it throws
+// std::bad_alloc.
+template <typename Step>
+auto GuardMemory(const Step& step) -> decltype(step()) {
+  try {
+    return step();
+  } catch (const std::bad_alloc&) {
+    return OutOfMemory();
+  }
+}
 
 // The status of `handler`; when it throws, OutOfMemory() or INTERNAL (kInternal), which `record`
 // describes.

@@ -24,7 +24,9 @@ class MessageReader {
   virtual void ReportProgress() {}
 };
 
-// The writer's side: a queue of bounded bytes that the client's reading empties. Thread safe.
+// The writer's side: a queue of bounded bytes that the client's reading empties. One thread calls
+// Reserve. Sends may come from other threads and in any order, except over a method that spools
+// answers: there each Send follows its Reserve.
 template <typename Response>
 class MessageWriter {
  public:

@@ -81,8 +81,9 @@ HttpExchangeState::HttpExchangeState(HttpRequest request, std::shared_ptr<BodyBu
       max_queue_bytes_(max_queue_bytes),
       wake_(wake),
       budget_(std::move(budget)),
-      body_(std::make_shared<BodyQueue>(budget_, std::move(wake))),
-      spool_(budget_) {}
+      payer_(request_.caller == nullptr ? request_.peer : request_.caller->tenant),
+      body_(std::make_shared<BodyQueue>(budget_, std::move(wake), payer_)),
+      spool_(budget_, payer_) {}
 
 void HttpExchangeState::Wake() {
   {

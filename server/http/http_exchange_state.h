@@ -66,7 +66,9 @@ class HttpExchangeState : public std::enable_shared_from_this<HttpExchangeState>
   const HttpRequest& request() const { return request_; }
   absl::StatusOr<size_t> Read(std::span<uint8_t> dst) ABSL_LOCKS_EXCLUDED(mutex_);
   void OnBody(std::function<void()> ready) ABSL_LOCKS_EXCLUDED(mutex_);
-  std::unique_ptr<BodySpool> MakeSpool() const { return std::make_unique<BodySpool>(budget_); }
+  std::unique_ptr<BodySpool> MakeSpool() const {
+    return std::make_unique<BodySpool>(budget_, payer_);
+  }
   absl::Status Start(Answer answer) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Write(std::span<const uint8_t> bytes) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Settle() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -95,6 +97,7 @@ class HttpExchangeState : public std::enable_shared_from_this<HttpExchangeState>
   const size_t max_queue_bytes_;
   const std::function<void()> wake_;
   const std::shared_ptr<BodyBudget> budget_;
+  const std::string payer_;  // of its disk
   const std::shared_ptr<BodyQueue> body_;
 
   mutable absl::Mutex mutex_;

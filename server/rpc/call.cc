@@ -36,6 +36,17 @@ absl::Status InvalidCall(std::string_view message) {
   return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption, message);
 }
 
+// A copy, unless it is in one piece already.
+absl::StatusOr<grpc::Slice> InOnePiece(const grpc::ByteBuffer& message) {
+  grpc::Slice piece;
+  if (message.DumpToSingleSlice(&piece).ok()) return piece;
+  return absl::InternalError("a message that has come cannot be read");
+}
+
+std::string_view TextOf(const grpc::Slice& bytes) {
+  return {reinterpret_cast<const char*>(bytes.begin()), bytes.size()};
+}
+
 absl::Status UnknownMethod(absl::string_view path) {
   return MakeError(absl::StatusCode::kUnimplemented, ErrorReason::kUnsupported,
                    absl::StrCat("there is no method ", path.substr(0, kMaxPathBytes),
@@ -156,6 +167,8 @@ bool Call::LeavePending() {
 }
 
 void Call::OnLate() {
+  // A session of questions and answers may last that long.
+  if (method_->reply != nullptr) return EndPending(absl::OkStatus());
   EndPending(MakeError(
       absl::StatusCode::kAborted, ErrorReason::kStalled,
       absl::StrCat("the client has not sent its request within ",
@@ -170,7 +183,6 @@ void Call::EndPending(const absl::Status& status) {
 void Call::OnRequest(absl::StatusOr<MessagePtr> message) {
   if (!message.ok()) return EndPending(message.status());
   if (method_->reply != nullptr) return Reply(*message);
-  if (backlog_ != nullptr) return OnBody(*std::move(message));
   const bool ended = *message == nullptr;
   bool first = false;
   {
@@ -224,10 +236,10 @@ bool Call::AwaitsBody() const {
 }
 
 void Call::AwaitBody() {
-  if (const absl::Status refusal = host_.environment.admission.CheckCall(payer_); !refusal.ok()) {
-    return EndPending(refusal);
-  }
-  backlog_ = std::make_unique<MessageSpool>(host_.bodies);
+  absl::Status refusal = host_.environment.admission.CheckCall(payer_);
+  if (refusal.ok()) refusal = pending_place_.Settle();
+  if (!refusal.ok()) return EndPending(refusal);
+  backlog_ = std::make_unique<MessageSpool>(host_.bodies, payer_.name());
   body_begun_ = Now();
   {
     absl::MutexLock lock(&mutex_);
@@ -263,28 +275,53 @@ void Call::StartBodyRead() {
   StartRead();
 }
 
-void Call::OnBody(MessagePtr message) {
-  const int64_t bytes = message == nullptr ? 0 : static_cast<int64_t>(message->ByteSizeLong());
+void Call::OnBody(bool more) {
+  const int64_t bytes = more ? static_cast<int64_t>(incoming_.Length()) : 0;
   {
     absl::MutexLock lock(&mutex_);
     input_stall_.EndWait(Now());
     input_stall_.Move(bytes, Now());
-    input_ended_ = message == nullptr;
+    input_ended_ = !more;
   }
   body_bytes_ += bytes + static_cast<int64_t>(sizeof(uint32_t));  // its length, in the spool
-  if (message == nullptr) {
+  if (!more) {
     if (LeavePending()) RunStream();
     return;
   }
-  host_.bodies->RunOnDisk(
-      [self = shared_from_this(), kept = std::shared_ptr<const google::protobuf::Message>(
-                                      std::move(message))] { self->KeepBody(*kept); });
+  const absl::StatusOr<bool> kept = GuardMemory([this] { return KeepBody(); });
+  if (!kept.ok() || *kept) OnBodyKept(kept.status());
 }
 
-void Call::KeepBody(const google::protobuf::Message& message) {
-  const absl::Status added =
-      GuardHandler(record_, [&] { return backlog_->Add(message.SerializeAsString()); });
-  if (!added.ok()) return EndPending(added);
+absl::StatusOr<bool> Call::KeepBody() {
+  struct Held {
+    grpc::ByteBuffer message;
+    AdmissionController::Reservation memory;
+  };
+  const auto held = std::make_shared<Held>();  // std::function copies
+  held->message.Swap(&incoming_);
+  const size_t bytes = held->message.Length();
+  if (bytes < kBodyBlockBytes) {
+    ASSIGN_OR_RETURN(const grpc::Slice message, InOnePiece(held->message));
+    if (backlog_->AddInMemory(TextOf(message))) return true;
+  }
+  // As it came, and in one piece.
+  ASSIGN_OR_RETURN(held->memory,
+                   host_.environment.admission.Reserve(
+                       {.memory_bytes = 2 * static_cast<int64_t>(bytes), .payer = payer_}));
+  host_.bodies->RunOnDisk([self = shared_from_this(), held] {
+    const absl::Status kept = GuardMemory([&]() -> absl::Status {
+      ASSIGN_OR_RETURN(const grpc::Slice message, InOnePiece(held->message));
+      return self->backlog_->Add(TextOf(message));
+    });
+    held->message.Clear();
+    held->memory.Release();
+    self->OnBodyKept(kept);
+  });
+  return false;
+}
+
+void Call::OnBodyKept(const absl::Status& kept) {
+  if (!kept.ok()) return EndPending(kept);
   if (!BodyIsReady()) return StartBodyRead();
   if (LeavePending()) RunStream();
 }
@@ -319,7 +356,7 @@ void Call::RunStream() {
     QueueInput(std::move(request_));
     reads = reading_ = !input_ended_;
     if (method_->spools && host_.bodies != nullptr && host_.bodies->options().spool_bytes > 0) {
-      spool_ = std::make_shared<MessageSpool>(host_.bodies);
+      spool_ = std::make_shared<MessageSpool>(host_.bodies, payer_.name());
     }
   }
   const absl::Status refusal = RunOnWorker(static_cast<int64_t>(method_->memory_bytes()), [this] {
@@ -351,7 +388,7 @@ bool Call::MayBeGone(const absl::Status& failure) {
 }
 
 void Call::FinishUnlessGone(const absl::Status& failure) {
-  slot_.Release();
+  slot_.KeepOnly(/*memory_bytes=*/1);  // a drain waits for the call
   reservation_.Release();
   {
     absl::MutexLock lock(&mutex_);

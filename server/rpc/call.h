@@ -12,8 +12,9 @@
 //
 // Slow clients (Method::spools). While slots or memory are short, a stream's messages go to the
 // disk until they are whole or come at 1 MiB a second. The call has neither slot nor thread until
-// then. Answers that the client takes too slowly go to the disk, too, so that the handler ends. The
-// call has no slot and no thread then, until the client has taken all.
+// then. A message that waits for the disk's thread is in the memory budget. Answers that the client
+// takes too slowly go to the disk, too, so that the handler ends. The call has no slot and no
+// thread then, until the client has taken all.
 //
 // Unary answers keep the handler's reservation until they are sent. A client that does not read
 // cannot push the server over its memory budget. The server drops it after a while.
@@ -132,9 +133,12 @@ class Call final : public std::enable_shared_from_this<Call> {
   // Whether the handler waits until the client has sent its messages, or sends them fast.
   bool AwaitsBody() const;
   void AwaitBody() ABSL_LOCKS_EXCLUDED(mutex_);
-  void OnBody(MessagePtr message) ABSL_LOCKS_EXCLUDED(mutex_);
-  // On the budget's thread.
-  void KeepBody(const google::protobuf::Message& message) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A message was read; `more` is false when the client has sent all.
+  void OnBody(bool more) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Adds the message to the backlog as it came. false: the budget's thread does, and OnBodyKept
+  // follows.
+  absl::StatusOr<bool> KeepBody();
+  void OnBodyKept(const absl::Status& kept) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether there is work for a handler: enough has come fast enough, or too much.
   bool BodyIsReady() const;
   void StartBodyRead() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -180,7 +184,8 @@ class Call final : public std::enable_shared_from_this<Call> {
   bool WantsRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartRead() { stream_.Read(&incoming_, read_.Arm(shared_from_this())); }
   void OnRead(bool ok);
-  // The message that has been read, after a look at it.
+  // Looks at the message that has been read: whether it may be parsed.
+  absl::Status CheckIncoming();
   absl::StatusOr<MessagePtr> ParseIncoming();
   void OnStreamRead(absl::StatusOr<MessagePtr> message) ABSL_LOCKS_EXCLUDED(mutex_);
   void QueueInput(MessagePtr message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

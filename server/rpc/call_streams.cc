@@ -2,7 +2,7 @@
 #include <grpcpp/support/proto_buffer_writer.h>
 
 #include <algorithm>
-#include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -72,7 +72,7 @@ absl::StatusOr<MessagePtr> Call::ReadBacklog() {
   ASSIGN_OR_RETURN(const std::string bytes, backlog_->Take());
   MessagePtr message(method_->request->New());
   if (message->ParseFromString(bytes)) return message;
-  return absl::InternalError("a message on the disk is none");
+  return NoSuchMessage(*method_->request->GetDescriptor());
 }
 
 absl::StatusOr<MessagePtr> Call::ReadQueue() {
@@ -126,14 +126,14 @@ bool Call::WantsRead() const {
 }
 
 void Call::OnRead(bool ok) {
-  absl::StatusOr<MessagePtr> message = MessagePtr();
-  if (ok) {
-    try {
-      message = ParseIncoming();
-    } catch (const std::bad_alloc&) {
-      message = OutOfMemory();
-    }
+  if (backlog_ != nullptr && !request_handed_over_) {
+    const absl::Status fault = ok ? CheckIncoming() : absl::OkStatus();
+    if (fault.ok()) return OnBody(/*more=*/ok);
+    incoming_.Clear();
+    return EndPending(fault);
   }
+  absl::StatusOr<MessagePtr> message = MessagePtr();
+  if (ok) message = GuardMemory([this] { return ParseIncoming(); });
   incoming_.Clear();
   if (request_handed_over_) {
     OnStreamRead(std::move(message));
@@ -142,7 +142,7 @@ void Call::OnRead(bool ok) {
   }
 }
 
-absl::StatusOr<MessagePtr> Call::ParseIncoming() {
+absl::Status Call::CheckIncoming() {
   const size_t max_bytes = request_handed_over_ || backlog_ != nullptr
                                ? method_->max_message_bytes
                                : method_->max_first_message_bytes;
@@ -151,14 +151,17 @@ absl::StatusOr<MessagePtr> Call::ParseIncoming() {
     return status;
   }
   const google::protobuf::Descriptor& type = *method_->request->GetDescriptor();
-  {
-    grpc::ProtoBufferReader bytes(&incoming_);
-    if (!bytes.status().ok()) return NoSuchMessage(type);
-    if (absl::Status status = CheckFields(bytes, type); !status.ok()) return status;
-  }
+  grpc::ProtoBufferReader bytes(&incoming_);
+  return bytes.status().ok() ? CheckFields(bytes, type) : NoSuchMessage(type);
+}
+
+absl::StatusOr<MessagePtr> Call::ParseIncoming() {
+  RETURN_IF_ERROR(CheckIncoming());
   MessagePtr message(method_->request->New());
   grpc::ProtoBufferReader bytes(&incoming_);
-  if (!message->ParseFromZeroCopyStream(&bytes)) return NoSuchMessage(type);
+  if (!message->ParseFromZeroCopyStream(&bytes)) {
+    return NoSuchMessage(*method_->request->GetDescriptor());
+  }
   return message;
 }
 
@@ -238,11 +241,7 @@ void Call::Fetch() {
     spool = spool_;
   }
   absl::StatusOr<std::string> message = absl::CancelledError("dropped");
-  try {
-    if (spool != nullptr) message = spool->Take();
-  } catch (const std::bad_alloc&) {
-    message = OutOfMemory();
-  }
+  if (spool != nullptr) message = GuardMemory([&] { return spool->Take(); });
   {
     absl::MutexLock lock(&mutex_);
     fetching_ = false;

@@ -13,6 +13,11 @@ namespace {
 // Before each message.
 using Length = uint32_t;
 
+std::string LengthOf(std::string_view message) {
+  const auto length = static_cast<Length>(message.size());
+  return {reinterpret_cast<const char*>(&length), sizeof length};
+}
+
 std::span<const uint8_t> BytesOf(std::string_view text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
@@ -29,15 +34,28 @@ bool MessageSpool::full() const {
   return !rest_.empty();
 }
 
-absl::Status MessageSpool::Add(const std::string& message) {
-  const auto length = static_cast<Length>(message.size());
-  std::string bytes(reinterpret_cast<const char*>(&length), sizeof length);
-  bytes += message;
-  ASSIGN_OR_RETURN(const size_t spooled, spool_.Append(BytesOf(bytes)));
+absl::Status MessageSpool::Add(std::string_view message) {
+  const std::string length = LengthOf(message);
+  ASSIGN_OR_RETURN(const size_t prefixed, spool_.Append(BytesOf(length)));
+  size_t spooled = 0;
+  if (prefixed == length.size()) {
+    ASSIGN_OR_RETURN(spooled, spool_.Append(BytesOf(message)));
+  }
   absl::MutexLock lock(&mutex_);
-  rest_ = bytes.substr(spooled);
+  rest_ = length.substr(prefixed);
+  rest_ += message.substr(spooled);
   ++messages_;
   return absl::OkStatus();
+}
+
+bool MessageSpool::AddInMemory(std::string_view message) {
+  if (message.size() > kBodyBlockBytes) return false;
+  std::string bytes = LengthOf(message);
+  bytes += message;
+  if (!spool_.AppendInMemory(BytesOf(bytes))) return false;
+  absl::MutexLock lock(&mutex_);
+  ++messages_;
+  return true;
 }
 
 absl::StatusOr<std::string> MessageSpool::Take() {

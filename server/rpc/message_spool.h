@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -20,7 +21,9 @@ namespace upscaled::server {
 // First in, first out. Thread safe: one thread adds, one takes, and both meet the disk.
 class MessageSpool {
  public:
-  explicit MessageSpool(std::shared_ptr<BodyBudget> budget) : spool_(std::move(budget)) {}
+  // Its disk is at the expense of `payer` (see BodyBudget).
+  MessageSpool(std::shared_ptr<BodyBudget> budget, std::string payer)
+      : spool_(std::move(budget), std::move(payer)) {}
 
   // Whether all messages have been taken.
   bool empty() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -28,7 +31,10 @@ class MessageSpool {
   bool full() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // If it is not full. UNAVAILABLE if the disk does not take the message.
-  absl::Status Add(const std::string& message) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Add(std::string_view message) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Adds a message that has room in memory, on any thread: it does not meet the disk. Returns
+  // whether it has.
+  bool AddInMemory(std::string_view message) ABSL_LOCKS_EXCLUDED(mutex_);
   // If it is not empty. INTERNAL if the disk does not give the message back.
   absl::StatusOr<std::string> Take() ABSL_LOCKS_EXCLUDED(mutex_);
 

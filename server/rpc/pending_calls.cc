@@ -18,6 +18,13 @@ absl::Status TooMany(absl::string_view whose, size_t calls) {
       kRetryDelay, {{"limit", "unread-calls"}, {"maximum", absl::StrCat(calls)}});
 }
 
+absl::Status TooManySettled(absl::string_view whose, size_t calls) {
+  return MakeOverloaded(
+      absl::StrCat("the server receives slow uploads of ", calls, " calls", whose,
+                   ", the most that it receives at a time while its slots or memory are short"),
+      kRetryDelay, {{"limit", "slow-uploads"}, {"maximum", absl::StrCat(calls)}});
+}
+
 }  // namespace
 
 void PendingCalls::Place::Release() {
@@ -26,7 +33,27 @@ void PendingCalls::Place::Release() {
   std::list<Waiting> gone;  // destroyed without the lock
   absl::MutexLock lock(&owner->mutex_);
   owner->shares_.Give(waiting_->address, 1);
+  if (waiting_->settled) {
+    --owner->settled_;
+    owner->settled_shares_.Give(waiting_->address, 1);
+  }
   gone.splice(gone.end(), owner->waiting_, waiting_);
+}
+
+absl::Status PendingCalls::Place::Settle() {
+  if (owner_ == nullptr) return absl::OkStatus();
+  const size_t max_settled = (owner_->max_calls_ + 1) / 2;
+  absl::MutexLock lock(&owner_->mutex_);
+  AddressShares& shares = owner_->settled_shares_;
+  if (!shares.Fits(waiting_->address, 1)) {
+    return TooManySettled(" of this address", static_cast<size_t>(shares.max_per_address()));
+  }
+  if (owner_->settled_ >= max_settled) return TooManySettled("", max_settled);
+  if (std::exchange(waiting_->settled, true)) return absl::OkStatus();
+  waiting_->refuse = nullptr;
+  ++owner_->settled_;
+  shares.Take(waiting_->address, 1);
+  return absl::OkStatus();
 }
 
 PendingCalls::Place PendingCalls::Enter(const std::string& address,

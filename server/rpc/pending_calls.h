@@ -1,5 +1,8 @@
-// Calls whose first message has not arrived: each holds memory of the transport only. Their number
-// is bounded, and one more makes the oldest go: an honest client sends its message at once.
+// Calls without a slot: those whose first message has not arrived, and uploads on the disk.
+//
+// Each holds memory of the transport only. Their number is bounded, and one more makes the oldest
+// go: an honest client sends its message at once. Uploads on the disk have settled: they are not
+// told to go, and may have half of the places.
 #pragma once
 
 #include <functional>
@@ -19,7 +22,8 @@ class PendingCalls {
  private:
   struct Waiting {
     std::string address;
-    std::function<void(const absl::Status&)> refuse;  // null once it was told to go
+    std::function<void(const absl::Status&)> refuse;  // null: it was told to go, or has settled
+    bool settled = false;
   };
 
  public:
@@ -36,6 +40,10 @@ class PendingCalls {
     }
     ~Place() { Release(); }
     void Release();
+    // Keeps the place until it is released, however many calls come. RESOURCE_EXHAUSTED
+    // (kOverloaded, with a retry delay) if half of the places have settled, in all or of this
+    // address. OK without a place.
+    absl::Status Settle();
 
    private:
     friend class PendingCalls;
@@ -46,7 +54,9 @@ class PendingCalls {
   };
 
   PendingCalls(int max_calls, int max_per_address)
-      : max_calls_(static_cast<size_t>(max_calls)), shares_(max_per_address) {}
+      : max_calls_(static_cast<size_t>(max_calls)),
+        shares_(max_per_address),
+        settled_shares_((max_per_address + 1) / 2) {}
 
   // Where there are too many, in all or of this address, the oldest of those is refused: on this
   // thread and with no lock held, with RESOURCE_EXHAUSTED (kOverloaded, with a retry delay).
@@ -59,6 +69,8 @@ class PendingCalls {
   absl::Mutex mutex_;
   std::list<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);  // the oldest first
   AddressShares shares_ ABSL_GUARDED_BY(mutex_);
+  size_t settled_ ABSL_GUARDED_BY(mutex_) = 0;
+  AddressShares settled_shares_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace upscaled::server

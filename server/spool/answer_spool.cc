@@ -40,6 +40,14 @@ absl::StatusOr<size_t> AnswerSpool::Append(std::span<const uint8_t> bytes) {
   return taken;
 }
 
+bool AnswerSpool::AppendInMemory(std::span<const uint8_t> bytes) {
+  if (budget_->options().spool_bytes == 0) return false;
+  absl::MutexLock lock(&mutex_);
+  if (tail_.size() + bytes.size() > kBodyBlockBytes) return false;
+  tail_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return true;
+}
+
 absl::StatusOr<bool> AnswerSpool::WriteTail() {
   std::string block;
   {

@@ -20,13 +20,17 @@ namespace upscaled::server {
 // the disk.
 class AnswerSpool {
  public:
-  explicit AnswerSpool(std::shared_ptr<BodyBudget> budget)
-      : budget_(std::move(budget)), file_(std::make_shared<SpoolFile>(budget_)) {}
+  // Its disk is at the expense of `payer` (see BodyBudget).
+  explicit AnswerSpool(std::shared_ptr<BodyBudget> budget, std::string payer = "")
+      : budget_(std::move(budget)), file_(std::make_shared<SpoolFile>(budget_, std::move(payer))) {}
 
   bool empty() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Returns how many of `bytes`, the first ones, it has taken: fewer than all if the budget's disk
-  // is full. RESOURCE_EXHAUSTED (kOverloaded) if the disk does not take them.
+  // Returns how many of `bytes`, the first ones, it has taken: fewer than all if the disk is full
+  // for the payer. RESOURCE_EXHAUSTED (kOverloaded) if the disk does not take them.
   absl::StatusOr<size_t> Append(std::span<const uint8_t> bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Takes all of `bytes` if they have room in memory behind the file's, without a look at the disk.
+  // Returns whether it has.
+  bool AppendInMemory(std::span<const uint8_t> bytes) ABSL_LOCKS_EXCLUDED(mutex_);
   // Takes the next bytes, at most a block (kBodyBlockBytes); "" if it is empty. INTERNAL if the
   // disk does not give them back.
   absl::StatusOr<std::string> Take() ABSL_LOCKS_EXCLUDED(mutex_);

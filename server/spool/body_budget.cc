@@ -5,13 +5,17 @@
 
 namespace upscaled::server {
 
-bool BodyBudget::TakeDiskBlock() {
-  if (!disk_.Take(kBodyBlockBytes)) return false;
+bool BodyBudget::TakeDiskBlock(const std::string& payer) {
+  absl::MutexLock lock(&mutex_);
+  if (!disk_shares_.Fits(payer, 1) || !disk_.Take(kBodyBlockBytes)) return false;
+  disk_shares_.Take(payer, 1);
   disk_in_use_ += kBodyBlockBytes;
   return true;
 }
 
-void BodyBudget::ReturnDiskBlocks(size_t blocks) {
+void BodyBudget::ReturnDiskBlocks(const std::string& payer, size_t blocks) {
+  absl::MutexLock lock(&mutex_);
+  disk_shares_.Give(payer, static_cast<int64_t>(blocks));
   disk_.Return(blocks * kBodyBlockBytes);
   disk_in_use_ -= static_cast<int64_t>(blocks * kBodyBlockBytes);
 }

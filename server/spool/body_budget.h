@@ -2,6 +2,7 @@
 // server: for all bodies of one server.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -9,9 +10,12 @@
 #include <string>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
 #include "engine/base/byte_budget.h"
+#include "server/admission/address_shares.h"
 #include "server/net/io_thread_link.h"
 
 namespace upscaled::server {
@@ -33,21 +37,27 @@ absl::Status SpoolError(absl::string_view why);
 // Thread safe. `thread` writes and removes the spool files. The page cache absorbs most writes,
 // but once it is full a slow disk blocks the writer. That must never be the connection thread.
 // One thread suffices for one disk. Bodies that fit in memory are not affected.
+//
+// A payer, named as Payer::name(), may have three quarters of the disk, so that its slow clients
+// leave room for others'. The empty one is the server's own, without a share.
 class BodyBudget {
  public:
   BodyBudget(const BodyBudgetOptions& options, std::shared_ptr<IoThreadLink> thread)
       : options_(options),
         thread_(std::move(thread)),
         memory_(options.memory_bytes),
-        disk_(options.spool_bytes) {}
+        disk_(options.spool_bytes),
+        disk_shares_(std::max<int64_t>(
+            static_cast<int64_t>(options.spool_bytes / kBodyBlockBytes * 3 / 4), 1)) {}
   BodyBudget(const BodyBudget&) = delete;
   BodyBudget& operator=(const BodyBudget&) = delete;
 
   const BodyBudgetOptions& options() const { return options_; }
   bool TakeMemoryBlock() { return memory_.Take(kBodyBlockBytes); }
   void ReturnMemoryBlock() { memory_.Return(kBodyBlockBytes); }
-  bool TakeDiskBlock();
-  void ReturnDiskBlocks(size_t blocks);
+  // False: the disk or the payer's share of it is full.
+  bool TakeDiskBlock(const std::string& payer) ABSL_LOCKS_EXCLUDED(mutex_);
+  void ReturnDiskBlocks(const std::string& payer, size_t blocks) ABSL_LOCKS_EXCLUDED(mutex_);
   int64_t spool_bytes_in_use() const { return disk_in_use_; }
 
   // Runs `work` on the budget's thread, one after the other; drops it at the server's end.
@@ -58,6 +68,8 @@ class BodyBudget {
   const std::shared_ptr<IoThreadLink> thread_;
   ByteBudget memory_, disk_;
   std::atomic<int64_t> disk_in_use_ = 0;
+  absl::Mutex mutex_;
+  AddressShares disk_shares_ ABSL_GUARDED_BY(mutex_);  // in blocks, of payers
 };
 
 }  // namespace upscaled::server

@@ -15,10 +15,11 @@ constexpr size_t kMaxOnTheirWay = 4;
 
 }  // namespace
 
-BodyQueue::BodyQueue(std::shared_ptr<BodyBudget> budget, std::function<void()> on_room)
+BodyQueue::BodyQueue(std::shared_ptr<BodyBudget> budget, std::function<void()> on_room,
+                     std::string payer)
     : budget_(std::move(budget)),
       on_room_(std::move(on_room)),
-      file_(std::make_shared<SpoolFile>(budget_)) {}
+      file_(std::make_shared<SpoolFile>(budget_, std::move(payer))) {}
 
 BodyQueue::~BodyQueue() { DropAll(); }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -30,7 +31,9 @@ inline constexpr int64_t kStreamBytesPerSecond = int64_t{1} << 20;
 class BodyQueue : public std::enable_shared_from_this<BodyQueue> {
  public:
   // `on_room` is called, from any thread, when Append, which was refused, may take more.
-  BodyQueue(std::shared_ptr<BodyBudget> budget, std::function<void()> on_room);
+  // The body's disk is at the expense of `payer` (see BodyBudget).
+  BodyQueue(std::shared_ptr<BodyBudget> budget, std::function<void()> on_room,
+            std::string payer = "");
   ~BodyQueue();
 
   // Returns how many of `bytes`, the first ones, it has taken; does not wait. Takes all if no

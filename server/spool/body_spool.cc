@@ -19,15 +19,16 @@ absl::Status NoDisk() {
 
 absl::Status DiskFull(size_t bytes) {
   return MakeError(absl::StatusCode::kResourceExhausted, ErrorReason::kOverloaded,
-                   absl::StrCat("other requests fill the ", bytes,
-                                " bytes of disk that are for bodies (spool-bytes)"),
+                   absl::StrCat("requests fill the ", bytes,
+                                " bytes of disk that are for bodies (spool-bytes), or those of "
+                                "this caller fill three quarters of them"),
                    {{"limit", "spool-bytes"}, {"maximum", absl::StrCat(bytes)}});
 }
 
 }  // namespace
 
-BodySpool::BodySpool(std::shared_ptr<BodyBudget> budget)
-    : budget_(std::move(budget)), file_(std::make_shared<SpoolFile>(budget_)) {}
+BodySpool::BodySpool(std::shared_ptr<BodyBudget> budget, std::string payer)
+    : budget_(std::move(budget)), file_(std::make_shared<SpoolFile>(budget_, std::move(payer))) {}
 
 absl::Status BodySpool::Append(std::span<const uint8_t> bytes) {
   last_.reserve(kBodyBlockBytes);

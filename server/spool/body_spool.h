@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -18,10 +19,11 @@ namespace upscaled::server {
 // may wait for this one. Not thread safe; all calls run on the handler's thread, disk included.
 class BodySpool {
  public:
-  explicit BodySpool(std::shared_ptr<BodyBudget> budget);
+  // Its disk is at the expense of `payer` (see BodyBudget).
+  explicit BodySpool(std::shared_ptr<BodyBudget> budget, std::string payer = "");
 
-  // RESOURCE_EXHAUSTED (kOverloaded) if the budget or its disk is full. FAILED_PRECONDITION
-  // (kLimitExceeded) if the budget has no disk.
+  // RESOURCE_EXHAUSTED (kOverloaded) if the disk or the payer's share of it is full.
+  // FAILED_PRECONDITION (kLimitExceeded) if the budget has no disk.
   absl::Status Append(std::span<const uint8_t> bytes);
   // Reads the appended bytes from the first one on, at least one; 0: their end. `dst` is not empty.
   // INTERNAL if the disk does not give them back.

@@ -18,15 +18,15 @@ off_t OffsetOf(size_t slot) { return static_cast<off_t>(slot * kBodyBlockBytes);
 SpoolFile::~SpoolFile() {
   if (slots_ == 0 && !fd_.valid()) return;
   auto file = std::make_shared<UniqueFd>(std::move(fd_));  // std::function copies
-  budget_->RunOnDisk([budget = budget_, file, slots = slots_] {
+  budget_->RunOnDisk([budget = budget_, payer = payer_, file, slots = slots_] {
     *file = UniqueFd();
-    budget->ReturnDiskBlocks(slots);
+    budget->ReturnDiskBlocks(payer, slots);
   });
 }
 
 std::optional<size_t> SpoolFile::TakeSlot() {
   if (free_.empty()) {
-    if (!budget_->TakeDiskBlock()) return std::nullopt;
+    if (!budget_->TakeDiskBlock(payer_)) return std::nullopt;
     return slots_++;
   }
   const size_t slot = free_.back();
@@ -42,7 +42,7 @@ void SpoolFile::ReturnSlot(size_t slot) {
   budget_->RunOnDisk([self = shared_from_this(), slots = std::exchange(slots_, 0)] {
     // A file that cannot be cut keeps its blocks until it is closed.
     [[maybe_unused]] const int cut = self->fd_.valid() ? ftruncate(self->fd_.get(), 0) : 0;
-    self->budget_->ReturnDiskBlocks(slots);
+    self->budget_->ReturnDiskBlocks(self->payer_, slots);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -21,11 +22,12 @@ namespace upscaled::server {
 // on a thread of its own.
 class SpoolFile : public std::enable_shared_from_this<SpoolFile> {
  public:
-  explicit SpoolFile(std::shared_ptr<BodyBudget> budget) : budget_(std::move(budget)) {}
+  explicit SpoolFile(std::shared_ptr<BodyBudget> budget, std::string payer = "")
+      : budget_(std::move(budget)), payer_(std::move(payer)) {}
   // Closes the file on the budget's thread: freeing its space may take long.
   ~SpoolFile();
 
-  // None when the budget has no disk left.
+  // None when the budget has no disk left for the payer.
   std::optional<size_t> TakeSlot();
   void ReturnSlot(size_t slot);
 
@@ -37,6 +39,7 @@ class SpoolFile : public std::enable_shared_from_this<SpoolFile> {
 
  private:
   const std::shared_ptr<BodyBudget> budget_;
+  const std::string payer_;
   UniqueFd fd_;  // set by the first Write
   size_t slots_ = 0;
   std::vector<size_t> free_;

@@ -7,9 +7,11 @@
 #include <vector>
 
 #include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
 #include "absl/status/status.h"
+#include "absl/synchronization/notification.h"
 #include "server/rpc/typed_method.h"
 #include "tests/server/rpc/rpc_server.h"
 #include "tests/support/await.h"
@@ -74,6 +76,7 @@ TEST_F(CallTest, ABrokenImageWaitsForNewsOfItsClientWithoutSlotAndThread) {
   test::Await([&] {
     return server_.admission_state().calls_admitted == 1 && server_.admission_state().requests == 0;
   });
+  EXPECT_FALSE(server_.admission().AwaitIdle(absl::ZeroDuration())) << "a drain would cut it off";
   EXPECT_TRUE(Send("fine").stream->Finish().ok()) << "on the only thread";
   EXPECT_THAT(server_.ended(), ElementsAre(absl::StatusCode::kOk));
   test::Await([&] {
@@ -246,6 +249,74 @@ TEST_F(SlowClientTest, WhileSlotsAreShortABodyIsReceivedBeforeItHasOne) {
   EXPECT_EQ(Finish(first, 0), "whole") << "it had a slot from the beginning";
 }
 
+// Bodies that wait for the disk are paid for, and small ones do not wait for it.
+TEST_F(SlowClientTest, AMessageThatWaitsForTheDiskIsInTheBudget) {
+  RpcServer server(AnsweringMethod(), TwoSlots(), /*threads=*/2, /*spool_bytes=*/size_t{64} << 20);
+  Client first = Start(server, 0);
+  test::Await([&] { return server.admission_state().requests == 1; });
+  const int64_t before = server.admission_state().memory_bytes;
+  absl::Notification go_on;
+  server.BlockDisk(go_on);
+
+  Client small = Start(server, 0), large = Start(server, 0);
+  for (int i = 0; i < 3; ++i) SendChunk(small, "abc");
+  EXPECT_EQ(Finish(small, 0), "abcabcabc") << "while the disk is busy";
+  const std::string chunk(size_t{100} << 10, 'x');
+  SendChunk(large, chunk);
+  test::Await([&] {
+    return server.admission_state().memory_bytes - before >= 2 * static_cast<int64_t>(chunk.size());
+  });
+  go_on.Notify();
+  test::Await([&] { return server.admission_state().memory_bytes == before; });
+  EXPECT_EQ(Finish(large, 0), chunk);
+  Finish(first, 0);
+}
+
+TEST_F(SlowClientTest, AMessageBeyondTheBudgetIsRefused) {
+  RpcServer server(AnsweringMethod(), TwoSlots(), /*threads=*/2, /*spool_bytes=*/size_t{64} << 20);
+  Client first = Start(server, 0);
+  test::Await([&] { return server.admission_state().requests == 1; });
+  const AdmissionState state = server.admission_state();
+  const auto rest = server.admission().Reserve(
+      {.memory_bytes = server.admission().memory_budget_bytes() - state.memory_bytes});
+  ASSERT_TRUE(rest.ok());
+  Client large = Start(server, 0);
+  SendChunk(large, std::string(size_t{100} << 10, 'x'));
+  EXPECT_EQ(large.stream->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  Finish(first, 0);
+}
+
+TEST_F(SlowClientTest, ABrokenMessageOnTheDiskIsRefused) {
+  RpcServer server(AnsweringMethod(), TwoSlots(), /*threads=*/2, /*spool_bytes=*/size_t{64} << 20);
+  Client first = Start(server, 0);
+  test::Await([&] { return server.admission_state().requests == 1; });
+  grpc::GenericStub stub(server.channel());
+  grpc::CompletionQueue queue;
+  grpc::ClientContext context;
+  const auto call = stub.PrepareCall(&context, AnsweringMethod().path, &queue);
+  const auto done = [&queue] {
+    void* tag = nullptr;
+    bool ok = false;
+    return queue.Next(&tag, &ok) && ok;
+  };
+  call->StartCall(nullptr);
+  ASSERT_TRUE(done());
+  pb::UpscaleImageRequest start;
+  start.mutable_start();
+  for (const std::string& bytes : {start.SerializeAsString(), std::string("\x12\x7f abc")}) {
+    const grpc::Slice slice(bytes);
+    call->Write(grpc::ByteBuffer(&slice, 1), nullptr);
+    ASSERT_TRUE(done());
+  }
+  call->WritesDone(nullptr);
+  ASSERT_TRUE(done());
+  grpc::Status status;
+  call->Finish(&status, nullptr);
+  ASSERT_TRUE(done());
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  Finish(first, 0);
+}
+
 TEST_F(SlowClientTest, AFastBodyHasASlotBeforeItsEnd) {
   RpcServer server(AnsweringMethod(), TwoSlots(), /*threads=*/2, /*spool_bytes=*/size_t{64} << 20);
   Client first = Start(server, 0), fast = Start(server, 0);
@@ -266,6 +337,37 @@ TEST_F(SlowClientTest, ABodyWithoutRoomOnTheDiskHasASlot) {
   SendChunk(second, "end");
   EXPECT_EQ(Finish(second, 0), chunk + "end");
   Finish(first, 0);
+}
+
+// Answers each message.
+Method RepeatingMethod() {
+  Method method{.path = "/upscale.v1.UpscaleService/UpscaleImage",
+                .name = "UpscaleImage",
+                .request = &pb::UpscaleImageRequest::default_instance(),
+                .max_first_message_bytes = 1000};
+  method.reply = UnaryHandler<pb::UpscaleImageRequest, pb::UpscaleImageResponse>(
+      [](const CallContext&, const auto& request, auto& response) {
+        response.set_chunk(request.chunk());
+        return absl::OkStatus();
+      });
+  return method;
+}
+
+TEST(ReplyTest, ASessionThatHasLastedLongEndsWell) {
+  RpcServer server(RepeatingMethod(), Limits(), /*threads=*/1, /*spool_bytes=*/0,
+                   /*start_timeout=*/absl::Milliseconds(50));
+  grpc::ClientContext context;
+  const auto stream = server.stub().UpscaleImage(&context);
+  stream->Write(pb::UpscaleImageRequest());
+  test::Await([&] {
+    server.LetTimePass(absl::Seconds(1));  // the watchdog looks
+    return server.ended().size() == 1;
+  });
+  EXPECT_THAT(server.ended(), ElementsAre(absl::StatusCode::kOk));
+  pb::UpscaleImageResponse response;
+  while (stream->Read(&response)) {
+  }
+  EXPECT_TRUE(stream->Finish().ok());
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "server/admission/admission.h"
 #include "server/base/timer.h"
 #include "server/calls/call_environment.h"
@@ -25,10 +26,12 @@ namespace upscaled::server {
 // Time stands still for its calls; its watchdog looks when LetTimePass has it look.
 class RpcServer {
  public:
-  RpcServer(Method method, const Limits& limits, int threads, size_t spool_bytes = 0)
+  RpcServer(Method method, const Limits& limits, int threads, size_t spool_bytes = 0,
+            absl::Duration start_timeout = absl::Hours(1))
       : admission_(limits, int64_t{1} << 30, clock_),
         workers_(threads),
         spool_({.spool_dir = testing::TempDir(), .spool_bytes = spool_bytes}) {
+    calls_.start_timeout = start_timeout;
     method.role = std::nullopt;
     const std::string path = method.path;
     methods_.emplace(path, std::move(method));
@@ -38,7 +41,8 @@ class RpcServer {
     server_ = builder.BuildAndStart();
     for (int i = 0; i < 4; ++i) Call::Listen(host_, *queues_->queues().front());
     queues_->StartThreads(2);
-    stub_ = upscale::v1::UpscaleService::NewStub(server_->InProcessChannel({}));
+    channel_ = server_->InProcessChannel({});
+    stub_ = upscale::v1::UpscaleService::NewStub(channel_);
   }
   ~RpcServer() {
     calls_.registry.CancelAll(absl::UnavailableError("the test has ended"));
@@ -49,7 +53,12 @@ class RpcServer {
   }
 
   upscale::v1::UpscaleService::Stub& stub() { return *stub_; }
+  const std::shared_ptr<grpc::Channel>& channel() { return channel_; }
   AdmissionController& admission() { return admission_; }
+  // Keeps the disk's thread busy until `go_on`, which must outlive the wait.
+  void BlockDisk(absl::Notification& go_on) {
+    spool_.budget()->RunOnDisk([&go_on] { go_on.WaitForNotification(); });
+  }
   AdmissionState admission_state() const { return admission_.state(); }
   int64_t spool_bytes_in_use() const { return spool_.budget()->spool_bytes_in_use(); }
   void LetTimePass(absl::Duration time) {
@@ -93,6 +102,7 @@ class RpcServer {
   CallHost host_{calls_, methods_, service_, pending_, spool_.budget()};
   std::unique_ptr<CompletionQueues> queues_;
   std::unique_ptr<grpc::Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<upscale::v1::UpscaleService::Stub> stub_;
 };
 

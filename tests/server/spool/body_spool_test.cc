@@ -11,6 +11,7 @@
 #include "server/base/error.h"
 #include "server/net/io_thread.h"
 #include "tests/client/temp_folder.h"
+#include "tests/support/await.h"
 
 namespace upscaled::server {
 namespace {
@@ -74,6 +75,30 @@ TEST_F(BodySpoolTest, RefusesWhatTheDiskHasNoRoomFor) {
   BodySpool none(Budget(0));
   ASSERT_TRUE(none.Append(Bytes(kBodyBlockBytes)).ok());
   EXPECT_EQ(ReasonOf(none.Append(Bytes(1))), ErrorReason::kLimitExceeded);
+}
+
+// A payer's slow clients leave room for others'.
+TEST_F(BodySpoolTest, APayerHasThreeQuartersOfTheDisk) {
+  const auto budget = Budget(8);
+  const auto fill = [&](BodySpool& spool) {
+    size_t blocks = 0;  // on the disk: one more waits in memory
+    absl::Status status = spool.Append(Bytes(kBodyBlockBytes));
+    while ((status = spool.Append(Bytes(kBodyBlockBytes))).ok()) ++blocks;
+    EXPECT_EQ(ReasonOf(status), ErrorReason::kOverloaded) << status;
+    return blocks;
+  };
+  {
+    BodySpool first(budget, "greedy"), second(budget, "greedy"), other(budget, "modest");
+    EXPECT_EQ(fill(first), 6u);
+    EXPECT_EQ(fill(second), 0u);
+    EXPECT_EQ(fill(other), 2u);
+  }
+  test::Await([&] { return budget->spool_bytes_in_use() == 0; });
+  BodySpool again(budget, "greedy"), own(budget);
+  EXPECT_EQ(fill(again), 6u);
+  EXPECT_EQ(fill(own), 2u);
+  BodySpool server(Budget(8));
+  EXPECT_EQ(fill(server), 8u) << "the server has no share";
 }
 
 }  // namespace
