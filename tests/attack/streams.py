@@ -85,15 +85,13 @@ def slow_header(target):
     _fill_slots(target, [bytes((byte,)) for byte in messages.png(9, 9)])
 
 
-def slow_grpc_uploads(target):
-    """400 uploads from two addresses, 300 bytes a second each: an upload has no slot before it has come, and a call of
-    a third address is served."""
+def _drip(target, path, first, more):
+    """400 calls from two addresses that begin with the messages `first`, and send the bytes `more` each second."""
     connections = [target.connect(source=f"127.0.0.{3 + i % 2}") for i in range(8)]
-    first = messages.image_chunk(messages.png(16, 16)[:300])
-    uploads = [(one, one.open(wire.IMAGE, messages.image_start(), first)) for one in connections for _ in range(50)]
-    target.count("uploads", len(uploads))
+    calls = [(one, one.open(path, *first)) for one in connections for _ in range(50)]
+    target.count("calls", len(calls))
     for _ in target.paced(1):
-        for connection, stream in uploads:
+        for connection, stream in calls:
             try:
                 connection.poll()
                 answer = connection.answers.get(stream)
@@ -102,9 +100,16 @@ def slow_grpc_uploads(target):
                 if answer.ended:
                     target.count(f"ended with {connection.answers.pop(stream).status}")
                 else:
-                    connection.send_data(stream, wire.envelope(messages.image_chunk(b"x" * 300)))
+                    connection.send_data(stream, more)
             except OSError:
                 target.count("connections ended")
+
+
+def slow_grpc_uploads(target):
+    """400 uploads from two addresses, 300 bytes a second each: an upload has no slot before it has come, and a call of
+    a third address is served."""
+    first = [messages.image_start(), messages.image_chunk(messages.png(16, 16)[:300])]
+    _drip(target, wire.IMAGE, first, wire.envelope(messages.image_chunk(b"x" * 300)))
 
 
 def slow_grpc_readers(target):

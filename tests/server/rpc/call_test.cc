@@ -319,7 +319,9 @@ TEST_F(SlowClientTest, ABrokenMessageOnTheDiskIsRefused) {
 
 TEST_F(SlowClientTest, AFastBodyHasASlotBeforeItsEnd) {
   RpcServer server(AnsweringMethod(), TwoSlots(), /*threads=*/2, /*spool_bytes=*/size_t{64} << 20);
-  Client first = Start(server, 0), fast = Start(server, 0);
+  Client first = Start(server, 0);
+  test::Await([&] { return server.admission_state().requests == 1; });
+  Client fast = Start(server, 0);
   const std::string chunk(size_t{900} << 10, 'x');
   for (int i = 0; i < 2; ++i) SendChunk(fast, chunk);
   test::Await([&] { return server.admission_state().requests == 2; });
@@ -330,7 +332,9 @@ TEST_F(SlowClientTest, AFastBodyHasASlotBeforeItsEnd) {
 
 TEST_F(SlowClientTest, ABodyWithoutRoomOnTheDiskHasASlot) {
   RpcServer server(AnsweringMethod(), TwoSlots(), /*threads=*/2, /*spool_bytes=*/kBodyBlockBytes);
-  Client first = Start(server, 0), second = Start(server, 0);
+  Client first = Start(server, 0);
+  test::Await([&] { return server.admission_state().requests == 1; });
+  Client second = Start(server, 0);
   const std::string chunk(150'000, 'x');
   SendChunk(second, chunk);
   test::Await([&] { return server.admission_state().requests == 2; });
