@@ -149,8 +149,9 @@ class JobQueue {
   virtual absl::StatusOr<bool> TakeTurn(const std::string& duty, absl::Duration interval) = 0;
 };
 
-// Opens a folder as SqliteQueue, or the broker of a URL whose library is built in, as RedisQueue
-// and NatsQueue have it. SqliteQueue reads the time from `clock`. INVALID_ARGUMENT for another URL.
+// Opens a folder as SqliteQueue, or the broker of a URL whose library is built in, as RedisQueue,
+// NatsQueue and PostgresQueue have it. SqliteQueue reads the time from `clock`. INVALID_ARGUMENT
+// for another URL.
 absl::StatusOr<std::unique_ptr<JobQueue>> OpenQueue(const std::string& address,
                                                     SystemClock clock = {});
 

@@ -2,7 +2,6 @@
 #include <grpcpp/support/proto_buffer_writer.h>
 
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <utility>
 
