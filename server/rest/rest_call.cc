@@ -52,9 +52,7 @@ void RestCall::StartWithBody(int64_t memory_bytes) {
 void RestCall::StartWithoutSlot() {
   absl::Status refusal = Begin();
   if (refusal.ok()) refusal = host_.calls.admission.CheckOpen();
-  if (refusal.ok() && !host_.calls.workers.Run([self = shared_from_this()] { self->Run(); })) {
-    refusal = OutOfThreads();
-  }
+  if (refusal.ok()) refusal = host_.questions.Run([self = shared_from_this()] { self->Run(); });
   if (!refusal.ok()) Refuse(refusal);
 }
 

@@ -33,7 +33,7 @@ class RestCall : public std::enable_shared_from_this<RestCall> {
   // that is slower than the server waits without a slot and without a thread. A call that would get
   // no slot now is refused at once.
   void StartWithBody(int64_t memory_bytes);
-  // The same for a short question, which needs no slot.
+  // The same for a short question, which needs no slot (QuestionPool).
   void StartWithoutSlot();
   // Ends its work with `reason`. Thread safe.
   void GiveUp(const absl::Status& reason) { cancellation().Cancel(reason); }

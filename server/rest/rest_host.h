@@ -8,6 +8,7 @@
 #include "server/handlers/handler_environment.h"
 #include "server/rest/cors.h"
 #include "server/rest/progress_board.h"
+#include "server/rest/question_pool.h"
 
 namespace upscaled::server {
 
@@ -20,6 +21,7 @@ struct RestHost {
   const Cors& cors;
   const Fetcher& fetcher;
   ProgressBoard& board;
+  QuestionPool& questions;
   AsyncJobs* jobs = nullptr;  // null: images are upscaled while their callers wait
   absl::Duration signed_max_age = absl::ZeroDuration();  // as RestOptions has it
 };

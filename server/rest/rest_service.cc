@@ -88,7 +88,8 @@ RestService::RestService(const HandlerEnvironment& handlers, CallEnvironment& ca
       web_(options.web),
       signed_urls_(options.signed_urls),
       board_(calls.clock),
-      host_{handlers, calls, cors_, fetcher_, board_, options.jobs, options.signed_max_age},
+      host_{handlers, calls,      cors_,        fetcher_,
+            board_,   questions_, options.jobs, options.signed_max_age},
       streams_(board_, calls.timer, calls.clock, ListenersPerAddress(calls.admission.limits())),
       job_streams_(calls.timer, calls.clock, JobFeed::kPeriod,
                    ListenersPerAddress(calls.admission.limits())) {}

@@ -56,6 +56,7 @@ class RestService {
   RestHost host_;
   ProgressStreams streams_;
   EventStreams job_streams_;
+  QuestionPool questions_;  // last: its calls use what is above
 };
 
 }  // namespace upscaled::server

@@ -1,19 +1,23 @@
 #include "server/rest/job_calls.h"
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "engine/base/sqlite.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "server/jobs/async_jobs.h"
 #include "server/rest/prefer.h"
+#include "server/rest/question_pool.h"
 #include "server/results/digest.h"
 #include "tests/client/temp_folder.h"
+#include "tests/server/jobs/idle_queue.h"
 #include "tests/server/jobs/worker_of.h"
 #include "tests/server/rest/forms.h"
 #include "tests/server/rest/rest_environment.h"
@@ -223,6 +227,53 @@ TEST_F(JobCallsTest, AFailedOneTellsWhy) {
   EXPECT_EQ(Job(id)["state"], "failed");
   EXPECT_EQ(Job(id)["error"]["reason"], "INVALID_IMAGE");
   EXPECT_THAT(Job(id)["error"]["message"].get<std::string>(), HasSubstr("not an image"));
+}
+
+// Says nothing until it is told to.
+class SilentQueue final : public IdleQueue {
+ public:
+  absl::StatusOr<std::vector<JobInfo>> List(const JobFilter&) override {
+    ++asked;
+    answer.WaitForNotification();
+    return absl::UnavailableError("lost the broker");
+  }
+
+  std::atomic<int> asked = 0;
+  absl::Notification answer;
+};
+
+// Questions about jobs took all request workers.
+TEST(SilentQueueTest, HoldsUpQuestionsAndNoImage) {
+  const client::TempFolder folder;
+  Timer timer;
+  SilentQueue* queue = nullptr;
+  const auto jobs = *AsyncJobs::Open(timer, {.store = folder / "store"},
+                                     [&](const std::string&) -> std::unique_ptr<JobQueue> {
+                                       auto made = std::make_unique<SilentQueue>();
+                                       queue = made.get();
+                                       return made;
+                                     });
+  RestEnvironment env({}, {.jobs = jobs.get()});
+  const auto ask = [&env] { return env.Call("GET", {.path = "/v1/jobs", .query = "batch=b"}); };
+  std::vector<std::shared_ptr<FakeClient>> askers;
+  for (int i = 0; i < QuestionPool::kMaxQuestions; ++i) askers.push_back(ask());
+  test::Await([&] { return queue->asked == QuestionPool::kThreads; });
+  const auto refused = ask();
+  refused->AwaitEnd();
+  EXPECT_EQ(refused->status(), 429) << refused->body();
+  EXPECT_EQ(refused->Field("Retry-After"), "1");
+  EXPECT_THAT(refused->body(), HasSubstr("64 questions"));
+  EXPECT_EQ(env.Post("", PngOf(8, 8))->status(), 200);
+  queue->answer.Notify();
+  for (const auto& asker : askers) {
+    asker->AwaitEnd();
+    EXPECT_EQ(asker->status(), 503);
+  }
+  test::Await([&] {  // the last one may not have left yet
+    const auto again = ask();
+    again->AwaitEnd();
+    return again->status() == 503;
+  });
 }
 
 TEST_F(JobCallsTest, AQueueThatCannotBeUsedIsNoFaultOfTheClient) {

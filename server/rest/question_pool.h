@@ -1,0 +1,30 @@
+// Threads for calls that take no slot.
+#pragma once
+
+#include <functional>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "server/base/thread_pool.h"
+
+namespace upscaled::server {
+
+// Answers short questions, such as for a job, on a few threads of its own: a queue or a disk that
+// is silent holds up other questions, and no image. Thread safe.
+class QuestionPool {
+ public:
+  static constexpr int kThreads = 4;
+  static constexpr int kMaxQuestions = 64;  // that wait or run
+
+  // RESOURCE_EXHAUSTED (kOverloaded), and `question` is dropped, when there are as many, or when
+  // the machine gives no thread.
+  absl::Status Run(std::function<void()> question) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  absl::Mutex mutex_;
+  int questions_ ABSL_GUARDED_BY(mutex_) = 0;
+  ThreadPool threads_{kThreads};  // last: its jobs use what is above
+};
+
+}  // namespace upscaled::server
