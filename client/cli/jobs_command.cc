@@ -18,7 +18,8 @@
 #include "engine/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "proto/json/shallow_json.h"
-#include "server/jobs/task.h"
+#include "server/jobs/cancel_job.h"
+#include "server/jobs/job_queue.h"
 
 namespace upscaled::client {
 namespace {

@@ -164,7 +164,7 @@ absl::StatusOr<std::vector<ImageJob>> Plan(const SubmitFlags& flags) {
 
 // INVALID_ARGUMENT for text JSON would change.
 absl::StatusOr<std::string> ToText(const server::Task& task) {
-  std::string text = server::TaskToJson(task);
+  ASSIGN_OR_RETURN(std::string text, server::TaskToJson(task));
   ASSIGN_OR_RETURN(const server::Task kept, server::ParseTask(text));
   if (kept.source == task.source && kept.output == task.output && kept.webhook == task.webhook) {
     return text;

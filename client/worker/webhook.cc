@@ -12,6 +12,7 @@
 #include "client/worker/url_file.h"
 #include "nlohmann/json.hpp"
 #include "proto/json/shallow_json.h"
+#include "server/jobs/job_failure.h"
 #include "server/jobs/job_place.h"
 #include "server/jobs/task.h"
 

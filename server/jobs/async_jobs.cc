@@ -12,6 +12,7 @@
 #include "nlohmann/json.hpp"
 #include "proto/json/shallow_json.h"
 #include "server/base/error.h"
+#include "server/jobs/cancel_job.h"
 #include "server/jobs/job_queue.h"
 #include "server/jobs/task.h"
 
@@ -79,7 +80,8 @@ AsyncJob ToJob(const JobInfo& info, bool has_result) {
 
 // Tasks are JSON, and workers have folders of their own to start from.
 absl::Status CheckStore(const std::string& folder) {
-  const absl::StatusOr<Task> task = ParseTask(TaskToJson({.source = folder}));
+  ASSIGN_OR_RETURN(const std::string text, TaskToJson({.source = folder}));
+  const absl::StatusOr<Task> task = ParseTask(text);
   if (task.ok() && task->source == folder) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "the store of jobs must be an absolute path in UTF-8, which ", folder, " is not"));
@@ -141,17 +143,15 @@ absl::StatusOr<std::vector<AsyncJob>> AsyncJobs::Batch::Queue(
     const Stored& stored = stored_[i];
     const JobLabels labels{.tenant = tenant_, .batch = name_, .reference = request.reference};
     const std::string& id = stored.id;
-    queued.push_back(
-        {.id = id,
-         .task = TaskToJson(
-             {.source = stored.url.empty() ? jobs_.store_.Source(id).string() : stored.url,
-              .options = request.options,
-              .output = jobs_.store_.Result(id),
-              .webhook = request.webhook,
-              .reference = request.reference,
-              .shown_source = request.shown_source.empty() ? "upload" : request.shown_source,
-              .shown_output = absl::StrCat("/v1/jobs/", id, "/result")}),
-         .labels = labels});
+    const Task task{.source = stored.url.empty() ? jobs_.store_.Source(id).string() : stored.url,
+                    .options = request.options,
+                    .output = jobs_.store_.Result(id),
+                    .webhook = request.webhook,
+                    .reference = request.reference,
+                    .shown_source = request.shown_source.empty() ? "upload" : request.shown_source,
+                    .shown_output = absl::StrCat("/v1/jobs/", id, "/result")};
+    ASSIGN_OR_RETURN(std::string text, TaskToJson(task));
+    queued.push_back({.id = id, .task = std::move(text), .labels = labels});
     told.push_back(ToJob({.id = id, .submitted = now, .changed = now, .labels = labels},
                          /*has_result=*/false));
   }

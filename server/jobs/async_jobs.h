@@ -20,9 +20,9 @@
 #include "absl/time/time.h"
 #include "engine/image/byte_stream.h"
 #include "server/base/timer.h"
+#include "server/jobs/job_failure.h"
 #include "server/jobs/job_queue.h"
 #include "server/jobs/job_store.h"
-#include "server/jobs/task.h"
 #include "upscale/v1/upscale.pb.h"
 
 namespace upscaled::server {

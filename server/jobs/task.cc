@@ -3,16 +3,16 @@
 #include <iterator>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "engine/base/random_uuid.h"
 #include "engine/base/status_macros.h"
 #include "google/protobuf/util/json_util.h"
+#include "google/protobuf/util/message_differencer.h"
 #include "nlohmann/json.hpp"
 #include "proto/json/shallow_json.h"
 #include "server/jobs/job_place.h"
+#include "server/jobs/job_queue.h"
 
 namespace upscaled::server {
 namespace {
@@ -122,10 +122,15 @@ absl::Status ReadField(const std::string& name, const json& value, Task& task) {
 
 }  // namespace
 
-std::string TaskToJson(const Task& task) {
-  std::string options;
-  (void)google::protobuf::util::MessageToJsonString(task.options, &options);
-  json object = {{"source", task.source}, {"options", json::parse(options)}};
+absl::StatusOr<std::string> TaskToJson(const Task& task) {
+  using google::protobuf::util::MessageDifferencer;
+  std::string text;
+  upscale::v1::UpscaleOptions kept;
+  const bool is_kept = google::protobuf::util::MessageToJsonString(task.options, &text).ok() &&
+                       google::protobuf::util::JsonStringToMessage(text, &kept).ok() &&
+                       MessageDifferencer::Equals(kept, task.options);
+  if (!is_kept) return Wrong("has \"options\" that JSON would change: their texts must be UTF-8");
+  json object = {{"source", task.source}, {"options", ParseShallow(text)}};
   const std::pair<const char*, const std::string*> texts[] = {
       {"output", &task.output},
       {"webhook", &task.webhook},
@@ -133,8 +138,8 @@ std::string TaskToJson(const Task& task) {
       {"shown_source", &task.shown_source},
       {"shown_output", &task.shown_output},
       {"cancelled_job", &task.cancelled_job}};
-  for (const auto& [name, text] : texts) {
-    if (!text->empty()) object[name] = *text;
+  for (const auto& [name, value] : texts) {
+    if (!value->empty()) object[name] = *value;
   }
   if (task.film.has_value()) object["film"] = ToJson(*task.film);
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -150,30 +155,6 @@ absl::StatusOr<Task> ParseTask(const std::string& text) {
       !(absl::StartsWith(task.source, "/") && absl::StartsWith(task.output, "/")))
     return Wrong("has a film whose source or output is no path");
   return task;
-}
-
-absl::Status CancelJob(JobQueue& queue, const std::string& id) {
-  RETURN_IF_ERROR(queue.Cancel(id));
-  ASSIGN_OR_RETURN(const std::vector<JobInfo> jobs, queue.List({.id = id, .limit = 1}));
-  if (jobs.empty()) return absl::OkStatus();  // forgotten meanwhile
-  absl::StatusOr<Task> task = ParseTask(jobs.front().task);
-  const bool tells = task.ok() && !task->webhook.empty() && task->cancelled_job.empty();
-  if (!tells) return absl::OkStatus();
-  task->cancelled_job = id;
-  // The same id for the same job, so that a message that waits is not queued twice.
-  std::string message_id = absl::StrCat("cancelled-", id);
-  if (!CheckJobId(message_id).ok()) message_id = RandomUuid();  // too long
-  const NewJob message{.id = std::move(message_id), .task = TaskToJson(*task)};
-  return queue.Enqueue({&message, 1});
-}
-
-JobFailure ReadFailure(const std::string& report) {
-  json object = ParseShallow(report);
-  if (!object.is_object()) object = json::object();
-  JobFailure failure{.code = TextOf(object, "code"), .reason = TextOf(object, "reason")};
-  failure.message = failure.reason.empty() ? "no worker could do it; the operator knows why"
-                                           : TextOf(object, "message");
-  return failure;
 }
 
 }  // namespace upscaled::server

@@ -1,14 +1,11 @@
-// A job's texts as its submitter, its worker and its webhook read them: the task, and why it
-// failed.
+// The text of a job, as its submitter writes it and its worker reads it.
 #pragma once
 
 #include <optional>
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/jobs/film_part.h"
-#include "server/jobs/job_queue.h"
 #include "upscale/v1/upscale.pb.h"
 
 namespace upscaled::server {
@@ -33,26 +30,10 @@ struct Task {
   std::optional<FilmPart> film;
 };
 
-// Bytes that are no UTF-8 are replaced.
-std::string TaskToJson(const Task& task);
+// INVALID_ARGUMENT for options with a text that is no UTF-8. Elsewhere such bytes are replaced.
+absl::StatusOr<std::string> TaskToJson(const Task& task);
 // INVALID_ARGUMENT, with the field that is wrong, also for a field that is not known: it would say
 // something that must not be overlooked.
 absl::StatusOr<Task> ParseTask(const std::string& json);
-
-// Cancels a job. If it has a webhook, queues the message for it as a job of its own, so that a
-// worker sends it and tries again like any other. Errors as JobQueue's Cancel and Enqueue. If the
-// message could not be queued, call again.
-absl::Status CancelJob(JobQueue& queue, const std::string& id);
-
-// Why a job has failed, in words that its submitter may read.
-//
-// `reason` and `message` are those of the server that computed. They are empty, and the message
-// says so, if the job failed elsewhere: other messages name hosts and paths of the operator.
-struct JobFailure {
-  std::string code, reason, message;
-};
-
-// Reads JobInfo::report of a failed job, or any other text.
-JobFailure ReadFailure(const std::string& report);
 
 }  // namespace upscaled::server

@@ -40,7 +40,7 @@ class S3Test : public ::testing::Test {
     if (!built.ok()) GTEST_SKIP() << built;
   }
   void Submit(const std::string& id, const server::Task& task) {
-    const absl::Status status = queue_->Enqueue({{{.id = id, .task = server::TaskToJson(task)}}});
+    const absl::Status status = queue_->Enqueue({{{.id = id, .task = *server::TaskToJson(task)}}});
     ASSERT_TRUE(status.ok()) << status;
   }
   absl::Status Work() {

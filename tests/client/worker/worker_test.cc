@@ -20,6 +20,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "server/fetch/url_prefix.h"
+#include "server/jobs/cancel_job.h"
 #include "server/jobs/sqlite_queue.h"
 #include "server/jobs/task.h"
 #include "tests/client/environment_variable.h"
@@ -48,7 +49,7 @@ class WorkerTest : public ::testing::Test {
   // A job that makes out/`id` of an image of these bytes.
   void Submit(const std::string& id, const std::string& image) {
     WriteText(folder_ / ("in/" + id), image);
-    SubmitTask(id, server::TaskToJson({.source = folder_ / ("in/" + id), .output = Output(id)}));
+    SubmitTask(id, *server::TaskToJson({.source = folder_ / ("in/" + id), .output = Output(id)}));
   }
   void SubmitTask(const std::string& id, const std::string& task) {
     const absl::Status status = queue_->Enqueue({{{.id = id, .task = task}}});
@@ -159,7 +160,7 @@ TEST_F(WorkerTest, WhatNoOtherTryWouldMendEndsInErrors) {
   SubmitTask("field", R"({"source": "/a.png", "scale": 2})");
   SubmitTask("deep", R"({"source": "/a.png", "options": )" + std::string(500'000, '[') +
                          std::string(500'000, ']') + "}");
-  SubmitTask("folder", server::TaskToJson({.source = folder_ / "in"}));
+  SubmitTask("folder", *server::TaskToJson({.source = folder_ / "in"}));
   Submit("output", "an image whose output is a folder");
   std::filesystem::create_directories(Output("output"));
   ASSERT_TRUE(Work().ok()) << log();
@@ -416,9 +417,9 @@ TEST_F(WorkerTest, SourcesAndOutputsMayBeUrls) {
     return FakeAnswer(found ? "200 OK" : "404 Not Found", "", "an image");
   });
   AllowPrivate(files);
-  SubmitTask("a", server::TaskToJson(
+  SubmitTask("a", *server::TaskToJson(
                       {.source = files.url() + "/moved", .output = files.url() + "/result"}));
-  SubmitTask("gone", server::TaskToJson({.source = files.url() + "/gone?signature=secret"}));
+  SubmitTask("gone", *server::TaskToJson({.source = files.url() + "/gone?signature=secret"}));
   ASSERT_TRUE(Work().ok()) << log();
   EXPECT_EQ(Info("a").state, server::JobState::kDone) << log();
   const std::vector<FakeHttpRequest> requests = files.requests();
@@ -439,8 +440,8 @@ TEST_F(WorkerTest, ARedirectionOfWhatIsSentIsNoSuccess) {
   AllowPrivate(moved);
   WriteText(folder_ / "in/a", "an image");
   const std::string source = folder_ / "in/a";
-  SubmitTask("put", server::TaskToJson({.source = source, .output = moved.url() + "/result"}));
-  SubmitTask("post", server::TaskToJson({.source = source, .webhook = moved.url()}));
+  SubmitTask("put", *server::TaskToJson({.source = source, .output = moved.url() + "/result"}));
+  SubmitTask("post", *server::TaskToJson({.source = source, .webhook = moved.url()}));
   ASSERT_TRUE(Work().ok()) << log();
   EXPECT_EQ(Info("put").state, server::JobState::kFailed);
   EXPECT_THAT(Info("put").report, HasSubstr("302"));
@@ -451,8 +452,8 @@ TEST_F(WorkerTest, ARedirectionOfWhatIsSentIsNoSuccess) {
 TEST_F(WorkerTest, WhatUrlsHoldSecretIsNotWritten) {
   options_.allowed.private_urls = {*server::UrlPrefix::Parse("http://127.0.0.1:1")};
   SubmitTask("gone",
-             server::TaskToJson({.source = "http://me:hidden@127.0.0.1:1/a?signature=hidden",
-                                 .output = "https://me:hidden@host/b?signature=hidden"}));
+             *server::TaskToJson({.source = "http://me:hidden@127.0.0.1:1/a?signature=hidden",
+                                  .output = "https://me:hidden@host/b?signature=hidden"}));
   ASSERT_TRUE(Work().ok()) << log();
   EXPECT_EQ(Info("gone").state, server::JobState::kFailed);
   EXPECT_THAT(ErrorFile("gone"), HasSubstr("\"https://host/b\""));
@@ -465,7 +466,7 @@ TEST_F(WorkerTest, WhatUrlsHoldSecretIsNotWritten) {
 TEST_F(WorkerTest, ADownloadThatHasNoPlaceCostsNoJob) {
   options_.allowed.private_urls = {*server::UrlPrefix::Parse("http://127.0.0.1:1")};
   const EnvironmentVariable tmpdir("TMPDIR", folder_ / "none");
-  SubmitTask("a", server::TaskToJson({.source = "http://127.0.0.1:1/a"}));
+  SubmitTask("a", *server::TaskToJson({.source = "http://127.0.0.1:1/a"}));
   const absl::Status status = Work();
   EXPECT_TRUE(absl::IsInternal(status)) << status;
   EXPECT_EQ(Info("a").state, server::JobState::kWaiting);
@@ -480,12 +481,12 @@ TEST_F(WorkerTest, PrivateAddressesAreRefusedUnlessTheOperatorNamesThem) {
   AllowPrivate(outer);
   WriteText(folder_ / "in/a", "an image");
   const std::string file = folder_ / "in/a";
-  SubmitTask("source", server::TaskToJson({.source = inner.url() + "/image"}));
-  SubmitTask("name", server::TaskToJson({.source = "http://localhost:1/image"}));
-  SubmitTask("metadata", server::TaskToJson({.source = "http://169.254.169.254/latest"}));
-  SubmitTask("redirected", server::TaskToJson({.source = outer.url() + "/image"}));
-  SubmitTask("output", server::TaskToJson({.source = file, .output = inner.url() + "/result"}));
-  SubmitTask("webhook", server::TaskToJson({.source = file, .webhook = inner.url()}));
+  SubmitTask("source", *server::TaskToJson({.source = inner.url() + "/image"}));
+  SubmitTask("name", *server::TaskToJson({.source = "http://localhost:1/image"}));
+  SubmitTask("metadata", *server::TaskToJson({.source = "http://169.254.169.254/latest"}));
+  SubmitTask("redirected", *server::TaskToJson({.source = outer.url() + "/image"}));
+  SubmitTask("output", *server::TaskToJson({.source = file, .output = inner.url() + "/result"}));
+  SubmitTask("webhook", *server::TaskToJson({.source = file, .webhook = inner.url()}));
   ASSERT_TRUE(Work().ok()) << log();
   EXPECT_THAT(inner.requests(), IsEmpty());
   EXPECT_EQ(outer.requests().size(), 1u);
@@ -503,7 +504,7 @@ TEST_F(WorkerTest, ARedirectionLeadsToNoBucket) {
   });
   AllowPrivate(outer);
   options_.s3 = {.endpoint = outer.url(), .key_id = "id", .secret = "secret"};
-  SubmitTask("a", server::TaskToJson({.source = outer.url() + "/image"}));
+  SubmitTask("a", *server::TaskToJson({.source = outer.url() + "/image"}));
   ASSERT_TRUE(Work().ok()) << log();
   EXPECT_EQ(Info("a").state, server::JobState::kFailed);
   EXPECT_THAT(Info("a").report, HasSubstr("redirects to s3://theirs/key"));
@@ -517,11 +518,11 @@ TEST_F(WorkerTest, PlacesOutsideOfTheListsCostNoComputation) {
   WriteText(folder_ / "in/a", "an image");
   WriteText(folder_ / "victim", "mine");
   const std::string file = folder_ / "in/a", victim = folder_ / "victim";
-  SubmitTask("source", server::TaskToJson({.source = victim}));
-  SubmitTask("output", server::TaskToJson({.source = file, .output = victim}));
-  SubmitTask("bucket", server::TaskToJson({.source = file, .output = "s3://theirs/key"}));
-  SubmitTask("webhook", server::TaskToJson({.source = file, .webhook = "https://example.com/"}));
-  SubmitTask("fine", server::TaskToJson({.source = file, .output = folder_ / "in/new/result"}));
+  SubmitTask("source", *server::TaskToJson({.source = victim}));
+  SubmitTask("output", *server::TaskToJson({.source = file, .output = victim}));
+  SubmitTask("bucket", *server::TaskToJson({.source = file, .output = "s3://theirs/key"}));
+  SubmitTask("webhook", *server::TaskToJson({.source = file, .webhook = "https://example.com/"}));
+  SubmitTask("fine", *server::TaskToJson({.source = file, .output = folder_ / "in/new/result"}));
   ASSERT_TRUE(Work().ok()) << log();
   for (const char* id : {"source", "output", "bucket", "webhook"}) {
     EXPECT_EQ(Info(id).state, server::JobState::kFailed) << id;
@@ -540,7 +541,7 @@ TEST_F(WorkerTest, AHostThatIsLostIsAskedAgain) {
     return FakeAnswer(++tries == 1 ? "503 Service Unavailable" : "200 OK", "", "an image");
   });
   AllowPrivate(files);
-  SubmitTask("a", server::TaskToJson(
+  SubmitTask("a", *server::TaskToJson(
                       {.source = files.url() + "/image", .output = files.url() + "/result"}));
   ASSERT_TRUE(Work().ok()) << log();
   EXPECT_EQ(Info("a").state, server::JobState::kDone) << log();
@@ -558,9 +559,9 @@ TEST_F(WorkerTest, WebhooksHearOfEveryEnd) {
   AllowPrivate(deaf);
   WriteText(folder_ / "in/a", "an image");
   const std::string source = folder_ / "in/a";
-  SubmitTask("done", server::TaskToJson({.source = source, .webhook = hook.url() + "/ended"}));
-  SubmitTask("failed", server::TaskToJson({.source = source + "-none", .webhook = hook.url()}));
-  SubmitTask("unheard", server::TaskToJson({.source = source, .webhook = deaf.url()}));
+  SubmitTask("done", *server::TaskToJson({.source = source, .webhook = hook.url() + "/ended"}));
+  SubmitTask("failed", *server::TaskToJson({.source = source + "-none", .webhook = hook.url()}));
+  SubmitTask("unheard", *server::TaskToJson({.source = source, .webhook = deaf.url()}));
   options_.webhook_secret = "a secret of two dozen bytes";
   ASSERT_TRUE(Work().ok()) << log();
   EXPECT_EQ(Info("done").state, server::JobState::kDone);
@@ -594,8 +595,8 @@ TEST_F(WorkerTest, WebhooksAreToldOfSourceOutputSizeAndReference) {
                           .output = folder_ / "out/a.png",
                           .webhook = hook.url(),
                           .reference = "order 7"};
-  SubmitTask("first", server::TaskToJson(task));
-  SubmitTask("again", server::TaskToJson(task));  // whose result is there already
+  SubmitTask("first", *server::TaskToJson(task));
+  SubmitTask("again", *server::TaskToJson(task));  // whose result is there already
   ASSERT_TRUE(Work().ok()) << log();
   ASSERT_EQ(hook.requests().size(), 2u);
   for (const FakeHttpRequest& request : hook.requests()) {
@@ -619,8 +620,8 @@ TEST_F(WorkerTest, WebhooksAreToldOfCancelledJobsUntilTheyAnswer) {
   });
   AllowPrivate(hook);
   SubmitTask("a",
-             server::TaskToJson({.source = "/a.png", .webhook = hook.url(), .reference = "r"}));
-  SubmitTask("quiet", server::TaskToJson({.source = "/a.png"}));
+             *server::TaskToJson({.source = "/a.png", .webhook = hook.url(), .reference = "r"}));
+  SubmitTask("quiet", *server::TaskToJson({.source = "/a.png"}));
   ASSERT_TRUE(server::CancelJob(*queue_, "a").ok());
   ASSERT_TRUE(server::CancelJob(*queue_, "a").ok());  // says so again, and nothing is sent twice
   ASSERT_TRUE(server::CancelJob(*queue_, "quiet").ok());
@@ -644,7 +645,7 @@ TEST_F(WorkerTest, WebhooksAreToldOfCancelledJobsUntilTheyAnswer) {
 TEST_F(WorkerTest, AMessageThatNobodyTakesFails) {
   FakeHttpServer deaf([](const FakeHttpRequest&) { return FakeAnswer("404 Not Found", "", ""); });
   AllowPrivate(deaf);
-  SubmitTask("a", server::TaskToJson({.source = "/a.png", .webhook = deaf.url()}));
+  SubmitTask("a", *server::TaskToJson({.source = "/a.png", .webhook = deaf.url()}));
   ASSERT_TRUE(server::CancelJob(*queue_, "a").ok());
   ASSERT_TRUE(Work().ok()) << log();
   EXPECT_EQ(deaf.requests().size(), static_cast<size_t>(options_.max_deliveries));
@@ -730,7 +731,7 @@ TEST(TaskTest, IsReadBack) {
   task.options.set_noise_level(2);
   task.options.mutable_size()->set_width_px(3840);
   task.options.set_format(v1::IMAGE_FORMAT_WEBP);
-  const auto read = server::ParseTask(server::TaskToJson(task));
+  const auto read = server::ParseTask(*server::TaskToJson(task));
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->source, task.source);
   EXPECT_EQ(read->output, task.output);
@@ -740,6 +741,13 @@ TEST(TaskTest, IsReadBack) {
   EXPECT_EQ(read->shown_output, task.shown_output);
   EXPECT_EQ(read->cancelled_job, task.cancelled_job);
   EXPECT_EQ(read->options.SerializeAsString(), task.options.SerializeAsString());
+}
+
+TEST(TaskTest, HasNoOptionsThatAreNoText) {
+  server::Task task{.source = "/a.png"};
+  task.options.set_model("\xff");
+  const absl::Status status = server::TaskToJson(task).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
 }
 
 TEST(TaskTest, PartsOfFilmsAreReadBack) {
@@ -757,7 +765,7 @@ TEST(TaskTest, PartsOfFilmsAreReadBack) {
                                                    .transfer = "smpte2084",
                                                    .range = "tv",
                                                    .codec = "ffv1"}};
-  const auto read = server::ParseTask(server::TaskToJson(task));
+  const auto read = server::ParseTask(*server::TaskToJson(task));
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->film, task.film);
   EXPECT_EQ(task.film->parts(), 5);
