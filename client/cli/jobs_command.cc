@@ -1,7 +1,7 @@
 #include "client/cli/jobs_command.h"
 
 #include <cstdio>
-#include <limits>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,12 +39,6 @@ nlohmann::json Parse(const std::string& text) {
   return object.is_object() ? object : nlohmann::json::object();
 }
 
-// The text of a field; "" for a field of another type.
-std::string Text(const nlohmann::json& object, const char* name) {
-  const auto field = object.find(name);
-  return field != object.end() && field->is_string() ? field->get<std::string>() : "";
-}
-
 // null while nothing is known.
 nlohmann::json ProgressJson(const server::JobProgress& progress) {
   if (progress.tiles == 0) return nullptr;
@@ -65,9 +59,9 @@ void PrintJson(const server::JobInfo& job) {
 
 void PrintLine(const server::JobInfo& job) {
   const nlohmann::json task = Parse(job.task), report = Parse(job.report);
-  const std::string source = Text(task, "source"), message = Text(report, "message");
-  const std::string output =
-      Text(task.contains("output") ? task : report, task.contains("output") ? "output" : "result");
+  const std::string source = TextOf(task, "source"), message = TextOf(report, "message");
+  const std::string output = TextOf(task.contains("output") ? task : report,
+                                    task.contains("output") ? "output" : "result");
   const bool is_under_way = job.state == server::JobState::kRunning && job.progress.tiles > 0;
   const std::string progress = is_under_way ? absl::StrCat(" (", job.progress.tiles_done, " of ",
                                                            job.progress.tiles, " tiles)")
@@ -96,14 +90,23 @@ absl::Status ListJobs(const JobsFlags& flags, server::JobQueue& queue) {
   return absl::OkStatus();
 }
 
+// All jobs of a state, in pages: one answer with all would hold up a broker's other callers.
+absl::Status AppendAll(server::JobQueue& queue, server::JobState state,
+                       std::vector<std::string>& ids) {
+  server::JobFilter filter{.state = state, .limit = 10'000};
+  while (true) {
+    ASSIGN_OR_RETURN(const std::vector<server::JobInfo> jobs, queue.List(filter));
+    for (const server::JobInfo& job : jobs) ids.push_back(job.id);
+    if (std::ssize(jobs) < filter.limit) return absl::OkStatus();
+    filter.before = jobs.front().id;
+  }
+}
+
 absl::Status CancelJobs(const JobsFlags& flags, server::JobQueue& queue) {
   std::vector<std::string> ids = flags.cancelled;
   if (flags.cancel_all) {
-    for (const server::JobState state : {server::JobState::kWaiting, server::JobState::kRunning}) {
-      ASSIGN_OR_RETURN(const std::vector<server::JobInfo> jobs,
-                       queue.List({.state = state, .limit = std::numeric_limits<int>::max()}));
-      for (const server::JobInfo& job : jobs) ids.push_back(job.id);
-    }
+    RETURN_IF_ERROR(AppendAll(queue, server::JobState::kWaiting, ids));
+    RETURN_IF_ERROR(AppendAll(queue, server::JobState::kRunning, ids));
   }
   absl::Status first;
   int count = 0;
