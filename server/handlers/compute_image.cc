@@ -278,6 +278,7 @@ class ImageComputation {
     plan.warnings.insert(plan.warnings.end(), resolved.warnings.begin(), resolved.warnings.end());
     for (size_t i = 0; i < resolved.passes.size(); ++i) {
       WarnOfCells(*resolved.passes[i].model, plan.upscale.passes[i], plan.warnings);
+      WarnOfTiles(*resolved.passes[i].model, plan.upscale.passes[i], plan.warnings);
     }
     return plan;
   }
@@ -290,6 +291,15 @@ class ImageComputation {
         "model ", model.name, " ", WhyCells(pass.executable->network()), ": it computes ",
         pass.source.width_px, "x", pass.source.height_px, " pixels in ", pass.cells->count(),
         " cells of ", cell.width, "x", cell.height, ", each as an image of its own"));
+  }
+
+  void WarnOfTiles(const ModelCard& model, const PassSpec& pass,
+                   std::vector<std::string>& warnings) const {
+    const int tile_px = request_.options.tile_px;
+    if (tile_px == 0 || !(pass.cells || pass.rows)) return;
+    warnings.push_back(absl::StrCat("tile_px ", tile_px, " has no effect: model ", model.name,
+                                    " computes this image in ",
+                                    pass.cells ? "cells" : "rows of its full width"));
   }
 
   int64_t RoughCost(Size source, const ResolvedJob& resolved) const {
