@@ -143,7 +143,7 @@ TEST(ProgramTest, KernelsThatCannotAddStayApart) {
   EXPECT_THAT(NamesIn(network, "naive"), AllOf(Contains("conv2"), Contains("sum")));
 }
 
-// A layer, times its mean, read by a last layer of so many pixels a side; `pooled`: and by another
+// A layer, times its mean, read by a last layer of `kernel_px` a side; `pooled`: and by another
 // pooling.
 bool IsScaledView(int kernel_px, Activation activation = Activation::kNone, bool pooled = false) {
   Network network = test::InputAlone();
