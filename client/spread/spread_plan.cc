@@ -24,7 +24,7 @@ constexpr int kMaxEncodeThreads = 4;
 
 // As a server takes them (server/handlers/request_options.cc).
 constexpr double kMaxScale = 16;
-constexpr int kMinTilePx = 32, kMaxTilePx = 4096;
+constexpr int kSmallestTilePx = 32, kLargestTilePx = 4096;
 constexpr int kMaxFrame = 1'000'000;
 
 ModelCard CardOf(const v1::Model& model) {
@@ -175,7 +175,7 @@ absl::Status CheckOptions(const v1::UpscaleOptions& options) {
     RETURN_IF_ERROR(CheckRange("png_compression", options.png_compression(), 0, 9));
   }
   if (options.tile_px() != 0) {
-    RETURN_IF_ERROR(CheckRange("tile_px", options.tile_px(), kMinTilePx, kMaxTilePx));
+    RETURN_IF_ERROR(CheckRange("tile_px", options.tile_px(), kSmallestTilePx, kLargestTilePx));
   }
   RETURN_IF_ERROR(CheckRange("frame", options.frame(), 0, kMaxFrame));
   RETURN_IF_ERROR(CheckEnum("precision", options.precision(), v1::Precision_MAX));
