@@ -57,7 +57,9 @@ def main() -> int:
             assert jpeg_size((work / "cat-3x.jpg").read_bytes()) == (3 * width, 3 * height)
             assert png_size((work / "cat-2x.png").read_bytes()) == (2 * width, 2 * height)
             assert (work / "same.txt").read_bytes() == (work / "notes.txt").read_bytes()
-            answers = [json.loads(output) for output in outputs if output]
+            events = [output for output in outputs if output.startswith(b"event:")]
+            assert len(events) == 1 and b"event: done" in events[0], events
+            answers = [json.loads(output) for output in outputs if output and output not in events]
             assert [set(answer) & {"accepted", "reason", "state", "models"} for answer in answers] == \
                 [{"reason"}, {"accepted"}, {"state"}, {"models"}], answers
             assert answers[1]["source"] == {"width_px": width, "height_px": height, "format": "jpeg"}
