@@ -149,7 +149,7 @@ TEST_F(TenantsTest, CallsAtATime) {
   auto first = std::async(std::launch::async,
                           [&, image = NewImage()] { return CallGrpc(server, "shop", image); });
   server.gate().AwaitWaiting(1);
-  ExpectRefusals(server, "tenant.calls", "has 1 calls under way", 1, 30);
+  ExpectRefusals(server, "tenant.calls", "has 1 calls running", 1, 30);
   server.gate().Open();
   ExpectOk({first.get()});
   ExpectOk(CallBoth(server, "other"));

@@ -58,7 +58,7 @@ TEST_F(TenantLimitsTest, CallsAtATimeOverAllAddresses) {
   auto second = admission_.AdmitCall(0, PayerWith(limits, "10.0.0.2"));
   ASSERT_TRUE(first.ok() && second.ok());
   const absl::Status refusal = admission_.AdmitCall(0, PayerWith(limits, "10.0.0.3")).status();
-  ExpectRefusal(refusal, "tenant.calls", "2", "has 2 calls under way");
+  ExpectRefusal(refusal, "tenant.calls", "2", "has 2 calls running");
   EXPECT_EQ(RetryDelayOf(refusal), absl::Seconds(1));
   EXPECT_TRUE(admission_.AdmitCall(0, PayerWith({.tenant = "other", .max_calls = 1})).ok());
   EXPECT_TRUE(admission_.AdmitCall(0, {.address = "10.0.0.1"}).ok());
