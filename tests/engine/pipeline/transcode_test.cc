@@ -165,7 +165,8 @@ TEST_F(TranscodeTest, KeepsTheColourProfile) {
 
 TEST_F(TranscodeTest, DropsAProfileOfGrayFromColour) {
   const Image image = test::RandomImage({20, 20, 1, SampleType::kU8}, random_);
-  const std::string icc = "any bytes";
+  std::string icc(128, '\0');  // a header
+  icc.replace(16, 4, "GRAY").replace(36, 4, "acsp");
   const auto jpeg = test::Encode(image.view(), Format(ImageFormat::kJpeg), {icc});
   ASSERT_TRUE(jpeg.ok()) << jpeg.status();
   const auto profile_in = [&](ImageFormat format) {
