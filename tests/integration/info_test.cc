@@ -365,7 +365,8 @@ TEST(ReflectionTest, TakesNoSlotAndEndsInTime) {
   ASSERT_TRUE(stream->Read(&answer));
   EXPECT_EQ(server.server().admission_state().requests, 0);
   EXPECT_FALSE(stream->Read(&answer));
-  EXPECT_TRUE(IsError(stream->Finish(), grpc::StatusCode::ABORTED, "STALLED", "start-timeout"));
+  const grpc::Status end = stream->Finish();
+  EXPECT_TRUE(end.ok()) << end.error_message();
 }
 
 TEST(HttpTest, HealthFollowsTheServer) {

@@ -141,6 +141,7 @@ TEST_F(TwoClassesTest, TilesThatAreStillToRunAloneGoToAnotherDevice) {
   gpu_.backend.Open();
   cpu_.backend.Open();
   outcomes.Await();
+  scheduler.Stop(absl::CancelledError("the test has ended"));  // the observer knows all
   EXPECT_THAT(outcomes.statuses(), Each(absl::OkStatus()));
   EXPECT_EQ(gpu_.backend.AwaitStarted(3).size(), 3u);
   EXPECT_EQ(cpu_.backend.AwaitStarted(3).size(), 3u);
