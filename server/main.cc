@@ -6,8 +6,8 @@
 // has killed it.
 //
 // Signals: SIGTERM and SIGINT drain, a second one kills; SIGHUP reloads models, certificates and
-// keys, and opens the audit log again; SIGQUIT kills with a core dump, as ever; SIGUSR1 and
-// SIGUSR2, which other servers know for their logs, are ignored, and so is SIGPIPE.
+// keys, and opens the audit log again; SIGQUIT kills with a core dump, as everywhere. SIGUSR1
+// and SIGUSR2, which other servers know for their logs, are ignored, and so is SIGPIPE.
 
 #include <pthread.h>
 #include <signal.h>

@@ -54,8 +54,8 @@ class Candidates final : public KernelCandidates {
   const std::vector<KernelChoice> choices_;
 };
 
-// There is a choice, and it is the same for the convolution alone: measured times leave out fused
-// layers, and tables do not know them.
+// Whether there is a choice, and the same one for the convolution without its fused layers:
+// measured times and tables leave those out.
 bool IsMeasurable(const KernelSet& kernels, const FusedLayers& layers,
                   const std::vector<KernelChoice>& choices) {
   const bool convolves = layers.main->op == Op::kConv || layers.main->op == Op::kConvTranspose;

@@ -206,7 +206,7 @@ void ModelRepository::AddFiles(const path& folder, FileNames names, int depth) {
     const bool hidden = entry.filename().string().starts_with('.');
     if (!hidden && std::filesystem::is_directory(entry, error)) folders.push_back(entry);
   }
-  // A folder with a card wins the name of a file beside it, and a file the name of one farther
+  // For one name, a folder with a card wins over a file next to it, and that over a file farther
   // down.
   const auto others = std::stable_partition(folders.begin(), folders.end(), HasCard);
   const auto add = [&](const path& sub) { AddFolder(sub, depth + 1); };

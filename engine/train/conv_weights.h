@@ -8,8 +8,8 @@ namespace upscaled::train {
 // [tap][`in`][`out`] of a layer's parameters, where `in` and `out` are the shape's, padded.
 template <typename Real>
 void PackWeights(const ConvShape& shape, const Real* params, int in, int out, Real* packed);
-// [tap][`out`][`in`] with the taps in reverse order: those of the convolution from the derivative
-// by the result to the one by the source.
+// [tap][`out`][`in`] with the taps in reverse order, for the convolution from the derivative by the
+// result to the derivative by the source.
 template <typename Real>
 void PackTurnedWeights(const ConvShape& shape, const Real* params, int in, int out, Real* packed);
 // Adds the derivatives by the packed weights to the ones by the parameters.

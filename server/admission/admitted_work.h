@@ -55,7 +55,7 @@ class AdmittedWork {
 
   int64_t cost() const { return cost_; }     // of all
   int64_t CostOf(const Payer& payer) const;  // of one
-  // The mean speed of all devices for the work with a known speed; 0: there is none.
+  // The mean speed of all devices for the work with a known speed; 0 without such work.
   double Speed() const;
   // All payers' work until `cost` of the payer's is computed, if no more work comes.
   double ComputedUntil(const Payer& payer, double cost) const;

@@ -69,7 +69,7 @@ class TileScheduler {
 
   // Streams of all devices.
   int concurrency() const { return static_cast<int>(workers_.size()); }
-  // Streams of the working devices of a class, and those of them without a tile.
+  // Streams of the working devices of a class: all, and the ones without a tile.
   int StreamCount(int device_class) const ABSL_LOCKS_EXCLUDED(mutex_);
   int IdleStreamCount(int device_class) const ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -71,8 +71,8 @@ class NatsQueue final : public JobQueue {
   // The one of job `id`, or all of them. DATA_LOSS if one of these is damaged.
   absl::Status ReadMatching(const std::string& id,
                             absl::FunctionRef<void(const std::string&, Record)> receive);
-  // Passes on all records, that of a job which changes meanwhile perhaps twice. Records that are
-  // damaged are passed over; `damaged` becomes the error of the first one.
+  // Passes on all records; a record may come twice if its job changes meanwhile. Skips damaged
+  // records; `damaged` becomes the error of the first one.
   absl::Status ReadAll(absl::FunctionRef<void(const std::string&, Record)> receive,
                        absl::Status& damaged);
 

@@ -15,7 +15,7 @@ namespace upscaled::onnx {
 absl::StatusOr<int64_t> ToAxis(int64_t axis, size_t axes);
 absl::StatusOr<std::vector<int64_t>> ToAxes(const std::vector<int64_t>& given, size_t axes);
 
-// The named ones of `axes` axes. INVALID_ARGUMENT: one is none of them, or named twice.
+// Marks the named ones of `axes` axes. INVALID_ARGUMENT: a number lies outside, or comes twice.
 absl::StatusOr<std::vector<bool>> MarkAxes(const std::vector<int64_t>& named, size_t axes);
 
 // INVALID_ARGUMENT: the order has not each axis once.

@@ -33,7 +33,7 @@ struct CublasApi {
 // installed. UNAVAILABLE when it cannot be loaded.
 absl::StatusOr<CublasApi> LoadCublas();
 
-// So many products with one right side: those of the next `a` and `c`, this many values on.
+// `count` products with one right side. Each next `a` and `c` lies `a_step` and `c_step` values on.
 struct ProductBatch {
   int count = 1;
   size_t a_step = 0, c_step = 0;

@@ -1,7 +1,7 @@
 // direct_conv.h's sums of products ("kn2row") on a CUDA device, over whole images instead of their
-// lines: where `pitch` pixels lie from a line to the next, that of tap (ky, kx) is the pixel ky *
-// pitch + kx further on, in any line. So a tap is one product, a kernel's line of the weights'
-// derivative a batch of products, and their results behind the end of a line are not read.
+// lines. With `pitch` pixels from a line to the next, tap (ky, kx) reads ky * pitch + kx pixels
+// further on, in any line. So a tap is one product, and a kernel's line of the weights' derivative
+// a batch of products. Their results behind the end of a line are not read.
 #pragma once
 
 #include <memory>

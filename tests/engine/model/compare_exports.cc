@@ -1,7 +1,7 @@
-// Loads every network.onnx or network.pth below a folder and compares a device's result, of the
-// image as one tile and as two, with the one that lies beside it (see exported_networks.py). Prints
-// a line for each: its name, the largest difference as a part of the largest value, or why it does
-// not load.
+// Loads every network.onnx or network.pth below a folder, and compares a device's result with the
+// expected one next to it (see exported_networks.py), for the image as one tile and as two. Prints
+// a line for each network: its name, and the largest difference as a part of the largest value, or
+// why it does not load.
 //
 //     compare_exports FOLDER DEVICE
 #include <algorithm>

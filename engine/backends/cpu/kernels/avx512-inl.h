@@ -1,6 +1,5 @@
 // Vectors of 16 floats and, with AVX512-FP16, of 32 halves, for files compiled only for AVX-512.
-// Everything is static: nothing compiled with those instructions may be merged with what other
-// files compile.
+// Everything is static, so the linker merges no code of those instructions with other files' code.
 #pragma once
 
 #ifdef __AVX512F__  // elsewhere the types do not exist
