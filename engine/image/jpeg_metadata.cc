@@ -15,8 +15,6 @@
 namespace upscaled {
 namespace {
 
-constexpr int kApp1Marker = JPEG_APP0 + 1, kApp13Marker = JPEG_APP0 + 13;
-
 // The rest of `payload` when it begins so.
 std::optional<std::string_view> After(std::string_view begin, std::string_view payload) {
   if (!payload.starts_with(begin)) return std::nullopt;
@@ -47,9 +45,9 @@ void ReadJpegMetadata(const jpeg_decompress_struct& info, ImageMetadata& metadat
       more_texts = more_texts || metadata.texts.size() == kMaxTexts;
       if (more_texts) continue;
       metadata.texts.push_back({.keyword = "Comment", .text = ToUtf8(payload)});
-    } else if (marker->marker == kApp13Marker) {
+    } else if (marker->marker == jpeg::kApp13) {
       resources.append(After(jpeg::kPhotoshopBegin, payload).value_or(""));
-    } else if (marker->marker == kApp1Marker) {
+    } else if (marker->marker == jpeg::kApp1) {
       if (const auto exif = After(kExifBegin, payload)) {
         more_exif = more_exif || !metadata.exif.empty();
         if (metadata.exif.empty()) metadata.exif = *exif;
@@ -85,10 +83,10 @@ std::vector<JpegSegment> JpegSegmentsOf(const ImageMetadata& metadata) {
   const auto add = [&segments](int marker, std::string_view begin, std::string_view block) {
     if (!block.empty()) segments.push_back({marker, std::string(begin).append(block)});
   };
-  add(kApp1Marker, kExifBegin, metadata.exif);
-  add(kApp1Marker, jpeg::kXmpBegin, metadata.xmp);
+  add(jpeg::kApp1, kExifBegin, metadata.exif);
+  add(jpeg::kApp1, jpeg::kXmpBegin, metadata.xmp);
   if (!metadata.iptc.empty())
-    add(kApp13Marker, jpeg::kPhotoshopBegin, ResourcesOfIptc(metadata.iptc));
+    add(jpeg::kApp13, jpeg::kPhotoshopBegin, ResourcesOfIptc(metadata.iptc));
   for (const ImageText& text : metadata.texts) add(JPEG_COM, "", text.text);
   return segments;
 }

@@ -76,7 +76,7 @@ bool JxlWriter::SetColours() {
     metadata_.icc_profile = ProfileOf(metadata_.colour_chunks, metadata_.icc_profile, gray());
   }
   const std::string& profile = metadata_.icc_profile;
-  if (DescribesSamples(profile, gray()) &&
+  if (!profile.empty() && DescribesSamples(profile, gray()) &&
       JxlEncoderSetICCProfile(encoder_.get(), AsBytes(profile).data(), profile.size()) ==
           JXL_ENC_SUCCESS)
     return true;

@@ -15,6 +15,7 @@
 #include "engine/image/colour_profile.h"
 #include "engine/image/exif.h"
 #include "engine/image/iptc.h"
+#include "engine/image/jpeg_marker.h"
 #include "engine/image/tiff_exif.h"
 #include "engine/image/xmp.h"
 
@@ -23,8 +24,10 @@ namespace {
 
 // A JPEG segment's payload, less its signature.
 constexpr size_t kMaxSegmentBytes = 65533;
-constexpr size_t kMaxJpegExif = kMaxSegmentBytes - 6, kMaxJpegXmp = kMaxSegmentBytes - 29;
-constexpr size_t kMaxJpegIptc = kMaxSegmentBytes - 14 - 12, kMaxJpegProfile = 255 * 65519;
+constexpr size_t kMaxJpegExif = kMaxSegmentBytes - kExifBegin.size(),
+                 kMaxJpegXmp = kMaxSegmentBytes - jpeg::kXmpBegin.size(),
+                 kMaxJpegIptc = kMaxSegmentBytes - jpeg::kPhotoshopBegin.size() - 12,
+                 kMaxJpegProfile = 255 * 65519;
 
 // The colours that a profile's header names, such as "RGB "; "": there is no such header.
 std::string_view ColourSpaceOf(std::string_view icc_profile) {
@@ -84,15 +87,14 @@ class MetadataEditor {
   void FitProfile() {
     const std::string_view profile = metadata_.icc_profile, space = ColourSpaceOf(profile);
     if (profile.empty()) return;
-    const bool gray = encoded_.channels < kRgbChannels;
-    const absl::string_view samples = gray ? "gray" : "RGB";
-    const bool fits = gray ? space == "GRAY" || (space == "RGB " && format_ != ImageFormat::kPng)
-                           : space == "RGB ";
+    const absl::string_view samples = gray() ? "gray" : "RGB";
+    const bool fits = gray() ? space == "GRAY" || (space == "RGB " && format_ != ImageFormat::kPng)
+                             : space == "RGB ";
     if (!space.empty() && !fits) {
       Drop(metadata_.icc_profile,
            absl::StrCat("the colour profile is left out: it describes ",
                         absl::StripAsciiWhitespace(ToAbsl(space)), ", the result is ", samples));
-    } else if (format_ == ImageFormat::kJxl && !DescribesSamples(profile, gray)) {
+    } else if (format_ == ImageFormat::kJxl && !DescribesSamples(profile, gray())) {
       Drop(metadata_.icc_profile,
            absl::StrCat("the colour profile is left out: jxl takes no other than whole ones of ",
                         samples));
@@ -106,8 +108,7 @@ class MetadataEditor {
                     [](const ColourChunk& chunk) { return chunk.type != "cICP"; });
       return;
     }
-    const bool gray = encoded_.channels < kRgbChannels;
-    metadata_.icc_profile = ProfileOf(metadata_.colour_chunks, metadata_.icc_profile, gray);
+    metadata_.icc_profile = ProfileOf(metadata_.colour_chunks, metadata_.icc_profile, gray());
     metadata_.colour_chunks.clear();
   }
 
@@ -177,6 +178,8 @@ class MetadataEditor {
   }
 
  private:
+  bool gray() const { return encoded_.channels < kRgbChannels; }
+
   template <typename Sentence>
   void Drop(std::string& block, const Sentence& sentence) {
     block.clear();

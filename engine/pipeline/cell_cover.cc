@@ -162,6 +162,13 @@ RectCost RectCost::Fit(int side_px, double one, double two, double four) {
   return {a / (side * side), b / (2 * side), c};
 }
 
+std::vector<int> CutAtCells(int begin, int end, int cell_px) {
+  std::vector<int> cuts = {begin};
+  for (int at = (begin / cell_px + 1) * cell_px; at < end; at += cell_px) cuts.push_back(at);
+  cuts.push_back(end);
+  return cuts;
+}
+
 std::vector<Rect> CoverNeededCells(const TileCells& cells, const RectCost& cost) {
   UPSCALED_CHECK(cells.columns() > 0 && cells.rows() > 0);
   UPSCALED_CHECK(cells.needed.size() == static_cast<size_t>(cells.columns()) * cells.rows());

@@ -36,6 +36,9 @@ struct TileCells {
   int rows() const { return static_cast<int>(rows_px.size()) - 1; }
 };
 
+// [begin, end), which is not empty, cut at the multiples of `cell_px`.
+std::vector<int> CutAtCells(int begin, int end, int cell_px);
+
 // Returns disjoint rectangles that cover all needed cells. Cuts the tile in two, then the parts,
 // and so on, and keeps the cheapest cover. Parts without a needed cell cost nothing. Tiles of
 // many cells are cut between some cells only, which bounds the time to a fraction of a

@@ -57,14 +57,6 @@ int64_t CostOf(const TileParts& parts) {
   return cost;
 }
 
-// [begin, end) cut at the multiples of `cell_px`.
-std::vector<int> CutAtCells(int begin, int end, int cell_px) {
-  std::vector<int> cuts = {begin};
-  for (int at = (begin / cell_px + 1) * cell_px; at < end; at += cell_px) cuts.push_back(at);
-  cuts.push_back(end);
-  return cuts;
-}
-
 }  // namespace
 
 struct FlatAreas::Band {

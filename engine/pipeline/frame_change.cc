@@ -17,14 +17,6 @@ constexpr double kPartCostPx = 4096;
 // Parts must cost no more than this of the frame.
 constexpr double kMaxPartsShare = 0.9;
 
-// [0, length) cut at the multiples of kCellPx.
-std::vector<int> CutIntoCells(int length) {
-  std::vector<int> cuts;
-  for (int at = 0; at < length; at += kCellPx) cuts.push_back(at);
-  cuts.push_back(length);
-  return cuts;
-}
-
 // The cost, in source pixels, of a rectangle of changed pixels: all that depends on them is
 // computed, and as many pixels around that.
 RectCost CostOfChanges(const Locality& locality) {
@@ -64,7 +56,7 @@ size_t FrameChange::Bytes(Size frame) {
 }
 
 TileCells FrameChange::ChangedCells(ImageView before, ImageView frame) const {
-  TileCells cells{CutIntoCells(frame_.width), CutIntoCells(frame_.height), {}};
+  TileCells cells{CutAtCells(0, frame_.width, kCellPx), CutAtCells(0, frame_.height, kCellPx), {}};
   for (int y = 0; y < cells.rows(); ++y) {
     const int top = cells.rows_px[y], height = cells.rows_px[y + 1] - top;
     const bool has_changes = !AreEqual(before, frame, {0, top, frame_.width, height});

@@ -185,10 +185,10 @@ bool CpuExecutable::ComputesWhole(Size image) const {
 bool CpuExecutable::HasRoomForWhole(Size image) const {
   const auto [shorter, longer] = std::minmax(image.width, image.height);
   const auto has_room = [this](Size whole) {
-    return TileWorkspaceBytes(WholeImage(whole)) <= kMaxWorkspaceBytes &&
+    return WholeWorkspaceBytes(whole) <= kMaxWorkspaceBytes &&
            ActivationCacheBytes(whole, whole) <= kMaxWorkspaceBytes;
   };
-  return has_room({longer, shorter}) && has_room({shorter, longer});
+  return has_room({longer, shorter}) && (shorter == longer || has_room({shorter, longer}));
 }
 
 TilePlan CpuExecutable::MakePlan(const Rect& tile, Size image) const {
@@ -210,15 +210,19 @@ size_t CpuExecutable::TileWorkspaceBytes(const InnerTile& tile) const {
   return exact_program_ ? std::max(bytes(program_), bytes(*exact_program_)) : bytes(program_);
 }
 
+size_t CpuExecutable::WholeWorkspaceBytes(Size image) const {
+  return whole_workspaces_.Of(image, [&] { return TileWorkspaceBytes(WholeImage(image)); });
+}
+
 size_t CpuExecutable::WorkspaceBytes(Size tile) const {
   // A larger tile than the preferred one is all of an image.
   const bool is_whole = MayComputeWhole() && tile.Area() > preferred_tile_.Area();
-  const size_t whole =
-      is_whole ? whole_workspaces_.Of(tile, [&] { return TileWorkspaceBytes(WholeImage(tile)); })
-               : 0;
+  const size_t whole = is_whole ? WholeWorkspaceBytes(tile) : 0;
   if (rows_only_) return is_whole ? whole : kMaxWorkspaceBytes;
   const Size cut = is_whole ? preferred_tile_ : tile;
-  return std::max(whole, TileWorkspaceBytes(AnywhereTileOf(program_.network, cut)));
+  return std::max(whole, cut_workspaces_.Of(cut, [&] {
+    return TileWorkspaceBytes(AnywhereTileOf(program_.network, cut));
+  }));
 }
 
 std::unique_ptr<ActivationCache> CpuExecutable::CreateActivationCache() const {

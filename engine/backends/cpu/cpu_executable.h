@@ -60,6 +60,7 @@ class CpuExecutable final : public Executable {
   // The workspace of tiles that program() runs, and of their pixels that overflowed; and the
   // scratch of the stream's helper.
   size_t TileWorkspaceBytes(const InnerTile& tile) const;
+  size_t WholeWorkspaceBytes(Size image) const;  // of an image in one tile
   // Whether one tile of all of the image, and what it keeps, is within limits: turned, too, as tta
   // has it, since rings grow with the width.
   bool HasRoomForWhole(Size image) const;
@@ -72,6 +73,7 @@ class CpuExecutable final : public Executable {
   const std::shared_ptr<SpareBuffers> spare_buffers_;
   KnownBySize<bool> has_room_;            // HasRoomForWhole
   KnownBySize<size_t> whole_workspaces_;  // TileWorkspaceBytes of images in one tile
+  KnownBySize<size_t> cut_workspaces_;    // and of tiles anywhere in an image
   KnownBySize<RowStreamNeed> row_needs_;
 };
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/architectures/dysample.h"
+#include "engine/model/architectures/gated.h"
 #include "engine/model/architectures/planes.h"
 #include "engine/model/architectures/shuffle_scale.h"
 #include "engine/model/limits.h"
@@ -135,21 +136,12 @@ int AddMoBlock(NetworkBuilder& builder, int x, const std::string& block) {
   const int y =
       builder.Conv(builder.LayerNorm(x, block + "norm", kGatedEpsilon), block + "fc1", {});
   if (!builder.ok()) return x;
-  const int channels = builder.Channels(x), hidden = builder.Channels(y) / 2;
-  if (hidden < channels) {
-    builder.Fail(absl::InvalidArgumentError(
-        absl::StrCat(Quote(block + "fc1"), " gives ", builder.Channels(y),
-                     " channels, must give at least ", 2 * channels)));
-    return x;
-  }
-  const int gate = builder.Activate(builder.Slice(y, 0, hidden), Activation::kMish);
-  int values =
-      AddInception(builder, builder.Slice(y, 2 * hidden - channels, channels), block + "conv");
-  if (hidden > channels) {
-    values = builder.Concat({builder.Slice(y, hidden, hidden - channels), values});
-  }
-  const int z =
-      builder.Conv(builder.Mul(gate, values), block + "fc2", {.activation = Activation::kMish});
+  const int channels = builder.Channels(x);
+  if (!CheckGate(builder, y, channels, block + "fc1")) return x;
+  const int values = AddGate(builder, y, channels, [&](int mixed) {
+    return AddInception(builder, mixed, block + "conv");
+  });
+  const int z = builder.Conv(values, block + "fc2", {.activation = Activation::kMish});
   const std::vector<float> factors = builder.Read(block + "gamma", {1, channels, 1, 1});
   return builder.ok() ? builder.Add(builder.Affine(z, factors, {0.0f}), x) : x;
 }
@@ -205,23 +197,17 @@ bool RecogniseMoEsr(const TensorFile& file) {
 
 absl::StatusOr<int> MoEsrScale(const TensorFile& file) {
   ASSIGN_OR_RETURN(const std::vector<int> factors, MoFactors(file));
-  int64_t scale = 1;
-  for (const int factor : factors) scale = std::min<int64_t>(scale * factor, kMaxScale + 1);
-  if (scale <= kMaxScale) return static_cast<int>(scale);
-  return absl::InvalidArgumentError(
-      absl::StrCat("scales by ", scale, " or more, the limit is ", kMaxScale));
+  return ScaleOfFactors(factors);
 }
 
 void BuildMoEsr(NetworkBuilder& builder) {
   builder.Ignore("upscale.MetaUpsample");  // the numbers that the shapes give, too
   const absl::StatusOr<std::vector<int>> factors = MoFactors(builder.file());
-  const absl::StatusOr<int> scale = MoEsrScale(builder.file());
+  if (!factors.ok()) return builder.Fail(factors.status());
+  const absl::StatusOr<int> scale = ScaleOfFactors(*factors);
   if (!scale.ok()) return builder.Fail(scale.status());
   const int64_t planes = MoPlanes(builder.file());
-  if (!ArePlanes(planes)) {
-    return builder.Fail(
-        absl::InvalidArgumentError(absl::StrCat("takes ", planes, " planes, must be 1, 3 or 4")));
-  }
+  if (const absl::Status status = CheckPlanes(planes); !status.ok()) return builder.Fail(status);
   const int image = builder.Pad(builder.Input(), 0, PadMode::kReflect, /*align_px=*/2);
   const int first = builder.Conv(PlanesOf(builder, image, planes), "in_to_dim", {});
   int x = first;

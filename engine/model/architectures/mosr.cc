@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/model/architectures/dysample.h"
+#include "engine/model/architectures/gated.h"
 #include "engine/model/architectures/shuffle_scale.h"
 
 namespace upscaled {
@@ -41,14 +42,10 @@ int AddGatedBlock(NetworkBuilder& builder, int x, const std::string& name) {
   const int y = builder.Conv(normal, name + ".fc1", {});
   const auto convolved = static_cast<int>(builder.Shape(name + ".conv.weight", 4)[0]);
   if (!builder.ok()) return 0;
-  const int hidden = builder.Channels(y) / 2;
-  const int gate = builder.Activate(builder.Slice(y, 0, hidden), Activation::kMish);
-  int values = builder.Conv(builder.Slice(y, 2 * hidden - convolved, convolved), name + ".conv",
-                            {.groups = convolved});
-  if (convolved < hidden) {
-    values = builder.Concat({builder.Slice(y, hidden, hidden - convolved), values});
-  }
-  const int result = builder.Conv(builder.Mul(gate, values), name + ".fc2", kMish);
+  const int values = AddGate(builder, y, convolved, [&](int mixed) {
+    return builder.Conv(mixed, name + ".conv", {.groups = convolved});
+  });
+  const int result = builder.Conv(values, name + ".fc2", kMish);
   return builder.Add(result, Centre(builder, x));
 }
 

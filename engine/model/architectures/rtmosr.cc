@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/model/architectures/gated.h"
 #include "engine/model/architectures/shuffle_scale.h"
 #include "engine/model/architectures/trained_conv.h"
 #include "engine/model/quote.h"
@@ -15,7 +16,6 @@ namespace upscaled {
 namespace {
 
 constexpr int kHalving = 2;       // of a block's planes
-constexpr int kRtTaps = 9;        // of a 3x3 kernel
 constexpr int kShiftPx = 5;       // the largest of a block's depthwise kernels
 constexpr int64_t kMaxInner = 4;  // times the results of a convolution: channels that it has inside
 constexpr float kRmsFloor = 1e-12f;
@@ -42,7 +42,7 @@ Layer ReadPair(NetworkBuilder& builder, const std::string& name, const Layer& li
   const int64_t inner = builder.Shape(name + ".k0", 4)[0];
   if (!builder.ok()) return conv;
   const auto out = static_cast<int64_t>(like.bias.size());
-  const int64_t in = static_cast<int64_t>(like.weights.size()) / (kRtTaps * out);
+  const int64_t in = static_cast<int64_t>(like.weights.size()) / (kTaps * out);
   if (inner < 1 || inner > kMaxInner * out) {
     builder.Fail(absl::InvalidArgumentError(absl::StrCat(
         Quote(name), " has ", inner, " channels inside, must be 1..", kMaxInner * out)));
@@ -54,15 +54,9 @@ Layer ReadPair(NetworkBuilder& builder, const std::string& name, const Layer& li
                            second_bias = builder.Read(name + ".b1", {out});
   if (!builder.ok()) return conv;
   for (int64_t o = 0; o < out; ++o) {
-    std::vector<double> row(in * kRtTaps);
+    std::vector<double> row(in * kTaps);
     double bias = second_bias[o];
-    for (int64_t m = 0; m < inner; ++m) {
-      for (int tap = 0; tap < kRtTaps; ++tap) {
-        const double weight = second[(o * inner + m) * kRtTaps + tap];
-        bias += weight * first_bias[m];
-        for (int64_t i = 0; i < in; ++i) row[i * kRtTaps + tap] += weight * first[m * in + i];
-      }
-    }
+    AddInnerConv(&second[o * inner * kTaps], first, first_bias, row, bias);
     conv.weights.insert(conv.weights.end(), row.begin(), row.end());
     conv.bias.push_back(static_cast<float>(bias));
   }
@@ -77,7 +71,7 @@ int AddRepConv(NetworkBuilder& builder, int input, const std::string& name) {
   const std::vector<float> factors = builder.Read(name + ".alpha", {3});
   if (!builder.ok()) return input;
   const auto out = static_cast<int64_t>(sum.bias.size());
-  const int64_t in = static_cast<int64_t>(sum.weights.size()) / (kRtTaps * out);
+  const int64_t in = static_cast<int64_t>(sum.weights.size()) / (kTaps * out);
   const Layer pair = ReadPair(builder, name + ".conv1", sum);
   const Layer plain{.weights = builder.Read(name + ".conv2.weight", {out, in, 3, 3}),
                     .bias = builder.Read(name + ".conv2.bias", {out})};
@@ -156,20 +150,9 @@ int AddRtBlock(NetworkBuilder& builder, int x, const std::string& block) {
   norm.bias = builder.Read(block + "norm.offset", {channels});
   const int y = AddRepConv(builder, builder.PixelNorm(x, std::move(norm)), block + "fc1");
   if (!builder.ok()) return x;
-  const int hidden = builder.Channels(y) / 2;
-  if (hidden < channels) {
-    builder.Fail(absl::InvalidArgumentError(
-        absl::StrCat(Quote(block + "fc1"), " gives ", builder.Channels(y),
-                     " channels, must give at least ", 2 * channels)));
-    return x;
-  }
-  const int gate = builder.Activate(builder.Slice(y, 0, hidden), Activation::kMish);
-  int values =
-      AddMixer(builder, builder.Slice(y, 2 * hidden - channels, channels), block + "conv.");
-  if (hidden > channels) {
-    values = builder.Concat({builder.Slice(y, hidden, hidden - channels), values});
-  }
-  int z = builder.Mul(gate, values);
+  if (!CheckGate(builder, y, channels, block + "fc1")) return x;
+  int z = AddGate(builder, y, channels,
+                  [&](int mixed) { return AddMixer(builder, mixed, block + "conv."); });
   z = builder.file().Has(block + "fc2.alpha") ? AddRepConv(builder, z, block + "fc2")
                                               : builder.Conv(z, block + "fc2", {});
   return builder.Add(builder.Activate(z, Activation::kMish), x);

@@ -121,11 +121,8 @@ absl::StatusOr<int> ScunetScale(const TensorFile& /*file*/) { return 1; }
 
 void BuildScunet(NetworkBuilder& builder) {
   const int64_t planes = builder.Shape("m_head.0.weight", 4)[1];
-  if (builder.ok() && !ArePlanes(planes)) {
-    builder.Fail(
-        absl::InvalidArgumentError(absl::StrCat("takes ", planes, " planes, must be 1, 3 or 4")));
-  }
   if (!builder.ok()) return;
+  if (const absl::Status status = CheckPlanes(planes); !status.ok()) return builder.Fail(status);
   const int padded = builder.Pad(builder.Input(), 0, PadMode::kReplicate, kScunetAlignPx);
   const int head = builder.Conv(PlanesOf(builder, padded, planes), "m_head.0", {});
   const int half = AddScunetDown(builder, head, "m_down1");

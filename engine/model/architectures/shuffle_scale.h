@@ -1,9 +1,10 @@
-// The scale of a network with a pixel shuffle at its end.
+// The scale of a network, by the pixel shuffles and resizes at its end.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -21,6 +22,15 @@ inline absl::StatusOr<int> ScaleOfShuffle(int64_t channels, int64_t planes = 3) 
   return absl::InvalidArgumentError(absl::StrCat("its last convolution gives ", channels,
                                                  " channels, must be ", planes,
                                                  " for each of s x s pixels"));
+}
+
+// The product of positive factors. INVALID_ARGUMENT: it exceeds kMaxScale.
+inline absl::StatusOr<int> ScaleOfFactors(const std::vector<int>& factors) {
+  int64_t scale = 1;
+  for (const int factor : factors) scale = std::min<int64_t>(scale * factor, kMaxScale + 1);
+  if (scale <= kMaxScale) return static_cast<int>(scale);
+  return absl::InvalidArgumentError(
+      absl::StrCat("scales by ", scale, " or more, the limit is ", kMaxScale));
 }
 
 }  // namespace upscaled

@@ -120,23 +120,17 @@ bool HasSwinFrame(const TensorFile& file) {
 
 absl::StatusOr<int> SwinFrameScale(const TensorFile& file) {
   ASSIGN_OR_RETURN(const std::vector<int> factors, FactorsOf(file));
-  int64_t scale = 1;
-  for (const int factor : factors) scale = std::min<int64_t>(scale * factor, kMaxScale + 1);
-  if (scale <= kMaxScale) return static_cast<int>(scale);
-  return absl::InvalidArgumentError(
-      absl::StrCat("scales by ", scale, " or more, the limit is ", kMaxScale));
+  return ScaleOfFactors(factors);
 }
 
 void BuildSwinFrame(NetworkBuilder& builder, const SwinFrame& frame) {
   const absl::StatusOr<std::vector<int>> factors = FactorsOf(builder.file());
-  const absl::StatusOr<int> scale = SwinFrameScale(builder.file());
+  if (!factors.ok()) return builder.Fail(factors.status());
+  const absl::StatusOr<int> scale = ScaleOfFactors(*factors);
   if (!scale.ok()) return builder.Fail(scale.status());
   const int64_t planes = PlaneCount(builder.file());
-  if (builder.ok() && !ArePlanes(planes)) {
-    return builder.Fail(
-        absl::InvalidArgumentError(absl::StrCat("takes ", planes, " planes, must be 1, 3 or 4")));
-  }
   if (!builder.ok()) return;
+  if (const absl::Status status = CheckPlanes(planes); !status.ok()) return builder.Fail(status);
   const int image = builder.Input();
   const int padded =
       frame.align_px == 1 ? image : builder.Pad(image, 0, PadMode::kReflect, frame.align_px);

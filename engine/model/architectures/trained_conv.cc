@@ -12,7 +12,6 @@
 namespace upscaled {
 namespace {
 
-constexpr int kTaps = 9;  // of a 3x3 kernel
 // Limits of a convolution's features on either side (SPAN has up to 52, RTMoSR 128), and of the
 // factor inside (twice). The product of the weights then takes less than a second.
 constexpr int64_t kMaxFeatures = 128, kMaxGain = 4;
@@ -79,10 +78,9 @@ bool ReadParts(NetworkBuilder& builder, std::string_view name, TrainedConv& conv
 // conv.0, so its bias reaches the border like any other place.
 void Collapse(const TrainedConv& trained, Layer& conv) {
   const int64_t in = trained.in, out = trained.out;
-  // [out][middle * taps], then for each tap [out][in].
+  // [out][middle * taps]
   const Matrix late =
       Multiply(Matrix::Of(trained.third, out), Matrix::Of(trained.second, trained.wide));
-  const Matrix early = Matrix::Of(trained.first, trained.middle);
   conv.weights.resize(static_cast<size_t>(out) * in * kTaps);
   conv.bias.resize(out);
   for (int64_t o = 0; o < out; ++o) {
@@ -91,13 +89,7 @@ void Collapse(const TrainedConv& trained, Layer& conv) {
       bias += trained.third[o * trained.wide + w] * double{trained.second_bias[w]};
     }
     std::vector<double> row(in * kTaps);
-    for (int64_t m = 0; m < trained.middle; ++m) {
-      for (int tap = 0; tap < kTaps; ++tap) {
-        const double weight = late(o, m * kTaps + tap);
-        bias += weight * trained.first_bias[m];
-        for (int64_t i = 0; i < in; ++i) row[i * kTaps + tap] += weight * early(m, i);
-      }
-    }
+    AddInnerConv(&late.values[o * late.columns], trained.first, trained.first_bias, row, bias);
     for (int64_t i = 0; i < in; ++i) row[i * kTaps + kTaps / 2] += trained.skip[o * in + i];
     std::copy(row.begin(), row.end(), conv.weights.begin() + o * in * kTaps);
     conv.bias[o] = static_cast<float>(bias);

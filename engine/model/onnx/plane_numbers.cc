@@ -110,9 +110,9 @@ std::optional<Dims> PlaneNumbers::SidesOf(const std::string& name, int depth) {
   const NodeProto* node = nodes_.Find(origin);
   if (added && node != nullptr && node->output_size() == 1 && node->input_size() >= 1) {
     std::optional<Dims> sides = InferSides(*node, depth + 1);
-    if (sides && sides->size() <= kMaxSides) known_sides_[origin] = std::move(sides);
+    if (sides && sides->size() <= kMaxSides) known->second = std::move(sides);
   }
-  return known_sides_[origin];
+  return known->second;
 }
 
 std::optional<Dims> PlaneNumbers::InferSides(const NodeProto& node, int depth) {
