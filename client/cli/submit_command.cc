@@ -181,7 +181,7 @@ absl::StatusOr<std::vector<server::NewJob>> FilmJobs(const SubmitFlags& flags) {
   }
   if (std::error_code ignored; std::filesystem::is_symlink(flags.output, ignored))
     return absl::InvalidArgumentError(absl::StrCat(flags.output, " is a link; name its file"));
-  RETURN_IF_ERROR(ContainerOf(flags.output).status());
+  ASSIGN_OR_RETURN(const Container container, ContainerOf(flags.output));
   RETURN_IF_ERROR(flags.upscale.CheckForFilm());
   server::Task task{.source = Absolute(flags.inputs[0]),
                     .options = flags.upscale.ToProto(),
@@ -200,7 +200,7 @@ absl::StatusOr<std::vector<server::NewJob>> FilmJobs(const SubmitFlags& flags) {
                                .range = facts.range,
                                .codec = flags.codec};
   ASSIGN_OR_RETURN(const std::vector<std::string> warnings,
-                   CheckFilm(task.source, facts, *task.film, task.output));
+                   CheckFilm(task.source, facts, *task.film, container));
   for (const std::string& warning : warnings)
     std::fprintf(stderr, "upscale: warning: %s: %s\n", flags.inputs[0].c_str(), warning.c_str());
   std::vector<server::NewJob> jobs;

@@ -158,12 +158,12 @@ absl::StatusOr<FilmFacts> ReadFilmFacts(const std::string& path) {
   return ParseFilmFacts(facts, times);
 }
 
-absl::StatusOr<std::vector<FilmStream>> ReadFilmStreams(const std::string& input, int source) {
+absl::StatusOr<std::vector<FilmStream>> ReadFilmStreams(int source) {
   ASSIGN_OR_RETURN(
       const std::string text,
       ReadFfmpeg(
-          Probe(input, "", "stream=index,codec_name,codec_type:stream_disposition=attached_pic",
-                "csv=p=0"),
+          Probe(Ffmpeg::kSource, "",
+                "stream=index,codec_name,codec_type:stream_disposition=attached_pic", "csv=p=0"),
           source));
   std::vector<FilmStream> streams;
   for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipWhitespace())) {

@@ -36,7 +36,7 @@ struct FilmStream {
   bool is_picture = false;  // a cover, and no film
 };
 
-// `source` is a descriptor of the file; -1: `input` is its path for ffmpeg.
-absl::StatusOr<std::vector<FilmStream>> ReadFilmStreams(const std::string& input, int source = -1);
+// `source`: a descriptor of the film's file.
+absl::StatusOr<std::vector<FilmStream>> ReadFilmStreams(int source);
 
 }  // namespace upscaled::client

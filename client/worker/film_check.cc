@@ -26,8 +26,8 @@ class TrialFolder {
   static absl::StatusOr<TrialFolder> Make() {
     std::error_code error;
     std::string name = fs::temp_directory_path(error) / "upscale-film-XXXXXX";
-    if (error || mkdtemp(name.data()) == nullptr)
-      return absl::ErrnoToStatus(errno, absl::StrCat("cannot make ", name));
+    if (!error && mkdtemp(name.data()) == nullptr) error.assign(errno, std::generic_category());
+    if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot make ", name));
     return TrialFolder(std::move(name));
   }
   TrialFolder(TrialFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
@@ -65,14 +65,12 @@ class FilmTrial {
   absl::StatusOr<std::string> Take(const FilmStream& stream) const {
     const std::string name =
         absl::StrCat("stream ", stream.number, " (", stream.type, ", ", stream.codec, ")");
-    const bool is_text = stream.type == "subtitle";
-    const std::string codec = is_text ? SubtitleCodecFor(stream.codec, container_) : "copy";
-    const bool stays = stream.type == "data" || stream.type == "video" || codec.empty() ||
-                       (stream.type == "attachment" && container_ != Container::kMatroska);
-    if (stays) return absl::StrCat(name, " is left out");
+    if (!GoesAlong(stream, container_)) return absl::StrCat(name, " is left out");
     if (stream.type == "attachment") return "";  // all of them fit, none can be tried by itself
     RETURN_IF_ERROR(
         Refuse(RunFfmpeg(TryStream(stream, container_, to_), {.source = source_}, {}), name));
+    const bool is_text = stream.type == "subtitle";
+    const std::string codec = is_text ? SubtitleCodecFor(stream.codec, container_) : "copy";
     return codec == "copy" ? "" : absl::StrCat(name, " becomes ", codec);
   }
 
@@ -101,8 +99,7 @@ std::string WithoutRange(absl::string_view pixel_format) {
 absl::StatusOr<std::vector<std::string>> CheckFilm(const std::string& source,
                                                    const FilmFacts& facts,
                                                    const server::FilmPart& part,
-                                                   const std::string& output) {
-  ASSIGN_OR_RETURN(const Container container, ContainerOf(output));
+                                                   Container container) {
   const UniqueFd file(open(source.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", source));
   ASSIGN_OR_RETURN(const TrialFolder folder, TrialFolder::Make());
@@ -113,8 +110,7 @@ absl::StatusOr<std::vector<std::string>> CheckFilm(const std::string& source,
     warnings.push_back(absl::StrCat("the result has pixels of ", pixels, ", the film of ",
                                     facts.pixel_format, "; --codec ffv1 keeps them"));
   }
-  ASSIGN_OR_RETURN(const std::vector<FilmStream> streams,
-                   ReadFilmStreams(Ffmpeg::kSource, file.get()));
+  ASSIGN_OR_RETURN(const std::vector<FilmStream> streams, ReadFilmStreams(file.get()));
   bool has_film = false;
   for (const FilmStream& stream : streams) {
     const bool is_film = !has_film && stream.type == "video" && !stream.is_picture;

@@ -40,9 +40,10 @@ void Append(FfmpegCommand& command, std::initializer_list<std::string> arguments
 
 FfmpegCommand QuietFfmpeg() { return {"ffmpeg", "-nostdin", "-v", "error"}; }
 
+// Opens Ffmpeg::kSource, and no file that it names.
 void AppendSource(FfmpegCommand& command) {
-  const FfmpegCommand source = ReadSource();
-  command.insert(command.end(), source.begin(), source.end());
+  Append(command,
+         {"-protocol_whitelist", "file", "-format_whitelist", kFilmFormats, "-i", Ffmpeg::kSource});
 }
 
 // Encoders and containers take no colours from the frames of YUV4MPEG2.
@@ -63,13 +64,6 @@ void AppendCodec(FfmpegCommand& command, const server::FilmPart& part, const Vid
 
 // Streams as they are, FLAC in MP4 among them, which ffmpeg 5 calls experimental.
 void AppendCopy(FfmpegCommand& command) { Append(command, {"-c", "copy", "-strict", "-2"}); }
-
-// Streams of the source that go along into the result.
-bool GoesAlong(const FilmStream& stream, Container container) {
-  if (stream.type == "audio") return true;
-  if (stream.type == "attachment") return container == Container::kMatroska;
-  return stream.type == "subtitle" && !SubtitleCodecFor(stream.codec, container).empty();
-}
 
 // `stream` of input `input` as stream `number` of its type in the result.
 void AppendStream(FfmpegCommand& command, int input, const FilmStream& stream, int number,
@@ -121,8 +115,10 @@ std::string SubtitleCodecFor(const std::string& codec, Container container) {
   return codec == "mov_text" ? "copy" : "mov_text";
 }
 
-FfmpegCommand ReadSource() {
-  return {"-protocol_whitelist", "file", "-format_whitelist", kFilmFormats, "-i", Ffmpeg::kSource};
+bool GoesAlong(const FilmStream& stream, Container container) {
+  if (stream.type == "audio") return true;
+  if (stream.type == "attachment") return container == Container::kMatroska;
+  return stream.type == "subtitle" && !SubtitleCodecFor(stream.codec, container).empty();
 }
 
 // From half a frame before the first one: ffmpeg leaves out frames before that.

@@ -30,11 +30,10 @@ const char* EndingOf(Container container);
 
 // How the result takes a subtitle stream: an encoder of ffmpeg, "copy", or "" if it cannot.
 std::string SubtitleCodecFor(const std::string& codec, Container container);
+// Whether the result has this stream of the source.
+bool GoesAlong(const FilmStream& stream, Container container);
 
 using FfmpegCommand = std::vector<std::string>;
-
-// Opens Ffmpeg::kSource, and no file that it names.
-FfmpegCommand ReadSource();
 
 // kSource's frames of the part, as YUV4MPEG2 on standard output.
 FfmpegCommand DecodePart(const server::FilmPart& part);

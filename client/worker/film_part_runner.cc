@@ -120,8 +120,7 @@ class FilmPartRun {
 
   absl::Status Join(std::stop_token stop) const {
     ASSIGN_OR_RETURN(const Container container, ContainerOf(output_));
-    const absl::StatusOr<std::vector<FilmStream>> streams =
-        ReadFilmStreams(Ffmpeg::kSource, source_);
+    const absl::StatusOr<std::vector<FilmStream>> streams = ReadFilmStreams(source_);
     if (!streams.ok()) return OfMachine(streams.status());
     const fs::path list = Draft(".txt"), joined = Draft(EndingOf(container));
     std::ofstream lines(list);

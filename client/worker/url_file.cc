@@ -124,7 +124,8 @@ class Request {
     const CURLcode code = curl_easy_perform(easy_.get());
     // A connection that broke behind a refusal has told what it was to tell.
     const bool answered = code == CURLE_OK || cut_ || AnswerStatus() >= 400;
-    if (answered && IsGood(AnswerStatus()) && SentBytes() >= must_send_) return absl::OkStatus();
+    const bool good = answered && IsGood(AnswerStatus());
+    if (good && SentBytes() >= must_send_) return absl::OkStatus();
     if (stop_.stop_requested()) return absl::CancelledError("cancelled");
     const std::string message =
         absl::StrCat("cannot ", what, " ", server::WithoutSecrets(url_), ": ");
@@ -133,7 +134,7 @@ class Request {
           absl::StrCat(message, "its address ", refused_address_,
                        "; this worker's --allow-private-urls names hosts with private ones"));
     }
-    if (answered && IsGood(AnswerStatus())) {
+    if (good) {
       return absl::UnavailableError(absl::StrCat(message, "the answer came after ", SentBytes(),
                                                  " of ", must_send_, " bytes were sent"));
     }

@@ -70,8 +70,7 @@ AsyncJob ToJob(const JobInfo& info, bool has_result) {
                .tiles = info.progress.tiles};
   if (info.state == JobState::kFailed) job.failure = ReadFailure(info.report);
   if (info.state != JobState::kDone) return job;
-  nlohmann::json report = ParseShallow(info.report);
-  if (!report.is_object()) report = nlohmann::json::object();
+  const nlohmann::json report = ParseShallow(info.report);
   if (has_result) job.result_name = std::filesystem::path(TextOf(report, "result")).stem().string();
   job.width_px = Number(report, "width_px");
   job.height_px = Number(report, "height_px");

@@ -4,10 +4,12 @@
 
 namespace upscaled::server {
 
-bool IsUrl(absl::string_view place) {
+bool IsHttpUrl(absl::string_view place) {
   return absl::StartsWithIgnoreCase(place, "http://") ||
-         absl::StartsWithIgnoreCase(place, "https://") || IsS3Url(place);
+         absl::StartsWithIgnoreCase(place, "https://");
 }
+
+bool IsUrl(absl::string_view place) { return IsHttpUrl(place) || IsS3Url(place); }
 
 bool IsS3Url(absl::string_view place) { return absl::StartsWith(place, "s3://"); }
 

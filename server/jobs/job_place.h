@@ -7,6 +7,8 @@
 
 namespace upscaled::server {
 
+// http:// or https://.
+bool IsHttpUrl(absl::string_view place);
 // http://, https:// or s3://.
 bool IsUrl(absl::string_view place);
 // s3://BUCKET/KEY.

@@ -41,6 +41,19 @@ bool JobFilter::Matches(const JobInfo& job) const {
          fits(reference, job.labels.reference);
 }
 
+absl::Status NoSuchJob(const std::string& id) {
+  return absl::NotFoundError(absl::StrCat("there is no job ", id));
+}
+
+absl::Status CannotCancel(const std::string& id, absl::string_view state) {
+  return absl::FailedPreconditionError(absl::StrCat("job ", id, " is ", state));
+}
+
+absl::Status LeaseIsLost(const std::string& id, bool cancelled) {
+  if (cancelled) return absl::CancelledError(absl::StrCat("job ", id, " was cancelled"));
+  return absl::AbortedError(absl::StrCat("job ", id, " is another worker's by now"));
+}
+
 absl::Status CheckJobId(const std::string& id) {
   constexpr size_t kMaxBytes = 64;
   const bool named = !id.empty() && id.size() <= kMaxBytes && std::ranges::all_of(id, [](char c) {

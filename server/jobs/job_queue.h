@@ -35,6 +35,12 @@ absl::string_view JobStateName(JobState state);
 // nullopt for another text.
 std::optional<JobState> ParseJobState(absl::string_view name);
 
+// The errors that queues share: of a job that is not there; of one that has ended, in words; and of
+// a lease that another worker has now, or that went when the job was cancelled.
+absl::Status NoSuchJob(const std::string& id);
+absl::Status CannotCancel(const std::string& id, absl::string_view state);
+absl::Status LeaseIsLost(const std::string& id, bool cancelled);
+
 // INVALID_ARGUMENT for anything but 1 to 64 letters, digits, - and _: files are named after jobs.
 absl::Status CheckJobId(const std::string& id);
 

@@ -240,10 +240,7 @@ absl::Status NatsQueue::OnLease(const LeasedJob& job, const std::string& answer,
     return HasEnded(record.state) ? DropWork(job.id, record, lease.reply_to)
                                   : streams_->Answer(lease.reply_to, answer);
   }
-  if (record.state == JobState::kCancelled) {
-    return absl::CancelledError(absl::StrCat("job ", job.id, " was cancelled"));
-  }
-  return absl::AbortedError(absl::StrCat("job ", job.id, " is another worker's by now"));
+  return LeaseIsLost(job.id, record.state == JobState::kCancelled);
 }
 
 absl::Status NatsQueue::Extend(const LeasedJob& job, absl::Duration, const JobProgress& progress) {
@@ -290,10 +287,9 @@ absl::Status NatsQueue::Cancel(const std::string& id) {
     return true;
   };
   ASSIGN_OR_RETURN(const Record record, Change(id, cancel));
-  if (record.number == 0) return absl::NotFoundError(absl::StrCat("there is no job ", id));
+  if (record.number == 0) return NoSuchJob(id);
   if (record.state == JobState::kCancelled) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("job ", id, " is ", JobStateName(record.state)));
+  return CannotCancel(id, JobStateName(record.state));
 }
 
 absl::Status NatsQueue::ReadAll(absl::FunctionRef<void(const std::string&, Record)> receive,

@@ -100,7 +100,6 @@ constexpr char kPostgresList[] =
     " (extract(epoch FROM submitted) * 1000000)::bigint,"
     " (extract(epoch FROM changed) * 1000000)::bigint, tiles_done, tiles, encode(tenant, 'hex'),"
     " encode(batch, 'hex'), encode(reference, 'hex') FROM upscale.jobs_1 WHERE true";
-constexpr size_t kPostgresListColumns = 12;
 
 constexpr char kPostgresCount[] = "SELECT state, COUNT(*) FROM upscale.jobs_1 GROUP BY state";
 
@@ -120,8 +119,6 @@ constexpr char kPostgresTakeTurn[] =
     " ($1, now() + $2::float8 * interval '1 microsecond') ON CONFLICT (duty)"
     " DO UPDATE SET next = excluded.next WHERE duties.next <= now() OR duties.next > excluded.next"
     " RETURNING 1";
-
-std::string HexText(const std::string& bytes) { return absl::BytesToHexString(bytes); }
 
 std::string MicrosecondsText(absl::Duration duration) {
   return absl::StrCat(absl::ToInt64Microseconds(duration));
@@ -271,10 +268,10 @@ absl::Status PostgresQueue::Enqueue(std::span<const NewJob> jobs) {
     nlohmann::json rows = nlohmann::json::array();
     for (const NewJob& job : jobs.first(count)) {
       rows.push_back({{"id", job.id},
-                      {"task", HexText(job.task)},
-                      {"tenant", HexText(job.labels.tenant)},
-                      {"batch", HexText(job.labels.batch)},
-                      {"reference", HexText(job.labels.reference)}});
+                      {"task", absl::BytesToHexString(job.task)},
+                      {"tenant", absl::BytesToHexString(job.labels.tenant)},
+                      {"batch", absl::BytesToHexString(job.labels.batch)},
+                      {"reference", absl::BytesToHexString(job.labels.reference)}});
     }
     RETURN_IF_ERROR(Run(kPostgresEnqueue, {rows.dump()}).status());
     jobs = jobs.subspan(count);
@@ -303,10 +300,7 @@ absl::Status PostgresQueue::RunOnLease(const char* statement, const LeasedJob& j
   ASSIGN_OR_RETURN(const Rows leased, Run(statement, arguments));
   if (!leased.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::optional<JobState> state, StateOf(job.id));
-  if (state == JobState::kCancelled) {
-    return absl::CancelledError(absl::StrCat("job ", job.id, " was cancelled"));
-  }
-  return absl::AbortedError(absl::StrCat("job ", job.id, " is another worker's by now"));
+  return LeaseIsLost(job.id, state == JobState::kCancelled);
 }
 
 absl::StatusOr<std::optional<JobState>> PostgresQueue::StateOf(const std::string& id) {
@@ -338,7 +332,7 @@ absl::Status PostgresQueue::Retry(const LeasedJob& job, const std::string& repor
 absl::Status PostgresQueue::EndLease(const LeasedJob& job, JobState state,
                                      const std::string& report, absl::Duration wait) {
   return RunOnLease(kPostgresEndLease, job,
-                    {StateNumber(state), HexText(report), MicrosecondsText(wait)});
+                    {StateNumber(state), absl::BytesToHexString(report), MicrosecondsText(wait)});
 }
 
 absl::Status PostgresQueue::HandBack(const LeasedJob& job) {
@@ -349,8 +343,7 @@ absl::Status PostgresQueue::Cancel(const std::string& id) {
   ASSIGN_OR_RETURN(const Rows cancelled, Run(kPostgresCancel, {id}));
   if (!cancelled.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::optional<JobState> state, StateOf(id));
-  if (!state.has_value()) return absl::NotFoundError(absl::StrCat("there is no job ", id));
-  return absl::FailedPreconditionError(absl::StrCat("job ", id, " is ", JobStateName(*state)));
+  return state.has_value() ? CannotCancel(id, JobStateName(*state)) : NoSuchJob(id);
 }
 
 absl::StatusOr<std::vector<JobInfo>> PostgresQueue::List(const JobFilter& filter) {
@@ -362,7 +355,7 @@ absl::StatusOr<std::vector<JobInfo>> PostgresQueue::List(const JobFilter& filter
   };
   const auto add_label = [&](absl::string_view column, const std::string& label) {
     if (label.empty()) return;
-    arguments.push_back(HexText(label));
+    arguments.push_back(absl::BytesToHexString(label));
     absl::StrAppend(&statement, " AND ", column, " <> '' AND ", column, " = decode($",
                     arguments.size(), ", 'hex')");
   };
@@ -377,11 +370,7 @@ absl::StatusOr<std::vector<JobInfo>> PostgresQueue::List(const JobFilter& filter
   absl::StrAppend(&statement, " ORDER BY number DESC LIMIT ", std::max(filter.limit, 0));
   ASSIGN_OR_RETURN(const Rows rows, Run(statement.c_str(), arguments));
   std::vector<JobInfo> jobs;
-  for (auto row = rows.rbegin(); row != rows.rend(); ++row) {
-    if (row->size() != kPostgresListColumns)
-      return absl::DataLossError("the jobs table is another's");
-    jobs.push_back(ReadInfo(*row));
-  }
+  for (auto row = rows.rbegin(); row != rows.rend(); ++row) jobs.push_back(ReadInfo(*row));
   return jobs;
 }
 

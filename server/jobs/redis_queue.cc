@@ -139,10 +139,7 @@ absl::Status RedisQueue::RunOnLease(const char* script, const LeasedJob& job, Ar
   arguments.insert(arguments.end(), more.begin(), more.end());
   ASSIGN_OR_RETURN(const Reply reply, Run(script, arguments));
   if (reply.text == "ok") return absl::OkStatus();
-  if (reply.text == "cancelled") {
-    return absl::CancelledError(absl::StrCat("job ", job.id, " was cancelled"));
-  }
-  return absl::AbortedError(absl::StrCat("job ", job.id, " is another worker's by now"));
+  return LeaseIsLost(job.id, reply.text == "cancelled");
 }
 
 absl::Status RedisQueue::Extend(const LeasedJob& job, absl::Duration, const JobProgress& progress) {
@@ -174,8 +171,7 @@ absl::Status RedisQueue::HandBack(const LeasedJob& job) {
 absl::Status RedisQueue::Cancel(const std::string& id) {
   ASSIGN_OR_RETURN(const Reply reply, Run(kRedisCancel, {id}));
   if (reply.text == "ok") return absl::OkStatus();
-  if (reply.text.empty()) return absl::NotFoundError(absl::StrCat("there is no job ", id));
-  return absl::FailedPreconditionError(absl::StrCat("job ", id, " is ", reply.text));
+  return reply.text.empty() ? NoSuchJob(id) : CannotCancel(id, reply.text);
 }
 
 absl::StatusOr<std::vector<JobInfo>> RedisQueue::List(const JobFilter& filter) {

@@ -402,16 +402,12 @@ absl::Status SqliteQueue::Cancel(const std::string& id) {
   ASSIGN_OR_RETURN(const int cancelled, Finish(statement));
   if (cancelled > 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::optional<JobState> state, StateOf(id));
-  if (!state.has_value()) return absl::NotFoundError(absl::StrCat("there is no job ", id));
-  return absl::FailedPreconditionError(absl::StrCat("job ", id, " is ", JobStateName(*state)));
+  return state.has_value() ? CannotCancel(id, JobStateName(*state)) : NoSuchJob(id);
 }
 
 absl::Status SqliteQueue::WhyNotLeased(const LeasedJob& job) {
   ASSIGN_OR_RETURN(const std::optional<JobState> state, StateOf(job.id));
-  if (state == JobState::kCancelled) {
-    return absl::CancelledError(absl::StrCat("job ", job.id, " was cancelled"));
-  }
-  return absl::AbortedError(absl::StrCat("job ", job.id, " is another worker's by now"));
+  return LeaseIsLost(job.id, state == JobState::kCancelled);
 }
 
 absl::StatusOr<std::optional<JobState>> SqliteQueue::StateOf(const std::string& id) {

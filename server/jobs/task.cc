@@ -108,8 +108,7 @@ absl::Status ReadField(const std::string& name, const json& value, Task& task) {
   if (name == "output") return ReadPlace(name, value, task.output);
   if (name == "webhook") {
     RETURN_IF_ERROR(ReadPlace(name, value, task.webhook));
-    const bool is_http = IsUrl(task.webhook) && !IsS3Url(task.webhook);
-    return is_http ? absl::OkStatus() : Wrong("has a \"webhook\" that is no URL");
+    return IsHttpUrl(task.webhook) ? absl::OkStatus() : Wrong("has a \"webhook\" that is no URL");
   }
   if (name == "reference") return ReadText(name, value, task.reference);
   if (name == "shown_source") return ReadText(name, value, task.shown_source);
