@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/time/time.h"
 
@@ -16,6 +18,13 @@ namespace upscaled::server {
 // Strict priority: background tiles run only while no interactive tile is queued.
 enum class Priority : uint8_t { kInteractive, kBackground };
 inline constexpr size_t kPriorities = 2;
+
+// nullopt: `name` is neither "interactive" nor "background".
+inline std::optional<Priority> ParsePriority(std::string_view name) {
+  if (name == "interactive") return Priority::kInteractive;
+  if (name == "background") return Priority::kBackground;
+  return std::nullopt;
+}
 
 // The limits of all calls of a tenant together, over all keys and addresses. Pixels are source
 // pixels of general-2x, as those of --max-queue-pixels: other models' weigh by theirs.

@@ -41,14 +41,15 @@ Payer PayerOf(std::string address, const Principal* caller) {
 absl::Status ReadPriority(std::string_view asked, Payer& payer) {
   if (asked.empty()) return absl::OkStatus();
   const ErrorMetadata metadata = {{"field", kPriorityField}};
-  if (asked != "interactive" && asked != "background") {
+  const std::optional<Priority> priority = ParsePriority(asked);
+  if (!priority.has_value()) {
     return MakeError(
         absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
         absl::StrCat(kPriorityField, " is \"", absl::CHexEscape(std::string(asked.substr(0, 40))),
                      "\"; there are interactive and background"),
         metadata);
   }
-  payer.asked = asked == "background" ? Priority::kBackground : Priority::kInteractive;
+  payer.asked = *priority;
   if (payer.priority() == payer.asked) return absl::OkStatus();
   return MakeError(absl::StatusCode::kPermissionDenied, ErrorReason::kPermissionDenied,
                    absl::StrCat(kPriorityField, " is interactive, and calls of the tenant ",

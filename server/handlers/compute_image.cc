@@ -72,7 +72,6 @@ class ImageComputation {
                                              flight == nullptr ? nullptr : flight->payers())) {}
 
   absl::StatusOr<ComputedImage> Run() {
-    context_.record.model = request_.models.name();
     WorkSlice slice;
     const TranscodeRequest request{
         .input = streams_.input,

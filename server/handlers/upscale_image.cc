@@ -21,7 +21,6 @@
 #include "server/handlers/compute_and_store.h"
 #include "server/handlers/convert.h"
 #include "server/handlers/deadline_check.h"
-#include "server/handlers/engine_limits.h"
 #include "server/handlers/held_source.h"
 #include "server/handlers/image_request.h"
 #include "server/handlers/request_options.h"

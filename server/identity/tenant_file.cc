@@ -40,8 +40,7 @@ absl::StatusOr<double> NumberOf(const json& entry, const char* field, double min
 absl::StatusOr<Priority> PriorityOf(const json& entry) {
   if (!entry.contains("priority")) return Priority::kInteractive;
   ASSIGN_OR_RETURN(const std::string name, TextOf(entry, "priority"));
-  if (name == "interactive") return Priority::kInteractive;
-  if (name == "background") return Priority::kBackground;
+  if (const std::optional<Priority> priority = ParsePriority(name)) return *priority;
   return Wrong(
       absl::StrCat("\"priority\" is ", Shown(name), "; there are interactive and background"));
 }

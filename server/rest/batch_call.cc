@@ -75,7 +75,7 @@ absl::StatusOr<UpscaleParameters> ReadFields(const std::vector<FormField>& own,
     const bool given =
         std::ranges::any_of(own, [&](const FormField& f) { return f.name == name; }) ||
         std::ranges::any_of(shared, [&](const FormField& f) { return f.name == name; });
-    if (given) return InvalidForm(absl::StrCat(name, " is for an image that is upscaled at once"));
+    if (given) return NotForJobs(name);
   }
   return parameters;
 }

@@ -1,6 +1,8 @@
 #include "server/rest/job_request.h"
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/string_view.h"
 #include "server/base/error.h"
 #include "server/calls/call_steps.h"
 #include "server/handlers/compute_image.h"
@@ -28,6 +30,12 @@ absl::StatusOr<JobRequest> ToJobRequest(const RestHost& host, const UpscaleParam
   if (options.format.has_value()) request.options.set_format(ToProto(*options.format));
   request.options.set_precision(ToProto(options.precision.value_or(models.default_precision())));
   return request;
+}
+
+absl::Status NotForJobs(std::string_view field) {
+  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
+                   absl::StrCat(ToAbsl(field), " is for an image that is upscaled at once"),
+                   {{"field", std::string(field)}});
 }
 
 absl::Status CheckNoJobParameters(const UpscaleParameters& parameters) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "server/http/http_message.h"
@@ -17,6 +18,9 @@ namespace upscaled::server {
 // for an image that is upscaled at once; INVALID_ARGUMENT (kInvalidOption) for a priority.
 absl::StatusOr<JobRequest> ToJobRequest(const RestHost& host, const UpscaleParameters& parameters,
                                         const HttpRequest& http, const std::string& source_name);
+
+// INVALID_ARGUMENT (kInvalidOption) for a field of images that are upscaled at once.
+absl::Status NotForJobs(std::string_view field);
 
 // UNIMPLEMENTED (kUnsupported) for a webhook or a reference of an image that is upscaled at once.
 absl::Status CheckNoJobParameters(const UpscaleParameters& parameters);

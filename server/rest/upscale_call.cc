@@ -146,10 +146,7 @@ bool UpscaleCall::WantsJob() const {
 
 absl::Status UpscaleCall::SubmitJob() {
   record().method = "SubmitJob";
-  if (std::isfinite(parameters_.timeout_s)) {
-    return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
-                     "timeout is for an image that is upscaled at once", {{"field", "timeout"}});
-  }
+  if (std::isfinite(parameters_.timeout_s)) return NotForJobs("timeout");
   ASSIGN_OR_RETURN(const JobRequest asked,
                    ToJobRequest(host(), parameters_, request(), upload_.file_name()));
   record().model = asked.options.model();

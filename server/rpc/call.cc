@@ -230,9 +230,10 @@ void Call::ReadNext() {
 
 // --- A body that is received before the handler begins ---
 
-bool Call::AwaitsBody() const {
-  return method_->spools && host_.bodies != nullptr && host_.bodies->options().spool_bytes > 0 &&
-         !host_.environment.admission.HasPlenty();
+bool Call::AwaitsBody() const { return MaySpool() && !host_.environment.admission.HasPlenty(); }
+
+bool Call::MaySpool() const {
+  return method_->spools && host_.bodies != nullptr && host_.bodies->options().spool_bytes > 0;
 }
 
 void Call::AwaitBody() {
@@ -355,7 +356,7 @@ void Call::RunStream() {
     absl::MutexLock lock(&mutex_);
     QueueInput(std::move(request_));
     reads = reading_ = !input_ended_;
-    if (method_->spools && host_.bodies != nullptr && host_.bodies->options().spool_bytes > 0) {
+    if (MaySpool()) {
       spool_ = std::make_shared<MessageSpool>(host_.bodies, payer_.name());
     }
   }

@@ -132,6 +132,7 @@ class Call final : public std::enable_shared_from_this<Call> {
   void ReadNext() ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether the handler waits until the client has sent its messages, or sends them fast.
   bool AwaitsBody() const;
+  bool MaySpool() const;  // whether messages may go to the disk
   void AwaitBody() ABSL_LOCKS_EXCLUDED(mutex_);
   // A message was read; `more` is false when the client has sent all.
   void OnBody(bool more) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include <grpcpp/resource_quota.h>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/cpu_info.h"
 #include "engine/base/status_macros.h"
 #include "server/handlers/info_handlers.h"
 #include "server/rpc/reflection.h"
@@ -21,8 +21,8 @@ namespace upscaled::server {
 namespace {
 
 // One queue keeps up with few cores; more would only be more threads.
-constexpr unsigned kCoresPerQueue = 8;
-constexpr unsigned kMaxQueues = 2;
+constexpr int kCoresPerQueue = 8;
+constexpr int kMaxQueues = 2;
 constexpr int kThreadsPerQueue = 2;
 constexpr int kPendingCalls = 128;  // over all queues: a burst finds somebody waiting
 
@@ -44,10 +44,7 @@ constexpr absl::Duration kMinClientPingInterval = absl::Seconds(10);
 // How long a call that has ended may take to tell its client.
 constexpr std::chrono::milliseconds kFarewell{500};
 
-int QueueCount() {
-  return static_cast<int>(
-      std::clamp(std::thread::hardware_concurrency() / kCoresPerQueue, 1u, kMaxQueues));
-}
+int QueueCount() { return std::clamp(AvailableCpuCount() / kCoresPerQueue, 1, kMaxQueues); }
 
 int Milliseconds(absl::Duration duration) {
   return static_cast<int>(

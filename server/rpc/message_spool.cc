@@ -49,7 +49,6 @@ absl::Status MessageSpool::Add(std::string_view message) {
 }
 
 bool MessageSpool::AddInMemory(std::string_view message) {
-  if (message.size() > kBodyBlockBytes) return false;
   std::string bytes = LengthOf(message);
   bytes += message;
   if (!spool_.AppendInMemory(BytesOf(bytes))) return false;

@@ -49,7 +49,7 @@ absl::Status PendingCalls::Place::Settle() {
     return TooManySettled(" of this address", static_cast<size_t>(shares.max_per_address()));
   }
   if (owner_->settled_ >= max_settled) return TooManySettled("", max_settled);
-  if (std::exchange(waiting_->settled, true)) return absl::OkStatus();
+  waiting_->settled = true;
   waiting_->refuse = nullptr;
   ++owner_->settled_;
   shares.Take(waiting_->address, 1);

@@ -7,16 +7,18 @@ namespace upscaled::server {
 
 bool BodyBudget::TakeDiskBlock(const std::string& payer) {
   absl::MutexLock lock(&mutex_);
-  if (!disk_shares_.Fits(payer, 1) || !disk_.Take(kBodyBlockBytes)) return false;
+  const int64_t bytes = disk_in_use_ + static_cast<int64_t>(kBodyBlockBytes);
+  if (bytes > static_cast<int64_t>(options_.spool_bytes) || !disk_shares_.Fits(payer, 1)) {
+    return false;
+  }
   disk_shares_.Take(payer, 1);
-  disk_in_use_ += kBodyBlockBytes;
+  disk_in_use_ = bytes;
   return true;
 }
 
 void BodyBudget::ReturnDiskBlocks(const std::string& payer, size_t blocks) {
   absl::MutexLock lock(&mutex_);
   disk_shares_.Give(payer, static_cast<int64_t>(blocks));
-  disk_.Return(blocks * kBodyBlockBytes);
   disk_in_use_ -= static_cast<int64_t>(blocks * kBodyBlockBytes);
 }
 

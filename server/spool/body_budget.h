@@ -46,7 +46,6 @@ class BodyBudget {
       : options_(options),
         thread_(std::move(thread)),
         memory_(options.memory_bytes),
-        disk_(options.spool_bytes),
         disk_shares_(std::max<int64_t>(
             static_cast<int64_t>(options.spool_bytes / kBodyBlockBytes * 3 / 4), 1)) {}
   BodyBudget(const BodyBudget&) = delete;
@@ -66,9 +65,9 @@ class BodyBudget {
  private:
   const BodyBudgetOptions options_;
   const std::shared_ptr<IoThreadLink> thread_;
-  ByteBudget memory_, disk_;
-  std::atomic<int64_t> disk_in_use_ = 0;
+  ByteBudget memory_;
   absl::Mutex mutex_;
+  std::atomic<int64_t> disk_in_use_ = 0;               // changed under mutex_
   AddressShares disk_shares_ ABSL_GUARDED_BY(mutex_);  // in blocks, of payers
 };
 

@@ -33,7 +33,6 @@ bool LineLimit::Admit(std::string_view kind, const LineRate& rate) {
 
 std::vector<LineLimit::Omission> LineLimit::TakeOmissions() {
   absl::MutexLock lock(&mutex_);
-  told_ = total_;
   std::vector<Omission> omissions;
   for (auto& [kind, bucket] : buckets_) {
     if (bucket.omitted > 0) omissions.push_back({kind, std::exchange(bucket.omitted, 0)});
@@ -43,7 +42,7 @@ std::vector<LineLimit::Omission> LineLimit::TakeOmissions() {
 
 bool LineLimit::has_omissions() const {
   absl::MutexLock lock(&mutex_);
-  return told_ < total_;
+  return std::ranges::any_of(buckets_, [](const auto& kind) { return kind.second.omitted > 0; });
 }
 
 int64_t LineLimit::total() const {

@@ -53,7 +53,6 @@ class LineLimit {
   mutable absl::Mutex mutex_;
   std::map<std::string, Bucket, std::less<>> buckets_ ABSL_GUARDED_BY(mutex_);
   int64_t total_ ABSL_GUARDED_BY(mutex_) = 0;
-  int64_t told_ ABSL_GUARDED_BY(mutex_) = 0;  // of these
 };
 
 }  // namespace upscaled::server

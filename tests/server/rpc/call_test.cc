@@ -151,6 +151,12 @@ class SlowClientTest : public ::testing::Test {
     EXPECT_TRUE(client.stream->Write(request));
     return client;
   }
+  // A call that holds the first slot.
+  Client StartWithSlot(RpcServer& server) {
+    Client client = Start(server, 0);
+    test::Await([&] { return server.admission_state().requests == 1; });
+    return client;
+  }
   static void SendChunk(Client& client, const std::string& chunk) {
     pb::UpscaleImageRequest request;
     request.set_chunk(chunk);
@@ -229,8 +235,7 @@ TEST_F(SlowClientTest, AnAnswerThatTheDiskHasNoRoomForWaits) {
 
 TEST_F(SlowClientTest, WhileSlotsAreShortABodyIsReceivedBeforeItHasOne) {
   RpcServer server(AnsweringMethod(), TwoSlots(), /*threads=*/2, /*spool_bytes=*/size_t{64} << 20);
-  Client first = Start(server, 0);
-  test::Await([&] { return server.admission_state().requests == 1; });
+  Client first = StartWithSlot(server);
   std::vector<Client> slow;
   std::string sent;
   for (int i = 0; i < 20; ++i) slow.push_back(Start(server, 1));
@@ -252,8 +257,7 @@ TEST_F(SlowClientTest, WhileSlotsAreShortABodyIsReceivedBeforeItHasOne) {
 // Bodies that wait for the disk are paid for, and small ones do not wait for it.
 TEST_F(SlowClientTest, AMessageThatWaitsForTheDiskIsInTheBudget) {
   RpcServer server(AnsweringMethod(), TwoSlots(), /*threads=*/2, /*spool_bytes=*/size_t{64} << 20);
-  Client first = Start(server, 0);
-  test::Await([&] { return server.admission_state().requests == 1; });
+  Client first = StartWithSlot(server);
   const int64_t before = server.admission_state().memory_bytes;
   absl::Notification go_on;
   server.BlockDisk(go_on);
@@ -274,8 +278,7 @@ TEST_F(SlowClientTest, AMessageThatWaitsForTheDiskIsInTheBudget) {
 
 TEST_F(SlowClientTest, AMessageBeyondTheBudgetIsRefused) {
   RpcServer server(AnsweringMethod(), TwoSlots(), /*threads=*/2, /*spool_bytes=*/size_t{64} << 20);
-  Client first = Start(server, 0);
-  test::Await([&] { return server.admission_state().requests == 1; });
+  Client first = StartWithSlot(server);
   const AdmissionState state = server.admission_state();
   const auto rest = server.admission().Reserve(
       {.memory_bytes = server.admission().memory_budget_bytes() - state.memory_bytes});
@@ -288,8 +291,7 @@ TEST_F(SlowClientTest, AMessageBeyondTheBudgetIsRefused) {
 
 TEST_F(SlowClientTest, ABrokenMessageOnTheDiskIsRefused) {
   RpcServer server(AnsweringMethod(), TwoSlots(), /*threads=*/2, /*spool_bytes=*/size_t{64} << 20);
-  Client first = Start(server, 0);
-  test::Await([&] { return server.admission_state().requests == 1; });
+  Client first = StartWithSlot(server);
   grpc::GenericStub stub(server.channel());
   grpc::CompletionQueue queue;
   grpc::ClientContext context;
@@ -319,8 +321,7 @@ TEST_F(SlowClientTest, ABrokenMessageOnTheDiskIsRefused) {
 
 TEST_F(SlowClientTest, AFastBodyHasASlotBeforeItsEnd) {
   RpcServer server(AnsweringMethod(), TwoSlots(), /*threads=*/2, /*spool_bytes=*/size_t{64} << 20);
-  Client first = Start(server, 0);
-  test::Await([&] { return server.admission_state().requests == 1; });
+  Client first = StartWithSlot(server);
   Client fast = Start(server, 0);
   const std::string chunk(size_t{900} << 10, 'x');
   for (int i = 0; i < 2; ++i) SendChunk(fast, chunk);
@@ -332,8 +333,7 @@ TEST_F(SlowClientTest, AFastBodyHasASlotBeforeItsEnd) {
 
 TEST_F(SlowClientTest, ABodyWithoutRoomOnTheDiskHasASlot) {
   RpcServer server(AnsweringMethod(), TwoSlots(), /*threads=*/2, /*spool_bytes=*/kBodyBlockBytes);
-  Client first = Start(server, 0);
-  test::Await([&] { return server.admission_state().requests == 1; });
+  Client first = StartWithSlot(server);
   Client second = Start(server, 0);
   const std::string chunk(150'000, 'x');
   SendChunk(second, chunk);
