@@ -238,7 +238,11 @@ bool Call::MaySpool() const {
 
 void Call::AwaitBody() {
   absl::Status refusal = host_.environment.admission.CheckCall(payer_);
-  if (refusal.ok()) refusal = pending_place_.Settle();
+  {
+    absl::MutexLock lock(&mutex_);
+    if (phase_ != Phase::kPending) return;  // its place may be gone
+    if (refusal.ok()) refusal = pending_place_.Settle();
+  }
   if (!refusal.ok()) return EndPending(refusal);
   backlog_ = std::make_unique<MessageSpool>(host_.bodies, payer_.name());
   body_begun_ = Now();
