@@ -138,6 +138,10 @@ class RowStreamBytesTest : public ::testing::TestWithParam<Precision> {
     return GetParam() == Precision::kFast ? test::RandomFastNetwork(random)
                                           : test::RandomNetwork(random);
   }
+  // Random weights may leave a layer next to nothing, which 16-bit floats cannot hold.
+  bool IsTooFaint(const absl::Status& status) const {
+    return GetParam() == Precision::kFast && absl::IsUnimplemented(status);
+  }
 };
 
 TEST_P(RowStreamBytesTest, GivesTheBytesOfTiles) {
@@ -150,6 +154,7 @@ TEST_P(RowStreamBytesTest, GivesTheBytesOfTiles) {
     const Network network = RandomNetwork(random);
     SCOPED_TRACE(test::Describe(network));
     const auto executable = (*backend)->Compile(network, GetParam());
+    if (IsTooFaint(executable.status())) continue;
     ASSERT_TRUE(executable.ok()) << executable.status();
     const Size size{RandomInt(random, 1, 90), RandomInt(random, 1, 90)};
     const auto need = (*executable)->PlanRowStream(size);
@@ -180,6 +185,7 @@ TEST_P(RowStreamBytesTest, PartsHaveTheBytesOfTiles) {
     const Network network = RandomNetwork(random);
     SCOPED_TRACE(test::Describe(network));
     const auto made = (*backend)->Compile(network, GetParam());
+    if (IsTooFaint(made.status())) continue;
     ASSERT_TRUE(made.ok()) << made.status();
     const Executable& executable = **made;
     const Size size{RandomInt(random, 1, 120), RandomInt(random, 1, 120)};
