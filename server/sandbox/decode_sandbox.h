@@ -3,17 +3,20 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/base/cancellation.h"
 #include "engine/base/clock.h"
+#include "engine/base/cpu_info.h"
 #include "engine/image/codec.h"
 #include "server/base/decode_account.h"
 #include "server/sandbox/decode_turns.h"
@@ -29,8 +32,9 @@ std::filesystem::path DecodeWorkerProgram();
 // outlive its decoders.
 class DecodeSandbox {
  public:
-  // UNAVAILABLE: a first image, of one pixel, does not get through.
-  static absl::StatusOr<std::unique_ptr<DecodeSandbox>> Start(std::filesystem::path program);
+  // Decodes on `cpus`. UNAVAILABLE: a first image, of one pixel, does not get through.
+  static absl::StatusOr<std::unique_ptr<DecodeSandbox>> Start(std::filesystem::path program,
+                                                              int cpus = AvailableCpuCount());
 
   // As ImageOpener: OpenImageDecoder elsewhere, with its errors. INVALID_ARGUMENT (kInvalidImage)
   // also if the worker crashes (ReadRows may return it, too); RESOURCE_EXHAUSTED (kOverloaded) if
@@ -39,20 +43,25 @@ class DecodeSandbox {
   absl::StatusOr<std::unique_ptr<ImageDecoder>> Open(const ImageHeader& header, ByteSource& source,
                                                      const DecodeLimits& limits,
                                                      Cancellation* cancellation,
-                                                     const DecodeAccount& account = {})
-      ABSL_LOCKS_EXCLUDED(mutex_);
+                                                     const DecodeAccount& account = {});
 
   int64_t crashes() const { return crashes_; }  // images that brought a worker down
 
  private:
-  explicit DecodeSandbox(std::filesystem::path program);
-  absl::StatusOr<WorkerProcess> StartWorker() ABSL_LOCKS_EXCLUDED(mutex_);
+  DecodeSandbox(std::filesystem::path program, int cpus);
+  absl::StatusOr<WorkerProcess> StartWorker();
+
+  // Forks one worker at a time. Its zygote starts for the first, and anew if somebody killed it.
+  struct Nursery {
+    absl::Mutex mutex;
+    std::optional<WorkerZygote> zygote ABSL_GUARDED_BY(mutex);
+  };
 
   const std::filesystem::path program_;
   DecodeTurns turns_;
   std::atomic<int64_t> crashes_ = 0;
-  absl::Mutex mutex_;
-  std::optional<WorkerZygote> zygote_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Nursery> nurseries_;
+  std::atomic<size_t> next_nursery_ = 0;
 };
 
 }  // namespace upscaled::server

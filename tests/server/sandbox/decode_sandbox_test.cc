@@ -1,12 +1,15 @@
 #include "server/sandbox/decode_sandbox.h"
 
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <random>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -334,6 +337,35 @@ TEST(DecodeSandboxStartTest, SaysWhyThereIsNone) {
   const auto none = DecodeSandbox::Start("/nowhere/upscaled-decode");
   EXPECT_EQ(none.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(none.status().message()), HasSubstr("/nowhere/upscaled-decode"));
+}
+
+// Processes of this one that have not ended.
+int CountChildren() {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::ifstream status(entry.path() / "stat");
+    std::string line;
+    // The name, in brackets, may hold spaces; state and parent follow it.
+    if (!std::getline(status, line)) continue;
+    std::istringstream fields(line.substr(line.rfind(')') + 1));
+    char state = 0;
+    pid_t parent = 0;
+    fields >> state >> parent;
+    if (parent == getpid()) ++count;
+  }
+  return count;
+}
+
+TEST(DecodeSandboxStartTest, EightCpusShareAZygote) {
+  const int before = CountChildren();
+  const auto sandbox = DecodeSandbox::Start(UPSCALED_DECODE_WORKER, /*cpus=*/17);
+  ASSERT_TRUE(sandbox.ok()) << sandbox.status();
+  const std::string png = *test::Encode(Image({9, 9, 3, SampleType::kU8}).view(), {});
+  std::mt19937 random = test::FreshRandom();
+  for (int i = 0; i < 7; ++i) {
+    EXPECT_EQ(DecodeInside(**sandbox, png, random).status(), absl::OkStatus());
+    EXPECT_EQ(CountChildren() - before, std::min(i + 2, 3)) << "the first image was a probe";
+  }
 }
 
 // A server of another build opens an image: with other limits and sizes, in frames of another
