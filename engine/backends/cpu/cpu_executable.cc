@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/backends/cpu/calibration.h"
 #include "engine/backends/cpu/cpu_row_stream.h"
+#include "engine/backends/cpu/interleaved_pages.h"
 #include "engine/backends/cpu/row_schedule.h"
 #include "engine/backends/cpu/run_tile.h"
 #include "engine/backends/cpu/tile_choice.h"
@@ -110,6 +111,7 @@ struct Programs {
 };
 
 absl::StatusOr<Programs> BuildAll(const Network& network, Request request) {
+  const InterleavedPages pages;  // of packed weights
   ASSIGN_OR_RETURN(TiledProgram chosen, Build(network, request));
   Programs programs{std::move(chosen)};
   if (request.precision == Precision::kFast) {
