@@ -51,7 +51,7 @@ class DecodeSandbox {
   DecodeSandbox(std::filesystem::path program, int cpus);
   absl::StatusOr<WorkerProcess> StartWorker();
 
-  // Forks one worker at a time. Its zygote starts for the first, and anew if somebody killed it.
+  // Forks one worker at a time. Its zygote starts for the first one, and again after a kill.
   struct Nursery {
     absl::Mutex mutex;
     std::optional<WorkerZygote> zygote ABSL_GUARDED_BY(mutex);

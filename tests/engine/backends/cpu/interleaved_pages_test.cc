@@ -24,7 +24,7 @@ int Policy() {
 int NodeOf(const void* page) {
   int node = -1;
   return syscall(SYS_get_mempolicy, &node, nullptr, 0, page, MPOL_F_NODE | MPOL_F_ADDR) == 0 ? node
-                                                                                            : -1;
+                                                                                             : -1;
 }
 
 int CountNodes() {
