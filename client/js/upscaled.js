@@ -197,6 +197,8 @@ async function* chunksOf(body, signal) {
  * The answer to upscale(): what the server said of the result, and its bytes as they are computed.
  */
 export class UpscaleResult {
+  #taken = false;
+
   /** `watch`: tells why a body broke off, and is told when it has ended. Its `signal` may be undefined. */
   constructor(response, watch) {
     const { headers } = response;
@@ -216,6 +218,7 @@ export class UpscaleResult {
     this.headers = headers;
     const reader = response.body.getReader();
     const letGo = cancelOnAbort(reader, signal);
+    const taken = () => (this.#taken = true);
     const end = () => {
       letGo();
       watch.bodyEnded();
@@ -226,6 +229,7 @@ export class UpscaleResult {
     this.body = new ReadableStream(
       {
         async pull(controller) {
+          taken();
           try {
             const { done, value } = await reader.read();
             signal?.throwIfAborted(); // cancelling looks like the end
@@ -237,6 +241,7 @@ export class UpscaleResult {
           end();
         },
         cancel(reason) {
+          taken();
           end();
           return reader.cancel(reason).catch(() => {});
         },
@@ -246,6 +251,7 @@ export class UpscaleResult {
   }
 
   [Symbol.asyncIterator]() {
+    if (this.#taken) throw new TypeError("the result was read before: keep what bytes() returns");
     return chunksOf(this.body);
   }
 
@@ -369,20 +375,30 @@ export function queryOf(options) {
   return query.toString();
 }
 
+const isBytes = (image) =>
+  ArrayBuffer.isView(image) ||
+  image instanceof ArrayBuffer ||
+  (typeof Blob !== "undefined" && image instanceof Blob);
+
+/** Throws a TypeError for what is no image, such as the first file of an empty input. */
+function checkImage(image) {
+  if (typeof image === "string" || image instanceof URL || isBytes(image)) return;
+  if (image instanceof ReadableStream) return;
+  if (image?.[Symbol.asyncIterator] || image?.[Symbol.iterator]) return;
+  throw new TypeError(
+    "an image is a Blob, bytes, a URL, a stream or an iterable of bytes, not " +
+      (image === null ? "null" : typeof image),
+  );
+}
+
 /** The name of `image` in a query: its URL, if it is one. */
 function sourceOf(image) {
+  checkImage(image);
   return image instanceof URL ? { url: image.href } : {};
 }
 
 function isRepeatable(image) {
-  return (
-    !(typeof ReadableStream !== "undefined" && image instanceof ReadableStream) &&
-    (typeof image === "string" ||
-      image instanceof URL ||
-      ArrayBuffer.isView(image) ||
-      image instanceof ArrayBuffer ||
-      (typeof Blob !== "undefined" && image instanceof Blob))
-  );
+  return typeof image === "string" || image instanceof URL || isBytes(image);
 }
 
 function bodyOf(image) {
@@ -410,6 +426,8 @@ export class UpscaledClient {
    * `server`: its base URL, such as "http://localhost:8000"; on a page of the server itself: ".".
    */
   constructor(server, { apiKey, retries = 0, traceparent, fetch = globalThis.fetch } = {}) {
+    if (apiKey && !/^[!-~]+$/.test(apiKey))
+      throw new TypeError("apiKey has a space, a line end or another character of no key");
     this.#base = String(server).replace(/\/+$/, "");
     this.#apiKey = apiKey;
     this.#retries = retries;
@@ -474,6 +492,8 @@ export class UpscaledClient {
     const { signal, retries = this.#retries, traceparent } = options;
     const call = { signal, retries, traceparent, method: "POST", headers: {} };
     const query = queryOf(options);
+    if (typeof images === "string" || isBytes(images))
+      throw new TypeError("submitBatch() takes a list of images");
     images = [...images];
     if (images.every((image) => image instanceof URL)) {
       call.headers["content-type"] = "application/json";
@@ -481,6 +501,8 @@ export class UpscaledClient {
     } else {
       call.body = new FormData();
       for (const image of images) {
+        if (!isBytes(image))
+          throw new TypeError("a batch is of URLs alone, or of Blobs and bytes alone");
         const blob = image instanceof Blob ? image : new Blob([image]);
         call.body.append("image", blob, image.name ?? "image");
       }

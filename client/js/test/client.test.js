@@ -349,6 +349,39 @@ test("batches are of URLs or of images", async () => {
   assert.match(form.body, /first[^]*second/);
 });
 
+test("a caller's mistakes are no errors of the network", async () => {
+  const calls = [(i) => client.upscale(i), (i) => client.submit(i), (i) => client.dryRun(i)];
+  const none = new Map([[undefined, "undefined"], [null, "null"], [7, "number"], [{}, "object"]]);
+  for (const call of calls)
+    for (const [image, name] of none)
+      await assert.rejects(call(image), { name: "TypeError", message: new RegExp(`not ${name}$`) });
+  for (const images of ["a.png", IMAGE, new Blob(["image"])])
+    await assert.rejects(client.submitBatch(images), { name: "TypeError", message: /list/ });
+  const url = new URL("https://a.example/1.png");
+  for (const images of [[IMAGE, undefined], [url, IMAGE], ["text"], [new Response("x").body]])
+    await assert.rejects(client.submitBatch(images), { name: "TypeError", message: /alone/ });
+  assert.equal(server.calls.length, 0);
+  for (const apiKey of ["a\nb", "key\n", "a key", "schl\u00fcssel"])
+    assert.throws(() => new upscaled.UpscaledClient(server.url, { apiKey }), {
+      name: "TypeError",
+      message: /^apiKey/,
+    });
+});
+
+test("a result is read once", async () => {
+  const whole = { name: "TypeError", message: /read before/ };
+  const result = await client.upscale(IMAGE);
+  assert.deepEqual(await result.bytes(), IMAGE);
+  await assert.rejects(result.bytes(), whole);
+  await assert.rejects(result.blob(), whole);
+  const body = await client.upscale(IMAGE);
+  for await (const chunk of body.body) assert.ok(chunk.length);
+  await assert.rejects(body.bytes(), whole);
+  const left = await client.upscale(IMAGE);
+  await left.body.cancel();
+  await assert.rejects(left.bytes(), whole);
+});
+
 test("lists jobs page by page", async () => {
   const ids = [];
   for await (const job of client.jobs({ state: "waiting", batch: "b" })) ids.push(job.id);

@@ -164,7 +164,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self.rfile.read(int(self.headers["Content-Length"]))
         body = b""
         while True:
-            size = int(self.rfile.readline(), 16)
+            size = int(self.rfile.readline() or b"0", 16)  # A client that has gone sends no end.
             body += self.rfile.read(size)
             self.rfile.readline()
             if not size:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import io
 import json
 import os
 import pathlib
@@ -223,6 +224,81 @@ class ClientTest(unittest.TestCase):
             self.assertNotIn("Content-Type", headers)
         self.assertEqual(self.server.calls[0][1]["format"], "webp")
         self.assertEqual(self.server.calls[3][1]["dry_run"], "1")
+
+    def test_never_overwrites_the_source(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder, "a.png")
+            source.write_bytes(b"source")
+            pathlib.Path(folder, "soft.png").symlink_to(source)
+            os.link(source, pathlib.Path(folder, "hard.png"))
+            for target in ("a.png", "soft.png", "hard.png", "../" + source.parent.name + "/a.png"):
+                with self.assertRaisesRegex(ValueError, "same file"):
+                    self.client.upscale_file(source, os.path.join(folder, target))
+            self.assertEqual(source.read_bytes(), b"source")
+        self.assertEqual(self.server.calls, [])
+
+    def test_a_targets_ending_and_its_format_agree_or_differ_aloud(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder, "a.png")
+            source.write_bytes(IMAGE)
+            for name in ("x.gif", "x.txt"):
+                with self.assertRaisesRegex(ValueError, f"{name} ends in none of: png, jpg"):
+                    self.client.upscale_file(source, source.with_name(name))
+            self.assertEqual(self.server.calls, [])
+            for name, warnings in (
+                ("x.PNG", []),
+                ("x", []),
+                ("x.jpg", ["the target is png, though its name ends in .jpg"]),
+                ("x.gif", ["the target is png, though its name ends in .gif"]),
+            ):
+                result = self.client.upscale_file(source, source.with_name(name), format="png")
+                self.assertEqual(result.warnings, warnings, name)
+
+    def test_a_result_is_read_once(self):
+        for read_again in (
+            lambda result: result.read(),
+            lambda result: result.save_to(io.BytesIO()),
+            lambda result: next(iter(result)),
+        ):
+            result = self.client.upscale(IMAGE)
+            self.assertEqual(result.read(), IMAGE)
+            with self.assertRaisesRegex(ValueError, "read or closed before"):
+                read_again(result)
+        result = self.client.upscale(IMAGE)
+        result.close()
+        with self.assertRaisesRegex(ValueError, "read or closed before"):
+            result.read()
+
+    def test_the_callers_mistakes_are_no_errors_of_the_network(self):
+        for call in (self.client.upscale, self.client.submit, self.client.dry_run):
+            for image in (None, 7, object()):
+                with self.assertRaisesRegex(TypeError, f"not {type(image).__name__}"):
+                    call(image)
+            with open(__file__, encoding="utf-8") as text, self.assertRaisesRegex(TypeError, "rb"):
+                call(text)
+        for images in ("a.png", b"image", pathlib.Path("a.png"), Url("https://example.org/a")):
+            with self.assertRaisesRegex(TypeError, "not a list of images"):
+                self.client.submit_batch(images)
+        with self.assertRaisesRegex(TypeError, "not NoneType"):
+            self.client.submit_batch([IMAGE, None])
+        for key in ("a\nb", "key\n", "a key", "\N{KEY}"):
+            with self.assertRaisesRegex(ValueError, "api_key"):
+                Client(self.server.url, api_key=key)
+        self.assertEqual(self.server.calls, [])
+
+    def test_an_image_that_cannot_be_read_names_itself(self):
+        def breaks(error):
+            yield IMAGE
+            raise error
+
+        with self.assertRaisesRegex(FileNotFoundError, "nope.png"):
+            self.client.upscale("nope.png")
+        with self.assertRaisesRegex(FileNotFoundError, "nope.png"):
+            self.client.submit_batch([IMAGE, "nope.png"])
+        for error in (OSError(5, "the disk is broken"), BrokenPipeError("a pipe"), KeyError("k")):
+            with self.assertRaises(type(error)) as raised:
+                self.client.upscale(breaks(error))
+            self.assertIs(raised.exception, error)
 
     def test_leaves_no_file_of_a_result_that_broke_off(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import io
 import json
 import os
 import random
@@ -39,6 +40,17 @@ Progress = Callable[[Mapping[str, Any]], None]
 Traceparent = Union[str, Callable[[], Optional[str]]]
 
 _CHUNK_BYTES = 64 * 1024
+#: By a target's ending.
+_FORMATS = {
+    "png": "png",
+    "jpg": "jpeg",
+    "jpeg": "jpeg",
+    "webp": "webp",
+    "avif": "avif",
+    "jxl": "jxl",
+    "tif": "tiff",
+    "tiff": "tiff",
+}
 _NETWORK_ERRORS = (OSError, http.client.HTTPException)
 
 
@@ -60,6 +72,7 @@ class Result:
         self._response = response
         self._watch = watch
         self._cancellation = cancellation
+        self._taken = False
         header = response.getheader
         self.request_id: str = header("X-Request-Id") or ""
         self.model: str = header("Upscale-Model") or ""
@@ -80,6 +93,12 @@ class Result:
         self.close()
 
     def __iter__(self) -> Iterator[bytes]:
+        if self._taken:
+            raise ValueError("the result was read or closed before: keep what read() returns")
+        self._taken = True
+        return self._chunks()
+
+    def _chunks(self) -> Iterator[bytes]:
         length = self._response.getheader("Content-Length")
         left = None if length is None else int(length)  # read1() does not count before Python 3.13
         while left != 0:
@@ -129,6 +148,7 @@ class Result:
 
     def close(self) -> None:
         """Ends the connection, and so the work on the server if it goes on."""
+        self._taken = True
         self._connection.close()
         self._response.close()
         if self._watch:
@@ -202,6 +222,8 @@ class Client:
         url = urlsplit(server)
         if url.scheme not in ("http", "https") or not url.hostname:
             raise ValueError(f"the server {server!r} is no URL such as http://localhost:8000")
+        if api_key and not re.fullmatch("[!-~]+", api_key):
+            raise ValueError("api_key has a space, a line end or another character of no key")
         self._https = url.scheme == "https"
         self._address = (url.hostname, url.port)
         self._prefix = url.path.rstrip("/")
@@ -257,14 +279,25 @@ class Client:
     def upscale_file(
         self, source: Union[PathText, Url], target: PathText, **options: Any
     ) -> Result:
-        """Upscales one file into another; the ending of `target` chooses the format unless an
-        option does."""
-        ending = Path(target).suffix.lower().lstrip(".")
-        if "format" not in options and ending in ("png", "jpg", "jpeg", "webp", "avif", "jxl", "tif", "tiff"):
-            options["format"] = ending
+        """Upscales one file into another. The ending of `target` chooses the format unless an
+        option does; then a warning of the result tells of another ending.
+
+        Raises a ValueError if the two are one file, or no format has this ending.
+        """
+        target = Path(target)
         image = source if isinstance(source, Url) else Path(source)
+        if image is not source and target.exists() and target.samefile(image):
+            raise ValueError(f"source and target are the same file: {target}")
+        ending = target.suffix.lower().lstrip(".")
+        if options.get("format") is None and ending:
+            if ending not in _FORMATS:
+                raise ValueError(f"target {target} ends in none of: {', '.join(_FORMATS)}")
+            options["format"] = ending
         with self.upscale(image, **options) as result:
             result.save(target)
+        written = result.content_type.rpartition("/")[2]
+        if ending and written and _FORMATS.get(ending) != written:
+            result.warnings.append(f"the target is {written}, though its name ends in .{ending}")
         return result
 
     def submit(
@@ -309,7 +342,9 @@ class Client:
         Either all images are Urls, which workers fetch, or none is. `references`: your own names
         for jobs of Urls, one for each. `options` are those of all images.
         """
-        images = list(images)
+        if isinstance(images, (bytes, bytearray, memoryview, str, os.PathLike, Url)):
+            raise TypeError(f"images is one {type(images).__name__}, not a list of images")
+        images = [_checked(image) for image in images]
         shared = {**options, "webhook": webhook}
         if all(isinstance(image, Url) for image in images):
             shared = {name: value for name, value in shared.items() if value is not None}
@@ -502,8 +537,12 @@ class Client:
             if isinstance(image, (str, os.PathLike)):
                 body = stack.enter_context(open(image, "rb"))
                 headers["Content-Length"] = str(os.fstat(body.fileno()).st_size)
+            elif body is not None and not isinstance(body, (bytes, bytearray, memoryview)):
+                body = _own_errors(_chunks(body))
             try:
                 connection.request(method, self._prefix + path, body, headers)
+            except _SourceError as error:
+                raise error.__cause__ from None
             except (BrokenPipeError, ConnectionResetError) as error:
                 # Who refuses an image answers before all of it is there.
                 broken = error
@@ -544,8 +583,33 @@ def _current_traceparent() -> Optional[str]:
     return fields.get("traceparent")
 
 
+class _SourceError(Exception):
+    """The caller's image cannot be read; its cause says why."""
+
+
+def _own_errors(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The chunks; an error of reading them is not taken for the network's."""
+    try:
+        yield from chunks
+    except Exception as error:
+        raise _SourceError from error
+
+
+def _checked(image: Image) -> Image:
+    known = (bytes, bytearray, memoryview, str, os.PathLike, Url)
+    if isinstance(image, io.TextIOBase):
+        raise TypeError('the image is a file of text: open it with "rb"')
+    if isinstance(image, known) or hasattr(image, "read") or hasattr(image, "__iter__"):
+        return image
+    raise TypeError(
+        "an image is bytes, a path, a Url, an open binary file or chunks of bytes, "
+        f"not {type(image).__name__}"
+    )
+
+
 def _body_and_options(image: Image, options: Dict[str, Any]):
     """The body and the options to send: a Url is an option."""
+    _checked(image)
     return (None, {**options, "url": image.text}) if isinstance(image, Url) else (image, options)
 
 
