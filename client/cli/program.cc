@@ -19,6 +19,7 @@
 #include "client/cli/load_command.h"
 #include "client/cli/ncnn_habits.h"
 #include "client/cli/sign_command.h"
+#include "engine/base/nearest_names.h"
 
 namespace upscaled::client {
 namespace {
@@ -62,6 +63,34 @@ absl::Status CheckCommand(const CLI::App& app, const std::vector<std::string>& a
                    " -o RESULT; --help tells more"));
 }
 
+// The flags of a command, without hyphens.
+std::vector<std::string> FlagsOf(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
+  }
+  return names;
+}
+
+// CLI11's message, and advice for flags that do not exist: one that is spelled wrongly may be the
+// reason for another that is missing.
+std::string FailureMessage(const CLI::App* app, const CLI::Error& error) {
+  std::string message = absl::StrCat(error.what(), "\n");
+  const std::vector<CLI::App*> commands = app->get_subcommands();
+  for (const std::string& unknown : app->remaining(/*recurse=*/true)) {
+    if (!absl::StartsWith(unknown, "--")) continue;
+    const std::string name = unknown.substr(2, unknown.find('=') - 2);
+    const std::vector<std::string> nearest =
+        NearestNames(name, FlagsOf(commands.empty() ? *app : *commands.front()));
+    absl::StrAppend(&message, "There is no flag --", name);
+    if (!nearest.empty()) {
+      absl::StrAppend(&message, "; did you mean --", absl::StrJoin(nearest, " or --"), "?");
+    }
+    absl::StrAppend(&message, "\n");
+  }
+  return absl::StrCat(message, "Run with --help for more information.\n");
+}
+
 // Unwritten output, on a full disk for example, makes a success a failure.
 int FlushOutput(int exit_code) {
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
@@ -79,6 +108,7 @@ int RunProgram(const std::vector<std::string>& arguments, const ProgramParts& pa
   app.require_subcommand(1);
   app.set_version_flag("--version", "upscale " UPSCALED_VERSION);
   app.footer(kFooter);
+  app.failure_message(FailureMessage);
   int exit_code = kExitOk;
   AddImageCommand(app, parts.spread, exit_code);
   parts.video(app, exit_code);

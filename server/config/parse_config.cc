@@ -1,18 +1,20 @@
 #include <algorithm>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <utility>
 
 #include <unistd.h>
 
 #include "CLI/CLI.hpp"
+#include "absl/functional/function_ref.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "engine/base/nearest_names.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 #include "server/base/endpoint.h"
@@ -36,20 +38,33 @@ bool IsForeign(const std::string& variable) {
          absl::StartsWith(variable, "UPSCALED_PORT_");
 }
 
-// Levenshtein's distance.
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-    }
-  }
-  return row.back();
-}
+// Words of other services' settings.
+constexpr OthersWord kOthersWords[] = {
+    {"address", "http"},
+    {"address", "listen"},
+    {"bind", "http"},
+    {"bind", "listen"},
+    {"concurrency", "max-concurrent-requests"},
+    {"cpu", "threads"},
+    {"debug", "log-level"},
+    {"fp16", "precision"},
+    {"gpu", "device"},
+    {"grpc", "listen"},
+    {"half", "precision"},
+    {"host", "http"},
+    {"host", "listen"},
+    {"metric", "admin"},
+    {"password", "auth-keys"},
+    {"port", "http"},
+    {"port", "listen"},
+    {"quiet", "log-level"},
+    {"secret", "auth-keys"},
+    {"ssl", "tls-cert"},
+    {"ssl", "tls-key"},
+    {"token", "auth-keys"},
+    {"verbose", "log-level"},
+    {"worker", "threads"},
+};
 
 // "--threads N   threads that compute ... [4]".
 class HelpFormatter : public CLI::Formatter {
@@ -121,12 +136,15 @@ struct Parser {
     app.add_flag("--help-markdown", help_markdown)->group("");
   }
 
-  std::string NearestSetting(std::string_view name) const {
-    std::string_view nearest = kConfigFlag;
-    for (const Setting& setting : settings) {
-      if (EditDistance(name, setting.name) < EditDistance(name, nearest)) nearest = setting.name;
-    }
-    return std::string(nearest);
+  // "; did you mean --threads or --device?", each name as `written` has it.
+  std::string Advice(std::string_view name,
+                     absl::FunctionRef<std::string(std::string_view)> written) const {
+    std::vector<std::string> names = {std::string(kConfigFlag)};
+    for (const Setting& setting : settings) names.emplace_back(setting.name);
+    std::vector<std::string> nearest = NearestNames(name, names, kOthersWords);
+    if (nearest.empty()) return "; upscaled --help lists them";
+    for (std::string& each : nearest) each = written(each);
+    return absl::StrCat("; did you mean ", absl::StrJoin(nearest, " or "), "?");
   }
 };
 
@@ -154,8 +172,10 @@ absl::Status RefuseExtras(const Parser& parser) {
     }
     const std::string name(absl::StripPrefix(
         absl::StripPrefix(absl::string_view(extra).substr(0, extra.find('=')), "-"), "-"));
-    return absl::InvalidArgumentError(absl::StrCat("unknown flag ", extra, "; did you mean --",
-                                                   parser.NearestSetting(name), "?"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown flag ", extra, parser.Advice(name, [](std::string_view known) {
+          return absl::StrCat("--", ToAbsl(known));
+        })));
   }
   return absl::OkStatus();
 }
@@ -184,8 +204,9 @@ absl::Status ReadFile(Parser& parser, const std::string& path) {
     const std::string source = absl::StrCat(key, " in ", path);
     const auto setting = std::ranges::find(parser.settings, key, &Setting::name);
     if (setting == parser.settings.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(source, ": no such setting; did you mean ",
-                                                     parser.NearestSetting(key), "?"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          source, ": no such setting",
+          parser.Advice(key, [](std::string_view known) { return std::string(known); })));
     }
     if (entry.second.IsNull()) continue;  // a name without a value leaves the default
     ASSIGN_OR_RETURN(std::vector<std::string> values, FileValues(entry.second, source));
@@ -205,8 +226,7 @@ absl::Status ReadEnvironment(Parser& parser, const Environment& environment) {
       const std::string as_flag = absl::AsciiStrToLower(
           absl::StrReplaceAll(name.substr(kEnvironmentPrefix.size()), {{"_", "-"}}));
       return absl::InvalidArgumentError(
-          absl::StrCat(name, ": no such setting; did you mean ",
-                       EnvironmentName(parser.NearestSetting(as_flag)), "?"));
+          absl::StrCat(name, ": no such setting", parser.Advice(as_flag, EnvironmentName)));
     }
     std::vector<std::string> values = {value};
     if (setting->separator != 0) {

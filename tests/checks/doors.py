@@ -79,7 +79,7 @@ MAY_INCLUDE = {
     "client/worker": ["client/video", "upscale/v1", "proto/json", "client/error_details.h", "client/http/http_target.h", "client/image_io.h", "client/retry.h", "client/service.h",
                       "engine/base/random_uuid.h", "engine/base/status_macros.h", "engine/base/string_view.h", "engine/base/unique_fd.h", "engine/base/unnamed_file.h", "engine/base/with_prefix.h",
                       "server/base/spool_folder.h", "server/fetch/address_kind.h", "server/fetch/source_url.h", "server/fetch/url_prefix.h"] + QUEUE_INTERFACE,
-    "client": ["client/worker", "client/spread", "client/video", "upscale/v1", "proto/json", "google/rpc", "grpc/health/v1", "engine/base/file_kind.h",
+    "client": ["client/worker", "client/spread", "client/video", "upscale/v1", "proto/json", "google/rpc", "grpc/health/v1", "engine/base/file_kind.h", "engine/base/nearest_names.h",
                "engine/base/random_uuid.h", "engine/base/status_macros.h", "engine/base/unique_fd.h", "engine/base/unix_address.h",
                "server/base/url_signature.h"] + QUEUE_INTERFACE,
     "client/video": ["client/error_details.h", "client/image_io.h", "client/service.h", "upscale/v1", "engine/base", "engine/image"],

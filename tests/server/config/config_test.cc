@@ -164,6 +164,12 @@ TEST(ParseConfigTest, SuggestsTheNearestName) {
   EXPECT_THAT(Refusal({"--config", WriteFile("typo.yaml", "lisen: a:1\n")}),
               AllOf(HasSubstr("typo.yaml"), HasSubstr("listen?")));
   EXPECT_THAT(Refusal({"upscale"}), HasSubstr("\"upscale\""));
+  EXPECT_THAT(Refusal({"--models", "m"}), HasSubstr("did you mean --model-repository"));
+  EXPECT_THAT(Refusal({"--gpu=0"}), HasSubstr("did you mean --device?"));
+  EXPECT_THAT(Refusal({}, {{"UPSCALED_WORKERS", "1"}}), HasSubstr("UPSCALED_THREADS?"));
+  EXPECT_THAT(Refusal({"--config", WriteFile("port.yaml", "port: 80\n")}),
+              HasSubstr("did you mean listen or http?"));
+  EXPECT_THAT(Refusal({"--frobnicate"}), HasSubstr("; upscaled --help lists them"));
   for (const std::string dashes : {"-", "---"}) {
     EXPECT_THAT(Refusal({dashes}), HasSubstr("unknown flag " + dashes));
   }
