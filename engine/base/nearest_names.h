@@ -15,7 +15,7 @@ struct OthersWord {
 
 // Up to three of `names` that the user may have meant by `name`: spelled almost alike ("thread"),
 // with a word in common ("models" and "model-repository"), or for the same purpose by one of
-// `others`. Empty if there are none. Hyphens separate words.
+// `others`. Empty if no name is near. Hyphens separate words.
 std::vector<std::string> NearestNames(std::string_view name, std::span<const std::string> names,
                                       std::span<const OthersWord> others = {});
 
