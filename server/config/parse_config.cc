@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include <unistd.h>
@@ -93,19 +94,24 @@ absl::StatusOr<std::vector<std::string>> FileValues(const YAML::Node& node,
   return values;
 }
 
-// A map of settings, or null.
+// A map of settings, or null. A file holds one document.
 absl::StatusOr<YAML::Node> LoadFile(const std::string& path) {
   if (IsDirectory(path)) {
     return absl::InvalidArgumentError(absl::StrCat("--config: \"", path, "\" is a directory"));
   }
-  YAML::Node root;
+  std::vector<YAML::Node> documents;
   try {  // yaml-cpp reports by exceptions; JSON is YAML to it
-    root = YAML::LoadFile(path);
+    documents = YAML::LoadAllFromFile(path);
   } catch (const YAML::BadFile&) {
     return absl::NotFoundError(absl::StrCat("--config: cannot read \"", path, "\""));
   } catch (const YAML::Exception& error) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": ", error.what()));
   }
+  if (documents.size() > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": has ", documents.size(), " documents, must have one"));
+  }
+  const YAML::Node root = documents.empty() ? YAML::Node() : documents.front();
   if (root.IsNull() || root.IsMap()) return root;
   return absl::InvalidArgumentError(
       absl::StrCat(path, ": must be a map of settings, such as \"threads: 4\""));
@@ -196,6 +202,7 @@ absl::StatusOr<std::string> ReadFlags(Parser& parser, int argc, const char* cons
 
 absl::Status ReadFile(Parser& parser, const std::string& path) {
   ASSIGN_OR_RETURN(const YAML::Node root, LoadFile(path));
+  std::set<std::string> seen;
   for (const auto& entry : root) {
     if (!entry.first.IsScalar()) {
       return absl::InvalidArgumentError(absl::StrCat(path, ": a key is not a name"));
@@ -207,6 +214,9 @@ absl::Status ReadFile(Parser& parser, const std::string& path) {
       return absl::InvalidArgumentError(absl::StrCat(
           source, ": no such setting",
           parser.Advice(key, [](std::string_view known) { return std::string(known); })));
+    }
+    if (!seen.insert(key).second) {
+      return absl::InvalidArgumentError(absl::StrCat(source, ": is given more than once"));
     }
     if (entry.second.IsNull()) continue;  // a name without a value leaves the default
     ASSIGN_OR_RETURN(std::vector<std::string> values, FileValues(entry.second, source));

@@ -191,6 +191,17 @@ TEST(ParseConfigTest, RefusesFilesItCannotUse) {
   EXPECT_THAT(Refusal({"--config", testing::TempDir()}), HasSubstr("is a directory"));
   EXPECT_THAT(Refusal({"--config", WriteFile("list.yaml", "- 1\n")}), HasSubstr("map of settings"));
   EXPECT_THAT(Refusal({"--config", WriteFile("broken.yaml", "a: [1\n")}), HasSubstr("broken.yaml"));
+  for (const std::string text :
+       {"threads: 1\nthreads: 2\n", "threads: 1\nthreads:\n", "{\"threads\": 1, \"threads\": 1}"}) {
+    EXPECT_THAT(Refusal({"--config", WriteFile("twice.yaml", text)}),
+                AllOf(HasSubstr("threads in"), HasSubstr("more than once")));
+  }
+  EXPECT_THAT(
+      Refusal({"--config", WriteFile("spelled.yaml", "drain-timeout: 5s\ndrain_timeout: 7s\n")}),
+      HasSubstr("drain-timeout in"));
+  EXPECT_THAT(Refusal({"--config", WriteFile("two.yaml", "threads: 1\n---\nthreads: 1\n")}),
+              HasSubstr("has 2 documents, must have one"));
+  EXPECT_EQ(Parse({"--config", WriteFile("empty.yaml", "")}).status(), absl::OkStatus());
   EXPECT_THAT(Refusal({"--config", WriteFile("nested.yaml", "threads: {a: 1}\n")}),
               HasSubstr("threads in"));
 }
