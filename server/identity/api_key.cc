@@ -80,4 +80,9 @@ std::string_view KeyOf(const Credentials& credentials) {
   return ToStd(absl::StripAsciiWhitespace(authorization));
 }
 
+bool HasSeveralKeys(const Credentials& credentials) {
+  const bool differ = !credentials.api_key.empty() && credentials.api_key != KeyOf(credentials);
+  return credentials.repeats || differ;
+}
+
 }  // namespace upscaled::server

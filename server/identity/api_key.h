@@ -37,8 +37,11 @@ struct Credentials {
   std::string_view api_key;        // the value of x-api-key
   // The names in a verified certificate (see PeerAddress); null: none.
   const std::vector<std::string>* certificate_names = nullptr;
+  bool repeats = false;  // a field comes several times
 };
 // Returns the key or token of `authorization` if its scheme is Bearer, otherwise `api_key`.
 std::string_view KeyOf(const Credentials& credentials);
+// Whether it is unclear which one is the caller's: a proxy may have added its own to the client's.
+bool HasSeveralKeys(const Credentials& credentials);
 
 }  // namespace upscaled::server

@@ -37,7 +37,7 @@ absl::Status LacksRole(const Principal& principal, Role role) {
 std::string_view DenialName(Denial denial) {
   constexpr std::string_view kNames[] = {"no_key",     "unknown_key", "expired_key",
                                          "early_key",  "wrong_token", "unknown_certificate",
-                                         "wrong_keys", "role"};
+                                         "wrong_keys", "role",        "several_keys"};
   static_assert(std::size(kNames) == kDenials);
   return kNames[static_cast<size_t>(denial)];
 }
@@ -149,6 +149,7 @@ Authorization Authenticator::Authorize(const Credentials& credentials, std::stri
 
 Authenticator::Identified Authenticator::Identify(const Credentials& credentials,
                                                   std::string_view address, absl::Time now) const {
+  if (HasSeveralKeys(credentials)) return {.denial = Denial::kSeveralKeys};
   const std::string_view key = KeyOf(credentials);
   const std::shared_ptr<const Known> known = known_.get();
   if (key.empty()) return IdentifyCertificate(known, credentials.certificate_names, now);
@@ -201,6 +202,10 @@ Authenticator::Identified Authenticator::Of(std::shared_ptr<const KeyEntry> entr
 }
 
 Authorization Authenticator::Deny(const DeniedCaller& caller) const {
+  if (caller.denial == Denial::kSeveralKeys) {
+    on_denied_(caller);
+    return {Unauthenticated("the call has several API keys or tokens; send one")};
+  }
   const bool guessed =
       caller.denial != Denial::kNoKey && caller.denial != Denial::kUnknownCertificate;
   if (guessed && (caller.denial == Denial::kWrongKeys || !wrong_keys_.Take(caller.address))) {

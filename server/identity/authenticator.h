@@ -35,9 +35,10 @@ enum class Denial : uint8_t {
   kWrongToken,
   kUnknownCertificate,
   kWrongKeys,
-  kRole
+  kRole,
+  kSeveralKeys
 };
-inline constexpr int kDenials = 8;
+inline constexpr int kDenials = 9;
 std::string_view DenialName(Denial denial);  // "no_key", "unknown_key", ...
 
 struct DeniedCaller {

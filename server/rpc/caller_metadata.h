@@ -24,7 +24,8 @@ inline Credentials CredentialsOf(const CallerMetadata& metadata, const PeerAddre
   };
   return {.authorization = value("authorization"),
           .api_key = value("x-api-key"),
-          .certificate_names = peer.certificate_names.get()};
+          .certificate_names = peer.certificate_names.get(),
+          .repeats = metadata.count("authorization") > 1 || metadata.count("x-api-key") > 1};
 }
 
 // The values of all entries of that name, in their order, with commas between them.

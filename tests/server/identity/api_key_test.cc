@@ -49,6 +49,18 @@ TEST(ApiKeyTest, KeysAreFoundInEitherPlace) {
   EXPECT_EQ(KeyOf({.authorization = "bearer  k "}), "k");
   EXPECT_EQ(KeyOf({.authorization = "Bearer k", .api_key = "other"}), "k");
   EXPECT_EQ(KeyOf({.authorization = "Basic dTpw", .api_key = "k"}), "k") << "a proxy's";
+}
+
+TEST(ApiKeyTest, SeveralKeysAreNoticed) {
+  for (const Credentials& one :
+       {Credentials{}, Credentials{.authorization = "Bearer k"}, Credentials{.api_key = "k"},
+        Credentials{.authorization = "Basic dTpw", .api_key = "k"},
+        Credentials{.authorization = "bearer  k ", .api_key = "k"}}) {
+    EXPECT_FALSE(HasSeveralKeys(one)) << one.authorization << ", " << one.api_key;
+  }
+  EXPECT_TRUE(HasSeveralKeys({.authorization = "Bearer k", .api_key = "other"}));
+  EXPECT_TRUE(HasSeveralKeys({.authorization = "Bearer ", .api_key = "k"}));
+  EXPECT_TRUE(HasSeveralKeys({.authorization = "Bearer k", .repeats = true}));
   EXPECT_EQ(KeyOf({.authorization = "Bearerk"}), "");
 }
 

@@ -317,6 +317,12 @@ TEST_F(AuthenticatorTest, KnowsCertificatesUnlessAKeyCameWithThem) {
         << "nobody guesses certificates";
   }
   EXPECT_EQ(denied_.back(), "unknown_certificate:");
+  const std::string bearer = "Bearer " + KeyNamed("admin");
+  const Authorization two = authenticator_->Authorize(
+      {.authorization = bearer, .api_key = KeyNamed("uploader")}, kHost, Role::kRead);
+  EXPECT_EQ(two.status.code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_EQ(two.caller, nullptr);
+  EXPECT_EQ(denied_.back(), "several_keys:");
 }
 
 TEST(AuthenticatorLoadTest, NamesTheFileThatItCannotRead) {

@@ -10,6 +10,9 @@ TEST(CallerMetadataTest, CredentialsAreViewsOfTheirEntries) {
   const Credentials credentials = CredentialsOf(metadata, PeerAddress());
   EXPECT_EQ(credentials.authorization, "Bearer abc");
   EXPECT_EQ(credentials.api_key, "def");
+  EXPECT_FALSE(credentials.repeats);
+  EXPECT_TRUE(CredentialsOf({{"authorization", "a"}, {"authorization", "b"}}, {}).repeats);
+  EXPECT_TRUE(CredentialsOf({{"x-api-key", "a"}, {"x-api-key", "b"}}, {}).repeats);
   const Credentials none = CredentialsOf({}, PeerAddress());
   EXPECT_EQ(none.authorization, "");
   EXPECT_EQ(none.api_key, "");
