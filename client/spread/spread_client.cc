@@ -13,6 +13,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/image/byte_stream.h"
 #include "engine/pipeline/local_executor.h"
+#include "server/options/contract_values.h"
 
 namespace upscaled::client {
 namespace {
@@ -53,31 +54,6 @@ class SinkBytes final : public ByteSink {
   ImageSink& sink_;
 };
 
-v1::ImageFormat ToProto(ImageFormat format) {
-  switch (format) {
-    case ImageFormat::kPng:
-      return v1::IMAGE_FORMAT_PNG;
-    case ImageFormat::kJpeg:
-      return v1::IMAGE_FORMAT_JPEG;
-    case ImageFormat::kWebp:
-      return v1::IMAGE_FORMAT_WEBP;
-    case ImageFormat::kAvif:
-      return v1::IMAGE_FORMAT_AVIF;
-    case ImageFormat::kJxl:
-      return v1::IMAGE_FORMAT_JXL;
-    case ImageFormat::kTiff:
-      return v1::IMAGE_FORMAT_TIFF;
-    default:  // others are only read
-      break;
-  }
-  return v1::IMAGE_FORMAT_UNSPECIFIED;
-}
-
-void SetDuration(absl::Duration duration, google::protobuf::Duration& proto) {
-  proto.set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &duration));
-  proto.set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(duration)));
-}
-
 // One image. Used once.
 class SpreadImage {
  public:
@@ -91,7 +67,7 @@ class SpreadImage {
         deadline_(absl::Now() + options.timeout) {}
 
   absl::StatusOr<ImageResult> Run(ImageSource& source, ImageSink& sink) {
-    RETURN_IF_ERROR(CheckOptions(request_.options));
+    ASSIGN_OR_RETURN(asked_, ReadOptions(request_.options));
     ASSIGN_OR_RETURN(const v1::ListModelsResponse models, client_.ListModels(stop_));
     ASSIGN_OR_RETURN(model_, FindModel(models, request_.options.model()));
     ASSIGN_OR_RETURN(const v1::GetServerInfoResponse server, client_.ServerInfo(stop_));
@@ -104,7 +80,7 @@ class SpreadImage {
                              .output = output,
                              .executor = *executor,
                              .cancellation = &cancellation_,
-                             .limits = DecodeLimitsFor(request_.options)};
+                             .limits = DecodeLimitsFor(asked_)};
     request.progress.on_tile = [this](int64_t done, int64_t total) { OnTile(done, total); };
     const absl::Time start = absl::Now();
     ASSIGN_OR_RETURN(
@@ -117,10 +93,10 @@ class SpreadImage {
     summary.set_tiles(result_.header.tiles());
     summary.set_device("several servers");
     for (const std::string& warning : stats.warnings) summary.add_warnings(warning);
-    SetDuration(absl::Now() - start, *summary.mutable_timings()->mutable_total());
-    SetDuration(stats.decode, *summary.mutable_timings()->mutable_decode());
-    SetDuration(stats.infer, *summary.mutable_timings()->mutable_infer());
-    SetDuration(stats.encode, *summary.mutable_timings()->mutable_encode());
+    *summary.mutable_timings()->mutable_total() = server::ToProto(absl::Now() - start);
+    *summary.mutable_timings()->mutable_decode() = server::ToProto(stats.decode);
+    *summary.mutable_timings()->mutable_infer() = server::ToProto(stats.infer);
+    *summary.mutable_timings()->mutable_encode() = server::ToProto(stats.encode);
     return std::move(result_);
   }
 
@@ -134,7 +110,7 @@ class SpreadImage {
   }
 
   absl::StatusOr<TranscodePlan> Plan(const ImageHeader& header) {
-    ASSIGN_OR_RETURN(SpreadPlan plan, PlanSpread(request_.options, model_, header));
+    ASSIGN_OR_RETURN(SpreadPlan plan, PlanSpread(asked_, model_, header));
     plan.upscale.concurrency = options_.calls;
     std::vector<std::shared_ptr<const Executable>> networks;
     for (const ModelVariant& pass : plan.passes) {
@@ -157,9 +133,8 @@ class SpreadImage {
     start.set_model(model_.name());
     start.set_noise_level(pass.noise_level);
     start.set_scale(pass.scale);
-    start.set_precision(request_.options.precision() == v1::PRECISION_UNSPECIFIED
-                            ? model_.default_precision()
-                            : request_.options.precision());
+    start.set_precision(asked_.precision.has_value() ? server::ToProto(*asked_.precision)
+                                                     : model_.default_precision());
     start.set_request_id(request_.request_id);
     return RemoteNetwork::Open(client_, std::move(start), max_tile_pixels_,
                                options_.max_message_bytes, stop_);
@@ -173,7 +148,7 @@ class SpreadImage {
     header.set_source_height_px(source.height_px);
     header.set_result_width_px(encoded.width_px);
     header.set_result_height_px(encoded.height_px);
-    header.set_format(ToProto(plan.encode.format));
+    header.set_format(server::ToProto(plan.encode.format));
     header.set_bits_per_sample(static_cast<int>(8 * SampleBytes(encoded.type)));
     header.set_channels(encoded.channels);
     header.set_model(model_.name());
@@ -201,6 +176,7 @@ class SpreadImage {
   ImageObserver& observer_;
   const std::stop_token stop_;
   const absl::Time deadline_;
+  server::RequestOptions asked_;
   v1::Model model_;
   int64_t max_tile_pixels_ = 0;
   ImageResult result_;

@@ -8,6 +8,7 @@
 #include "engine/image/codec.h"
 #include "engine/model/repository.h"
 #include "engine/pipeline/upscaler.h"
+#include "server/options/request_options.h"
 #include "upscale/v1/upscale.pb.h"
 
 namespace upscaled::client {
@@ -28,17 +29,16 @@ struct SpreadPlan {
 absl::StatusOr<::upscale::v1::Model> FindModel(const ::upscale::v1::ListModelsResponse& models,
                                                const std::string& name);
 
-// INVALID_ARGUMENT names an option, its value and the values that it may have: for values that a
-// server refuses, and for options that an image over several servers cannot have.
-absl::Status CheckOptions(const ::upscale::v1::UpscaleOptions& options);
+// Checks and reads the options as a server does. INVALID_ARGUMENT names an option, its value and
+// the accepted ones, also for an option that an image over several servers cannot have.
+absl::StatusOr<server::RequestOptions> ReadOptions(const ::upscale::v1::UpscaleOptions& options);
 
-// How these options have the source read. They passed CheckOptions.
-DecodeLimits DecodeLimitsFor(const ::upscale::v1::UpscaleOptions& options);
+// How these options have the source read.
+DecodeLimits DecodeLimitsFor(const server::RequestOptions& options);
 
-// For options that passed CheckOptions. INVALID_ARGUMENT for options that contradict each other,
-// the image or the model. Of scales and noise levels that the model has each of, but not together,
-// a server may refuse the pass.
-absl::StatusOr<SpreadPlan> PlanSpread(const ::upscale::v1::UpscaleOptions& options,
+// INVALID_ARGUMENT for options that contradict each other, the image or the model. A server may
+// still refuse a pass if the model has its scale and its noise level, but not together.
+absl::StatusOr<SpreadPlan> PlanSpread(const server::RequestOptions& options,
                                       const ::upscale::v1::Model& model, const ImageHeader& source);
 
 }  // namespace upscaled::client

@@ -16,12 +16,12 @@
 #include "engine/pipeline/dihedral.h"
 #include "engine/pipeline/transcode.h"
 #include "server/base/error.h"
-#include "server/handlers/convert.h"
 #include "server/handlers/deadline_check.h"
 #include "server/handlers/engine_limits.h"
 #include "server/handlers/resolve_job.h"
 #include "server/handlers/result_sharing.h"
 #include "server/handlers/work_slice.h"
+#include "server/options/contract_values.h"
 
 namespace upscaled::server {
 namespace {

@@ -11,7 +11,7 @@
 #include "server/calls/call_context.h"
 #include "server/handlers/handler_environment.h"
 #include "server/handlers/image_request.h"
-#include "server/handlers/request_options.h"
+#include "server/options/request_options.h"
 #include "server/results/flight.h"
 #include "upscale/v1/upscale.pb.h"
 

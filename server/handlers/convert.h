@@ -1,29 +1,21 @@
 // From the types of the engine and the server to the messages of the contract.
 #pragma once
 
-#include <optional>
 #include <string>
 
-#include "absl/time/time.h"
-#include "engine/image/codec.h"
-#include "engine/model/precision.h"
 #include "server/admission/limits.h"
 #include "server/devices/device_supervisor.h"
 #include "server/models/model_catalog.h"
+#include "server/options/contract_values.h"
 #include "server/proof/kernel_proofs.h"
 #include "upscale/v1/upscale.pb.h"
 
 namespace upscaled::server {
 
-upscale::v1::ImageFormat ToProto(ImageFormat format);
-std::optional<ImageFormat> FromProto(upscale::v1::ImageFormat format);  // nullopt: none of them
-upscale::v1::Precision ToProto(Precision precision);
 upscale::v1::Model ToProto(const CatalogEntry& entry, bool is_default);
 upscale::v1::RefusedModel ToProto(const RefusedModel& refused);
 upscale::v1::Device ToProto(const DeviceState& state);
 upscale::v1::KernelVerdict ToProto(const std::string& kernel, const KernelVerdict& verdict);
 upscale::v1::Limits ToProto(const Limits& limits);
-google::protobuf::Duration ToProto(absl::Duration duration);
-absl::Duration FromProto(const google::protobuf::Duration& duration);
 
 }  // namespace upscaled::server

@@ -4,7 +4,7 @@
 #include "absl/status/status.h"
 #include "engine/image/codec.h"
 #include "server/handlers/handler_environment.h"
-#include "server/handlers/request_options.h"
+#include "server/options/request_options.h"
 
 namespace upscaled::server {
 

@@ -15,9 +15,9 @@
 #include "server/calls/call_context.h"
 #include "server/handlers/handler_environment.h"
 #include "server/handlers/held_source.h"
-#include "server/handlers/request_options.h"
 #include "server/handlers/resolve_job.h"
 #include "server/models/model_chain.h"
+#include "server/options/request_options.h"
 #include "server/results/digest.h"
 #include "upscale/v1/upscale.pb.h"
 

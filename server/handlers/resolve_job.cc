@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/base/string_view.h"
 #include "engine/pipeline/choose_noise.h"
 #include "engine/pipeline/choose_passes.h"
 #include "server/base/error.h"
+#include "server/options/result_form.h"
 
 namespace upscaled::server {
 namespace {
@@ -36,21 +36,10 @@ absl::StatusOr<ResolvedJob> ResolveJob(const HandlerEnvironment& environment,
 
   job.frame = source.animation.has_value() ? 0 : std::max(options.frame, 1);
   job.frame_is_asked = options.frame_is_asked && source.may_move;
-  job.encode = options.encode;
-  job.encode.animation = source.animation;
-  job.encode.format = options.format.value_or(ResultFormatOf(source.format));
-  job.encode.metadata = options.metadata;
-  const bool stays_webp = source.lossless_webp && job.encode.format == ImageFormat::kWebp;
-  if (stays_webp && !options.has_quality) job.encode.quality = kLosslessWebpQuality;
+  job.encode = EncodingFor(options, source);
   job.encode.threads = std::min(environment.scheduler.concurrency(), kMaxEncodeThreads);
-  ImageSpec spec = source.spec;
-  spec.width_px = job.result.width;
-  spec.height_px = job.result.height;
-  spec = OutputSpecFor(job.encode.format, spec);
-  if (options.depth == Depth::k8) spec.type = SampleType::kU8;
-  if (options.depth == Depth::k16) spec.type = SampleType::kU16;
-  RETURN_IF_ERROR(WithReason(CheckEncodable(job.encode.format, spec), ErrorReason::kInvalidOption));
-  job.sample_type = spec.type;
+  ASSIGN_OR_RETURN(job.sample_type,
+                   SampleTypeFor(options, job.encode.format, source.spec, job.result));
 
   job.noise_level = options.auto_noise ? ChooseNoiseLevel(source, job.part.size(), job.result,
                                                           models.NoiseLevels())
@@ -60,10 +49,7 @@ absl::StatusOr<ResolvedJob> ResolveJob(const HandlerEnvironment& environment,
   if (!chosen.ok()) return WithReason(chosen.status(), ErrorReason::kUnknownModel);
   job.passes = std::move(chosen->passes);
   job.warnings = std::move(chosen->warnings);
-  if (!options.format.has_value() && job.encode.format != source.format)
-    job.warnings.push_back(absl::StrCat(ToAbsl(FormatName(source.format)),
-                                        " is not written: the result is ",
-                                        ToAbsl(FormatName(job.encode.format))));
+  WarnOfFormat(options, job.encode.format, source.format, job.warnings);
   job.precision = options.precision.value_or(models.default_precision());
   const UpscaleOptions defaults;
   if (!job.passes.empty()) job.keep_colours = options.keep_colours.value_or(defaults.keep_colours);

@@ -10,8 +10,8 @@
 #include "absl/status/statusor.h"
 #include "engine/image/codec.h"
 #include "server/handlers/handler_environment.h"
-#include "server/handlers/request_options.h"
 #include "server/models/model_chain.h"
+#include "server/options/request_options.h"
 
 namespace upscaled::server {
 

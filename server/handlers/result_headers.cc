@@ -6,7 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "server/handlers/convert.h"
+#include "server/options/contract_values.h"
 
 namespace upscaled::server {
 

@@ -8,8 +8,8 @@
 #include "engine/image/memory_io.h"
 #include "server/calls/call_steps.h"
 #include "server/handlers/compute_and_store.h"
-#include "server/handlers/convert.h"
 #include "server/handlers/result_sharing.h"
+#include "server/options/contract_values.h"
 
 namespace upscaled::server {
 namespace {

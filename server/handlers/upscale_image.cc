@@ -19,15 +19,15 @@
 #include "server/base/error.h"
 #include "server/handlers/chunk_streams.h"
 #include "server/handlers/compute_and_store.h"
-#include "server/handlers/convert.h"
 #include "server/handlers/deadline_check.h"
 #include "server/handlers/held_source.h"
 #include "server/handlers/image_request.h"
-#include "server/handlers/request_options.h"
 #include "server/handlers/resolve_job.h"
 #include "server/handlers/result_headers.h"
 #include "server/handlers/result_sharing.h"
 #include "server/handlers/shared_computation.h"
+#include "server/options/contract_values.h"
+#include "server/options/request_options.h"
 
 namespace upscaled::server {
 namespace {

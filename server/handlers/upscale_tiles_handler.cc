@@ -18,11 +18,11 @@
 #include "engine/pipeline/image_run.h"
 #include "engine/pipeline/reach.h"
 #include "server/base/error.h"
-#include "server/handlers/convert.h"
 #include "server/handlers/deadline_check.h"
-#include "server/handlers/request_options.h"
 #include "server/handlers/result_sharing.h"
 #include "server/handlers/tile_place.h"
+#include "server/options/contract_values.h"
+#include "server/options/request_options.h"
 
 namespace upscaled::server {
 namespace {

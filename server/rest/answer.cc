@@ -12,7 +12,7 @@
 #include "engine/base/string_view.h"
 #include "proto/json/message_json.h"
 #include "server/base/error.h"
-#include "server/handlers/convert.h"
+#include "server/options/contract_values.h"
 #include "server/rest/entity_tags.h"
 
 namespace upscaled::server {

@@ -14,7 +14,6 @@
 #include "engine/image/memory_io.h"
 #include "server/base/error.h"
 #include "server/calls/call_steps.h"
-#include "server/handlers/convert.h"
 #include "server/jobs/async_jobs.h"
 #include "server/rest/form.h"
 #include "server/rest/job_json.h"

@@ -6,8 +6,8 @@
 #include "server/base/error.h"
 #include "server/calls/call_steps.h"
 #include "server/handlers/compute_image.h"
-#include "server/handlers/convert.h"
-#include "server/handlers/request_options.h"
+#include "server/options/contract_values.h"
+#include "server/options/request_options.h"
 #include "server/rest/accept.h"
 
 namespace upscaled::server {

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "server/admission/admission.h"
 #include "server/calls/call_context.h"
-#include "server/handlers/request_options.h"
+#include "server/options/request_options.h"
 #include "server/rest/kept_source.h"
 #include "server/rest/rest_call.h"
 #include "server/rest/upload.h"

@@ -13,7 +13,7 @@
 #include "engine/image/codec.h"
 #include "proto/json/enum_names.h"
 #include "server/base/error.h"
-#include "server/handlers/convert.h"
+#include "server/options/contract_values.h"
 
 namespace upscaled::server {
 namespace {

@@ -7,7 +7,7 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "server/base/error.h"
-#include "server/handlers/convert.h"
+#include "server/options/contract_values.h"
 
 namespace upscaled::server {
 namespace {

@@ -64,14 +64,15 @@ MAY_INCLUDE = {
     "server/spool": ["engine/base", "server/base", "server/admission/address_shares.h", "server/net/io_thread.h", "server/net/io_thread_link.h"],
     "server/fetch": ["engine/base", "engine/image/byte_stream.h", "server/base"],
     "server/models": ["engine/base", "engine/model", "engine/graph", BACKEND_INTERFACE, "server/base"],
+    "server/options": ["server/base", "engine/base", "engine/image", "engine/model", "engine/pipeline", "upscale/v1"],
     "server/sandbox": ["engine/base", "engine/image", "server/base"],
     "server/jobs": ["upscale/v1", "proto/json", "engine/base", "engine/image/byte_stream.h", "engine/image/memory_io.h", "server/base"],
     "server/results": ["engine/base", "engine/image", "engine/model", "server/base", "upscale/v1"],
     "server/calls": ["server/base", "server/identity", "server/admission", "engine/base"],
-    "server/handlers": ["server/base", "server/calls", "server/identity", "server/results", "server/telemetry/usage_ledger.h", "server/admission", "server/devices", "server/models", "server/batching", "server/proof/kernel_proofs.h", "engine/base",
+    "server/handlers": ["server/base", "server/calls", "server/identity", "server/results", "server/telemetry/usage_ledger.h", "server/admission", "server/devices", "server/models", "server/options", "server/batching", "server/proof/kernel_proofs.h", "engine/base",
                         "engine/image", "engine/model", "engine/pipeline", "upscale/v1"],
-    "server/rest": ["server/base", "server/calls", "server/identity", "server/jobs", "server/results", "server/admission", "server/fetch", "server/handlers", "server/http", "engine/base", "engine/image", "upscale/v1", "proto/json"],
-    "server/rpc": ["server/base", "server/calls", "server/identity", "server/admission", "server/handlers", "server/spool", "engine/base", "upscale/v1", "google/rpc",
+    "server/rest": ["server/base", "server/calls", "server/identity", "server/jobs", "server/results", "server/admission", "server/fetch", "server/handlers", "server/http", "server/options", "engine/base", "engine/image", "upscale/v1", "proto/json"],
+    "server/rpc": ["server/base", "server/calls", "server/identity", "server/admission", "server/handlers", "server/options", "server/spool", "engine/base", "upscale/v1", "google/rpc",
                    "grpc/health/v1"],
     "server/proof": ["engine/base", "engine/proof", "engine/backends/backend_list.h", "server/telemetry/logger.h"],
     "server/lifecycle": ["server"] + ENGINE_INTERFACE,
@@ -84,7 +85,7 @@ MAY_INCLUDE = {
                "server/base/url_signature.h"] + QUEUE_INTERFACE,
     "client/video": ["client/error_details.h", "client/image_io.h", "client/service.h", "upscale/v1", "engine/base", "engine/image"],
     "client/spread": ["client/upscale_client.h", "client/error_details.h", "upscale/v1", "engine/base", "engine/image",
-                      "engine/model/repository.h", "engine/pipeline", BACKEND_INTERFACE],
+                      "engine/model/repository.h", "engine/pipeline", BACKEND_INTERFACE, "server/options"],
 }
 PROJECT = re.compile(r'^\s*#\s*include\s+["<]((?:engine|server|client|proto/json|upscale|google/rpc|grpc/health|tests)/[^">]+)[">]')
 WIRE = r'#\s*include\s+[<"](grpc|grpcpp|google/protobuf)\b'
@@ -93,7 +94,7 @@ WIRE = r'#\s*include\s+[<"](grpc|grpcpp|google/protobuf)\b'
 FORBIDDEN = {"engine": re.compile(WIRE + r"|\bgetenv\b")}
 ALLOWED = {"engine/model/onnx": re.compile(r"google/protobuf/"), "server/jobs": re.compile(r"google/protobuf/"), "server/rest": re.compile(r"google/protobuf/")}
 FORBIDDEN |= {f"server/{d}": re.compile(WIRE) for d in ("admission", "base", "batching", "calls", "config", "devices", "fetch", "handlers", "http", "identity", "jobs",
-                                                        "lifecycle", "models", "net", "rest", "results", "sandbox", "telemetry")}
+                                                        "lifecycle", "models", "net", "options", "rest", "results", "sandbox", "telemetry")}
 
 
 def rule_for(folder: str) -> str | None:

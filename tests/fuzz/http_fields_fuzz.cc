@@ -8,7 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "nlohmann/json.hpp"
 #include "server/base/error.h"
-#include "server/handlers/request_options.h"
+#include "server/options/request_options.h"
 #include "server/rest/accept.h"
 #include "server/rest/answer.h"
 #include "server/rest/multipart.h"

@@ -41,16 +41,16 @@ ImageHeader SomeSource() {
 }
 
 SpreadPlan Plan(const std::string& text, const ImageHeader& source = SomeSource()) {
-  const v1::UpscaleOptions options = Parse(text);
-  const absl::Status checked = CheckOptions(options);
-  EXPECT_TRUE(checked.ok()) << text << ": " << checked;
-  const auto plan = PlanSpread(options, SomeModel(), source);
+  const auto options = ReadOptions(Parse(text));
+  EXPECT_TRUE(options.ok()) << text << ": " << options.status();
+  if (!options.ok()) return {};
+  const auto plan = PlanSpread(*options, SomeModel(), source);
   EXPECT_TRUE(plan.ok()) << text << ": " << plan.status();
   return plan.value_or(SpreadPlan());
 }
 
 std::string Refusal(const std::string& text) {
-  const absl::Status status = CheckOptions(Parse(text));
+  const absl::Status status = ReadOptions(Parse(text)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
   return std::string(status.message());
 }
@@ -131,12 +131,16 @@ TEST(SpreadPlanTest, EveryPolicyOfMetadataIsHonoured) {
 }
 
 TEST(SpreadPlanTest, TheSourceIsReadAsAsked) {
-  EXPECT_FALSE(DecodeLimitsFor(Parse("")).fill_damage);
-  EXPECT_FALSE(DecodeLimitsFor(Parse("on_damage: DAMAGE_POLICY_FAIL")).fill_damage);
-  EXPECT_TRUE(DecodeLimitsFor(Parse("on_damage: DAMAGE_POLICY_FILL")).fill_damage);
-  EXPECT_EQ(DecodeLimitsFor(Parse("frame: 3")).frame, 3);
-  EXPECT_FALSE(DecodeLimitsFor(Parse("frame: 3")).warns_of_frames);
-  EXPECT_TRUE(DecodeLimitsFor(Parse("")).warns_of_frames) << "the first of all";
+  const auto limits = [](const char* text) { return DecodeLimitsFor(*ReadOptions(Parse(text))); };
+  EXPECT_FALSE(limits("").fill_damage);
+  EXPECT_FALSE(limits("on_damage: DAMAGE_POLICY_FAIL").fill_damage);
+  EXPECT_TRUE(limits("on_damage: DAMAGE_POLICY_FILL").fill_damage);
+  EXPECT_EQ(limits("frame: 3").frame, 3);
+  EXPECT_FALSE(limits("frame: 3").warns_of_frames);
+  for (const char* all : {"", "format: IMAGE_FORMAT_PNG", "format: IMAGE_FORMAT_GIF"}) {
+    EXPECT_EQ(limits(all).frame, 1) << all;
+    EXPECT_TRUE(limits(all).warns_of_frames) << all;
+  }
 }
 
 TEST(SpreadPlanTest, LosslessWebpStaysLossless) {
@@ -162,16 +166,30 @@ TEST(SpreadPlanTest, OtherValuesAreRefusedByNameAndValue) {
   EXPECT_EQ(Refusal("scale: 0"), "scale is 0; it must be above 0, at most 16");
   EXPECT_EQ(Refusal("scale: 17"), "scale is 17; it must be above 0, at most 16");
   EXPECT_THAT(Refusal("size {}"), HasSubstr("a width, a height or both"));
-  EXPECT_THAT(Refusal("size { width_px: 3 long_side_px: 9 }"), HasSubstr("long_side_px: 9"));
+  EXPECT_THAT(Refusal("size { width_px: 3 long_side_px: 9 }"), HasSubstr("long_side_px 9"));
   EXPECT_THAT(Refusal("size { width_px: 3 fit: FIT_COVER }"), HasSubstr("size.fit is FIT_COVER"));
   EXPECT_EQ(Refusal("max_pixels: -1"), "max_pixels is -1; it must be 0 or more");
   EXPECT_EQ(Refusal("noise_level: 4"), "noise_level is 4; it must be -1 to 3");
   EXPECT_THAT(Refusal("noise_level: 1 auto_noise: true"), HasSubstr("auto_noise is given"));
-  EXPECT_THAT(Refusal("format: IMAGE_FORMAT_GIF"), HasSubstr("format is IMAGE_FORMAT_GIF"));
+  EXPECT_EQ(Refusal("size { width_px: 1048577 }"),
+            "size.width_px is 1048577; it must be 0 to 1048576");
+  EXPECT_EQ(Refusal("size { long_side_px: -1 }"),
+            "size.long_side_px is -1; it must be 0 to 1048576");
+  EXPECT_THAT(Refusal("prefilter { sigma_space: 2 sigma_range: 0 }"),
+              HasSubstr("prefilter.sigma_range is 0; it must be "));
+  EXPECT_THAT(Refusal("prefilter { sigma_space: 1e6 sigma_range: 9 }"),
+              HasSubstr("prefilter.sigma_space is 1e+06; it must be "));
   EXPECT_EQ(Refusal("quality: 101"), "quality is 101; it must be 0 to 100");
   EXPECT_EQ(Refusal("png_compression: 10"), "png_compression is 10; it must be 0 to 9");
   EXPECT_EQ(Refusal("tile_px: 31"), "tile_px is 31; it must be 32 to 4096");
   EXPECT_EQ(Refusal("frame: -1"), "frame is -1; it must be 0 to 1000000");
+}
+
+TEST(SpreadPlanTest, AFormatThatIsOnlyReadIsRefused) {
+  for (const char* read_only : {"format: IMAGE_FORMAT_BMP", "format: IMAGE_FORMAT_HEIC"}) {
+    const auto plan = PlanSpread(*ReadOptions(Parse(read_only)), SomeModel(), SomeSource());
+    EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument) << read_only;
+  }
 }
 
 TEST(SpreadPlanTest, UnknownValuesOfEnumsAreRefused) {
@@ -181,7 +199,7 @@ TEST(SpreadPlanTest, UnknownValuesOfEnumsAreRefused) {
     if (field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_ENUM) continue;
     v1::UpscaleOptions options;
     options.GetReflection()->SetEnumValue(&options, field, 99);
-    const absl::Status status = CheckOptions(options);
+    const absl::Status status = ReadOptions(options).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << field->name();
     EXPECT_THAT(status.message(), HasSubstr(absl::StrCat(field->name(), " is 99")));
   }

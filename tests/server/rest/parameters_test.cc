@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 #include "proto/json/enum_names.h"
 #include "server/base/error.h"
-#include "server/handlers/convert.h"
+#include "server/options/contract_values.h"
 #include "server/rest/accept.h"
 #include "server/rest/upscale_parameters.h"
 

@@ -1,4 +1,4 @@
-#include "server/handlers/request_options.h"
+#include "server/options/request_options.h"
 
 #include <cmath>
 #include <functional>

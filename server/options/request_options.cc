@@ -1,4 +1,4 @@
-#include "server/handlers/request_options.h"
+#include "server/options/request_options.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 #include "server/base/error.h"
-#include "server/handlers/convert.h"
+#include "server/options/contract_values.h"
 
 namespace upscaled::server {
 namespace {
