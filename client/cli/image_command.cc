@@ -18,7 +18,6 @@
 #include "client/cli/interrupt.h"
 #include "client/cli/ncnn_habits.h"
 #include "client/cli/progress_bar.h"
-#include "client/worker/url_file.h"
 #include "engine/base/status_macros.h"
 #include "server/jobs/job_place.h"
 

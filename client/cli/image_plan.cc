@@ -16,7 +16,6 @@
 #include "client/cli/find_images.h"
 #include "client/cli/flags.h"
 #include "client/worker/result_names.h"
-#include "client/worker/url_file.h"
 #include "engine/base/status_macros.h"
 #include "server/jobs/job_place.h"
 

@@ -56,18 +56,6 @@ constexpr int kPatienceMs = 10'000;  // twice the time in which the server ends 
 
 absl::Status Errno(absl::string_view what) { return absl::ErrnoToStatus(errno, what); }
 
-absl::StatusOr<fs::path> MakeFolder() {
-  std::error_code error;
-  std::string pattern = fs::temp_directory_path(error) / "upscale-XXXXXX";
-  if (!error && mkdtemp(pattern.data()) == nullptr) {  // of mode 0700
-    error.assign(errno, std::generic_category());
-  }
-  if (error) {
-    return absl::ErrnoToStatus(error.value(), "--local: cannot make a temporary folder");
-  }
-  return pattern;
-}
-
 absl::Status CheckSocketPath(const std::string& path) {
   if (path.size() <= kMaxSocketPathBytes) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
@@ -176,10 +164,10 @@ absl::StatusOr<std::string> FindServerProgram() {
 
 absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(const std::string& program,
                                                                 std::stop_token stop) {
-  ASSIGN_OR_RETURN(fs::path folder, MakeFolder());
+  ASSIGN_OR_RETURN(TemporaryFolder folder, TemporaryFolder::Make("upscale-"));
   std::unique_ptr<LocalServer> server(new LocalServer(std::move(folder)));
   RETURN_IF_ERROR(CheckSocketPath(server->socket_path()));  // the longest one there
-  const fs::path notify_path = server->folder_ / kNotifySocket;
+  const fs::path notify_path = server->folder() / kNotifySocket;
   ASSIGN_OR_RETURN(const UniqueFd notifications, ListenForNotifications(notify_path));
   RETURN_IF_ERROR(server->Run(program));
   RETURN_IF_ERROR(server->AwaitReady(notifications.get(), std::move(stop)));
@@ -192,13 +180,13 @@ absl::Status LocalServer::Run(const std::string& program) {
   if (access(program.c_str(), X_OK) != 0) {
     return Errno(absl::StrCat("--local: cannot run ", program));
   }
-  const fs::path log = folder_ / kLog;
+  const fs::path log = folder() / kLog;
   log_ = UniqueFd(open(log.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   if (!log_.valid() || unlink(log.c_str()) != 0) {
-    return Errno(absl::StrCat("--local: cannot write to ", folder_.native()));
+    return Errno(absl::StrCat("--local: cannot write to ", folder().native()));
   }
   std::vector<std::string> arguments = Arguments(program, endpoint());
-  std::vector<std::string> variables = Variables(folder_ / kNotifySocket);
+  std::vector<std::string> variables = Variables(folder() / kNotifySocket);
   std::vector<char*> argv = Pointers(arguments), envp = Pointers(variables);
   const pid_t parent = getpid();
   pid_ = fork();
@@ -246,8 +234,6 @@ LocalServer::~LocalServer() {
     if (!ended_.valid() || !IsReadable(ended_.get(), kPatienceMs)) kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
   }
-  std::error_code ignored;
-  fs::remove_all(folder_, ignored);
 }
 
 }  // namespace upscaled::client

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/temporary_folder.h"
 #include "engine/base/unique_fd.h"
 
 namespace upscaled::client {
@@ -40,14 +41,15 @@ class LocalServer {
   absl::Status Check();
 
  private:
-  explicit LocalServer(std::filesystem::path folder) : folder_(std::move(folder)) {}
-  std::string socket_path() const { return folder_ / "upscaled.sock"; }
+  explicit LocalServer(TemporaryFolder folder) : folder_(std::move(folder)) {}
+  const std::filesystem::path& folder() const { return folder_.path(); }
+  std::string socket_path() const { return folder() / "upscaled.sock"; }
   absl::Status Run(const std::string& program);
   absl::Status AwaitReady(int notifications, std::stop_token stop);
   // Why it has ended, once the system reports its end.
   absl::Status Ended();
 
-  const std::filesystem::path folder_;
+  const TemporaryFolder folder_;
   pid_t pid_ = -1;  // -1: does not run
   UniqueFd ended_;  // can be read when the process has ended
   UniqueFd log_;    // of a file without a name

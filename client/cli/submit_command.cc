@@ -23,7 +23,6 @@
 #include "client/video/film_facts.h"
 #include "client/worker/film_check.h"
 #include "client/worker/film_commands.h"
-#include "client/worker/url_file.h"
 #include "engine/base/random_uuid.h"
 #include "engine/base/status_macros.h"
 #include "nlohmann/json.hpp"
@@ -162,17 +161,6 @@ absl::StatusOr<std::vector<ImageJob>> Plan(const SubmitFlags& flags) {
   return jobs;
 }
 
-// INVALID_ARGUMENT for text JSON would change.
-absl::StatusOr<std::string> ToText(const server::Task& task) {
-  ASSIGN_OR_RETURN(std::string text, server::TaskToJson(task));
-  ASSIGN_OR_RETURN(const server::Task kept, server::ParseTask(text));
-  if (kept.source == task.source && kept.output == task.output && kept.webhook == task.webhook) {
-    return text;
-  }
-  return absl::InvalidArgumentError(absl::StrCat("a job's paths must be UTF-8, which ", kept.source,
-                                                 " or ", kept.output, " is not"));
-}
-
 // A job for each part of the film; its folder is made for them.
 absl::StatusOr<std::vector<server::NewJob>> FilmJobs(const SubmitFlags& flags) {
   if (flags.inputs.size() != 1 || server::IsUrl(flags.inputs[0]) || server::IsUrl(flags.output) ||
@@ -205,7 +193,7 @@ absl::StatusOr<std::vector<server::NewJob>> FilmJobs(const SubmitFlags& flags) {
     std::fprintf(stderr, "upscale: warning: %s: %s\n", flags.inputs[0].c_str(), warning.c_str());
   std::vector<server::NewJob> jobs;
   for (; task.film->number < task.film->parts(); ++task.film->number) {
-    ASSIGN_OR_RETURN(std::string text, ToText(task));
+    ASSIGN_OR_RETURN(std::string text, server::TaskToJson(task));
     jobs.push_back({RandomUuid(), std::move(text), {.batch = task.film->id}});
   }
   const std::string folder = server::FilmFolder(task.output, *task.film);
@@ -224,7 +212,7 @@ absl::StatusOr<std::vector<server::NewJob>> ImageJobs(const SubmitFlags& flags) 
     task.source = image.input;
     task.output = image.output;
     task.options.set_format(image.format);
-    ASSIGN_OR_RETURN(std::string text, ToText(task));
+    ASSIGN_OR_RETURN(std::string text, server::TaskToJson(task));
     jobs.push_back({.id = RandomUuid(), .task = std::move(text)});
   }
   return jobs;

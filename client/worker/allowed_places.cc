@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "client/http/http_target.h"
 #include "client/worker/s3.h"
-#include "client/worker/url_file.h"
 #include "engine/base/status_macros.h"
 #include "server/fetch/source_url.h"
 #include "server/jobs/job_place.h"

@@ -3,13 +3,11 @@
 #include <fcntl.h>
 
 #include <cerrno>
-#include <cstdlib>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "client/temporary_folder.h"
 #include "client/video/ffmpeg.h"
 #include "client/worker/film_commands.h"
 #include "engine/base/status_macros.h"
@@ -17,33 +15,6 @@
 
 namespace upscaled::client {
 namespace {
-
-namespace fs = std::filesystem;
-
-// A folder that goes with this object.
-class TrialFolder {
- public:
-  static absl::StatusOr<TrialFolder> Make() {
-    std::error_code error;
-    std::string name = fs::temp_directory_path(error) / "upscale-film-XXXXXX";
-    if (!error && mkdtemp(name.data()) == nullptr) error.assign(errno, std::generic_category());
-    if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot make ", name));
-    return TrialFolder(std::move(name));
-  }
-  TrialFolder(TrialFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  TrialFolder& operator=(TrialFolder&&) = delete;
-  ~TrialFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-
-  std::string file() const { return path_ / "trial"; }
-
- private:
-  explicit TrialFolder(fs::path path) : path_(std::move(path)) {}
-
-  fs::path path_;
-};
 
 class FilmTrial {
  public:
@@ -102,8 +73,8 @@ absl::StatusOr<std::vector<std::string>> CheckFilm(const std::string& source,
                                                    Container container) {
   const UniqueFd file(open(source.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", source));
-  ASSIGN_OR_RETURN(const TrialFolder folder, TrialFolder::Make());
-  const FilmTrial trial(part, container, file.get(), folder.file());
+  ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make("upscale-film-"));
+  const FilmTrial trial(part, container, file.get(), folder.path() / "trial");
   std::vector<std::string> warnings;
   ASSIGN_OR_RETURN(const std::string pixels, trial.Encode(facts.pixel_format));
   if (WithoutRange(pixels) != WithoutRange(facts.pixel_format)) {

@@ -3,7 +3,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/error_details.h"
-#include "client/worker/url_file.h"
 #include "nlohmann/json.hpp"
 #include "proto/json/shallow_json.h"
 #include "server/jobs/job_place.h"

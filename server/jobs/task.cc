@@ -119,9 +119,18 @@ absl::Status ReadField(const std::string& name, const json& value, Task& task) {
   return Wrong(absl::StrCat("has a field \"", name, "\", which is not known"));
 }
 
+// `text` as JSON keeps it: with a mark for each byte that is not UTF-8.
+std::string AsUtf8(const std::string& text) {
+  return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> TaskToJson(const Task& task) {
+  for (const std::string* place : {&task.source, &task.output, &task.webhook}) {
+    if (const std::string kept = AsUtf8(*place); kept != *place)
+      return Wrong(absl::StrCat("names ", kept, ", which is not UTF-8"));
+  }
   using google::protobuf::util::MessageDifferencer;
   std::string text;
   upscale::v1::UpscaleOptions kept;

@@ -30,7 +30,8 @@ struct Task {
   std::optional<FilmPart> film;
 };
 
-// INVALID_ARGUMENT for options with a text that is no UTF-8. Elsewhere such bytes are replaced.
+// INVALID_ARGUMENT for a place or an option that is not UTF-8, since a worker could not find it. In
+// the reference and the shown names such bytes are replaced.
 absl::StatusOr<std::string> TaskToJson(const Task& task);
 // INVALID_ARGUMENT, with the field that is wrong, also for a field that is not known: it would say
 // something that must not be overlooked.

@@ -77,7 +77,7 @@ MAY_INCLUDE = {
     "server/proof": ["engine/base", "engine/proof", "engine/backends/backend_list.h", "server/telemetry/logger.h"],
     "server/lifecycle": ["server"] + ENGINE_INTERFACE,
     "server": ["server/base/timer.h", "server/config", "server/identity/keys_command.h", "server/lifecycle", "server/telemetry"],
-    "client/worker": ["client/video", "upscale/v1", "proto/json", "client/error_details.h", "client/http/http_target.h", "client/image_io.h", "client/retry.h", "client/service.h",
+    "client/worker": ["client/video", "upscale/v1", "proto/json", "client/error_details.h", "client/http/http_target.h", "client/image_io.h", "client/retry.h", "client/service.h", "client/temporary_folder.h",
                       "engine/base/random_uuid.h", "engine/base/status_macros.h", "engine/base/string_view.h", "engine/base/unique_fd.h", "engine/base/unnamed_file.h", "engine/base/with_prefix.h",
                       "server/base/spool_folder.h", "server/fetch/address_kind.h", "server/fetch/source_url.h", "server/fetch/url_prefix.h"] + QUEUE_INTERFACE,
     "client": ["client/worker", "client/spread", "client/video", "upscale/v1", "proto/json", "google/rpc", "grpc/health/v1", "engine/base/file_kind.h", "engine/base/nearest_names.h",

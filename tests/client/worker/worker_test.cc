@@ -750,6 +750,21 @@ TEST(TaskTest, HasNoOptionsThatAreNoText) {
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
 }
 
+TEST(TaskTest, RefusesPlacesThatAreNotUtf8AndReplacesSuchBytesInNames) {
+  const server::Task fine{.source = "/a\u00fc.png", .output = "/b", .webhook = "https://c/"};
+  for (std::string server::Task::*place :
+       {&server::Task::source, &server::Task::output, &server::Task::webhook}) {
+    server::Task task = fine;
+    task.*place += "\xff";
+    const absl::Status status = server::TaskToJson(task).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(status.message(), HasSubstr(fine.*place + "\ufffd, which is not UTF-8"));
+  }
+  server::Task named = fine;
+  named.reference = "order \xff";
+  EXPECT_EQ(server::ParseTask(*server::TaskToJson(named))->reference, "order \ufffd");
+}
+
 TEST(TaskTest, PartsOfFilmsAreReadBack) {
   const server::Task task{.source = "/in/film.mkv",
                           .output = "/out/film.mkv",
