@@ -645,6 +645,7 @@ export class UpscaledClient {
     if (this.#apiKey) headers.authorization = `Bearer ${this.#apiKey}`;
     if (accept) headers.accept = accept;
     const init = { headers, signal, method: request.method, body: request.body };
+    init.redirect = "error"; // a POST would become a GET without its image
     if (image !== undefined) init.method = "POST";
     if (image !== undefined && !(image instanceof URL)) {
       init.body = bodyOf(image);

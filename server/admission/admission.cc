@@ -237,8 +237,8 @@ absl::StatusOr<AdmissionController::CallSlot> AdmissionController::TakeSlot(int6
 absl::Status AdmissionController::CheckCall(const Payer& payer) {
   absl::MutexLock lock(&mutex_);
   if (state_.draining) return DrainingError();
-  if (HasFreeSlot(payer) || FindStalled(payer) != holders_.cend()) return absl::OkStatus();
-  return RefuseForSlots(payer);
+  if (!HasFreeSlot(payer) && FindStalled(payer) == holders_.cend()) return RefuseForSlots(payer);
+  return CheckTenantsCalls(payer);
 }
 
 bool AdmissionController::HasFreeSlot(const Payer& payer) const {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
@@ -82,6 +83,16 @@ class Reloaded {
     const absl::Status made = MakeFrom(FileReader(/*pipes=*/false));
     if (!made.ok()) return made;
     return true;
+  }
+
+  // Makes another one of the old one, without the files. After a success.
+  absl::Status Replace(
+      absl::FunctionRef<absl::StatusOr<std::shared_ptr<const T>>(const T& old)> make) {
+    absl::MutexLock making(&make_mutex_);
+    absl::StatusOr<std::shared_ptr<const T>> made = make(*get());
+    absl::MutexLock lock(&mutex_);
+    if (made.ok()) made_ = *std::move(made);
+    return made.status();
   }
 
  private:

@@ -72,21 +72,35 @@ absl::StatusOr<std::shared_ptr<const Authenticator::Known>> Authenticator::Read(
   ASSIGN_OR_RETURN(known.file, ParseKeyFile(text, file.string()));
   ASSIGN_OR_RETURN(known.keys, KeyIndex::Make(known.file.keys));
   const std::optional<TokenRules>& rules = known.file.tokens;
-  if (const auto issuer_keys = FollowIssuer(rules, file.parent_path())) {
-    known.issuer_set = issuer_keys->get();
-    known.tokens = std::make_unique<const TokenVerifier>(
-        *rules, known.issuer_set == nullptr ? KeySet() : *known.issuer_set, known.file.tenants);
-  } else if (rules.has_value()) {
+  std::optional<KeySet> keys;
+  if (rules.has_value() && !rules->key_set.empty()) {
     const std::filesystem::path key_set = file.parent_path() / rules->key_set;
     ASSIGN_OR_RETURN(const std::string set_text, reader.Read(key_set, kMaxKeySetBytes));
-    absl::StatusOr<KeySet> keys = KeySet::Parse(set_text);
-    if (!keys.ok()) {
+    absl::StatusOr<KeySet> parsed = KeySet::Parse(set_text);
+    if (!parsed.ok()) {
       return absl::InvalidArgumentError(
-          absl::StrCat(key_set.string(), ": ", keys.status().message()));
+          absl::StrCat(key_set.string(), ": ", parsed.status().message()));
     }
+    keys = *std::move(parsed);
+  }
+  // Last: after an error the old issuer goes on.
+  if (const auto issuer_keys = FollowIssuer(rules, file.parent_path())) {
+    known.issuer_set = issuer_keys->get();
+    keys = known.issuer_set == nullptr ? KeySet() : *known.issuer_set;
+  }
+  if (keys.has_value()) {
     known.tokens =
         std::make_unique<const TokenVerifier>(*rules, *std::move(keys), known.file.tenants);
   }
+  return std::make_shared<const Known>(std::move(known));
+}
+
+absl::StatusOr<std::shared_ptr<const Authenticator::Known>> Authenticator::WithIssuerSet(
+    const Known& old, std::shared_ptr<const KeySet> issuer_set) {
+  Known known{.file = old.file, .issuer_set = std::move(issuer_set)};
+  ASSIGN_OR_RETURN(known.keys, KeyIndex::Make(known.file.keys));
+  known.tokens = std::make_unique<const TokenVerifier>(*known.file.tokens, *known.issuer_set,
+                                                       known.file.tenants);
   return std::make_shared<const Known>(std::move(known));
 }
 
@@ -115,8 +129,11 @@ absl::StatusOr<bool> Authenticator::ReloadIfChanged() {
   ASSIGN_OR_RETURN(const bool reloaded, known_.ReloadIfChanged());
   const std::shared_ptr<IssuerKeys> issuer_keys = this->issuer_keys();
   if (issuer_keys == nullptr) return reloaded;
-  if (issuer_keys->get() != known_.get()->issuer_set) {
-    RETURN_IF_ERROR(known_.Reload());
+  std::shared_ptr<const KeySet> issuer_set = issuer_keys->get();
+  if (issuer_set != known_.get()->issuer_set) {
+    // Without the files: the issuer's keys come into force, and go, though a file is broken.
+    RETURN_IF_ERROR(known_.Replace(
+        [&](const Known& known) { return WithIssuerSet(known, std::move(issuer_set)); }));
     return true;
   }
   RETURN_IF_ERROR(issuer_keys->TakeFailure());

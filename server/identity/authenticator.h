@@ -113,6 +113,8 @@ class Authenticator {
   absl::StatusOr<std::shared_ptr<const Known>> Read(const std::filesystem::path& file,
                                                     FileReader& reader)
       ABSL_LOCKS_EXCLUDED(issuer_mutex_);
+  static absl::StatusOr<std::shared_ptr<const Known>> WithIssuerSet(
+      const Known& old, std::shared_ptr<const KeySet> issuer_set);
   // The issuer of the keys for `rules`; begins with another one, or ends.
   std::shared_ptr<IssuerKeys> FollowIssuer(const std::optional<TokenRules>& rules,
                                            const std::filesystem::path& folder)

@@ -66,6 +66,14 @@ absl::Status DoNotFit(const TlsFiles& files, std::string_view why) {
                    files.cert.string(), ", --tls-key ", files.key.string()));
 }
 
+// Whether reading certificates ended because no further one begins, and not within one.
+bool EndsWhole() {
+  const unsigned long code = ERR_peek_last_error();
+  if (ERR_GET_LIB(code) != ERR_LIB_PEM || ERR_GET_REASON(code) != PEM_R_NO_START_LINE) return false;
+  ERR_clear_error();
+  return true;
+}
+
 absl::Status UseCertificate(SSL_CTX* context, const std::string& text, const TlsFiles& files) {
   const Bio reader = Reader(text);
   const Certificate leaf(PEM_read_bio_X509_AUX(reader.get(), nullptr, NoPassword, nullptr));
@@ -78,8 +86,7 @@ absl::Status UseCertificate(SSL_CTX* context, const std::string& text, const Tls
       return DoNotFit(files, "the chain is wrong");
     }
   }
-  ERR_clear_error();  // the end of the file
-  return absl::OkStatus();
+  return EndsWhole() ? absl::OkStatus() : DoNotFit(files, "a later certificate is broken");
 }
 
 absl::Status UseKey(SSL_CTX* context, const std::string& text, const TlsFiles& files) {
@@ -97,10 +104,12 @@ absl::Status RequireClientsOf(SSL_CTX* context, const std::string& text, const T
   Names names(sk_X509_NAME_new_null());
   while (
       const Certificate authority{PEM_read_bio_X509(reader.get(), nullptr, NoPassword, nullptr)}) {
-    X509_STORE_add_cert(store, authority.get());
+    if (X509_STORE_add_cert(store, authority.get()) != 1) {
+      return DoNotFit(files, "an authority of --tls-client-ca is wrong");
+    }
     sk_X509_NAME_push(names.get(), X509_NAME_dup(X509_get_subject_name(authority.get())));
   }
-  ERR_clear_error();  // the end of the file
+  if (!EndsWhole()) return DoNotFit(files, "a certificate of --tls-client-ca is broken");
   if (sk_X509_NAME_num(names.get()) == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("the TLS files do not fit each other: --tls-client-ca, ",

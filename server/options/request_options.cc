@@ -222,6 +222,7 @@ absl::StatusOr<RequestOptions> FromProto(const pb::UpscaleOptions& proto) {
   if (proto.has_png_compression()) {
     RETURN_IF_ERROR(CheckRange("png_compression", proto.png_compression(), 0, 9));
     options.encode.compression = proto.png_compression();
+    options.has_compression = true;
   }
   ASSIGN_OR_RETURN(options.depth, DepthFromProto(proto.depth()));
   ASSIGN_OR_RETURN(options.precision, FromProto(proto.precision()));

@@ -31,6 +31,7 @@ struct RequestOptions {
   std::optional<ImageFormat> format;  // none: the source's
   EncodeOptions encode;               // but for its format
   bool has_quality = false;           // whether encode.quality was asked for
+  bool has_compression = false;       // whether encode.compression was
   Depth depth = Depth::kSource;
   std::optional<Precision> precision;  // none: the server's
   int tile_px = 0;

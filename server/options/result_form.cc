@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
+#include "engine/image/format_options.h"
 #include "server/base/error.h"
 
 namespace upscaled::server {
@@ -31,9 +32,18 @@ absl::StatusOr<SampleType> SampleTypeFor(const RequestOptions& options, ImageFor
 
 void WarnOfFormat(const RequestOptions& options, ImageFormat format, ImageFormat source,
                   std::vector<std::string>& warnings) {
-  if (options.format.has_value() || format == source) return;
-  warnings.push_back(absl::StrCat(ToAbsl(FormatName(source)), " is not written: the result is ",
-                                  ToAbsl(FormatName(format))));
+  const absl::string_view written = ToAbsl(FormatName(format));
+  if (!options.format.has_value() && format != source) {
+    warnings.push_back(
+        absl::StrCat(ToAbsl(FormatName(source)), " is not written: the result is ", written));
+  }
+  const auto warn_of_option = [&](const char* name, int value) {
+    warnings.push_back(absl::StrCat(name, "=", value, " has no effect: the result is ", written));
+  };
+  if (options.has_quality && !UsesQuality(format))
+    warn_of_option("quality", options.encode.quality);
+  if (options.has_compression && !UsesCompression(format))
+    warn_of_option("png_compression", options.encode.compression);
 }
 
 }  // namespace upscaled::server

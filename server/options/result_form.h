@@ -16,7 +16,8 @@ EncodeOptions EncodingFor(const RequestOptions& options, const ImageHeader& sour
 absl::StatusOr<SampleType> SampleTypeFor(const RequestOptions& options, ImageFormat format,
                                          const ImageSpec& source, Size size);
 
-// Appends a warning if the request names no format and the source's is not written.
+// Appends a warning if the request names no format and the source's is not written, and for each
+// option of another format.
 void WarnOfFormat(const RequestOptions& options, ImageFormat format, ImageFormat source,
                   std::vector<std::string>& warnings);
 

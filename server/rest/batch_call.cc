@@ -120,7 +120,7 @@ absl::Status BatchCall::Answer() {
 }
 
 absl::StatusOr<std::vector<JobRequest>> BatchCall::ReadUrls(AsyncJobs::Batch& batch) {
-  BodySource body(exchange(), slot());
+  BodySource body(exchange(), slot(), host().calls.admission, payer());
   ASSIGN_OR_RETURN(const std::string text, ReadAll(body, kMaxJsonBytes, "the JSON"));
   ASSIGN_OR_RETURN(BatchBody json, ParseBatchBody(text));
   json.shared.insert(json.shared.end(), query_.begin(), query_.end());
@@ -145,7 +145,7 @@ absl::StatusOr<std::vector<JobRequest>> BatchCall::ReadUrls(AsyncJobs::Batch& ba
 }
 
 absl::StatusOr<std::vector<JobRequest>> BatchCall::ReadForm(AsyncJobs::Batch& batch) {
-  BodySource body(exchange(), slot());
+  BodySource body(exchange(), slot(), host().calls.admission, payer());
   MultipartReader form(body, boundary_);
   std::vector<FormField> fields = query_;
   std::vector<std::string> names;

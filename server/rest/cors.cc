@@ -9,9 +9,10 @@ constexpr char kAllowedFields[] =
     "Authorization, Content-Digest, Content-Type, If-None-Match, Prefer, Range, Traceparent, "
     "Upscale-Priority, X-API-Key, X-Request-Id";
 constexpr char kExposedFields[] =
-    "Content-Disposition, Content-Range, ETag, Location, Preference-Applied, Retry-After, "
+    "Accept-Ranges, Content-Disposition, Content-Range, ETag, Location, Preference-Applied, "
+    "Retry-After, "
     "Server-Timing, Upscale-Error, Upscale-Header, Upscale-Height, Upscale-Model, Upscale-Summary, "
-    "Upscale-Tiles, Upscale-Width, Warning, X-Request-Id";
+    "Upscale-Tiles, Upscale-Warning, Upscale-Width, Warning, X-Request-Id";
 constexpr char kMaxAgeSeconds[] = "7200";  // Chromium takes no more
 
 }  // namespace

@@ -65,7 +65,9 @@ absl::Status FileCall::Send(const FileAnswer& answer, const ResultFile& file) {
   if (Has(ParseTags(request().Field("If-None-Match")), answer.name)) {
     response.status = 304;
     part = {};
-  } else if (const auto range = RangeOf(request(), answer.name, file.bytes())) {
+  } else if (const auto range = request().method == "HEAD"
+                                    ? std::nullopt  // RFC 9110, section 14.2
+                                    : RangeOf(request(), answer.name, file.bytes())) {
     part = *range;
     response = PartResponse(answer, file.bytes(), part);
   }

@@ -20,7 +20,7 @@ absl::StatusOr<JobRequest> ToJobRequest(const RestHost& host, const UpscaleParam
                      {{"field", kPriorityField}});
   }
   ASSIGN_OR_RETURN(RequestOptions options, FromProto(parameters.options));
-  if (!options.format.has_value()) options.format = PreferredFormat(http.Field("Accept"));
+  if (!options.format.has_value()) options.format = PreferredFormat(http.AllFields("Accept"));
   ASSIGN_OR_RETURN(const auto models, host.handlers.catalog.FindChain(options.model));
   JobRequest request{.options = parameters.options,
                      .webhook = parameters.webhook,

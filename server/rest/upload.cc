@@ -22,8 +22,8 @@ constexpr size_t kMaxValueBytes = 4096;
 constexpr size_t kReadBytes = size_t{64} << 10;
 
 absl::Status CheckEncoding(const HttpRequest& request) {
-  const absl::string_view encoding =
-      absl::StripAsciiWhitespace(ToAbsl(request.Field("Content-Encoding")));
+  const std::string encodings = request.AllFields("Content-Encoding");
+  const absl::string_view encoding = absl::StripAsciiWhitespace(encodings);
   if (encoding.empty() || absl::EqualsIgnoreCase(encoding, "identity")) return absl::OkStatus();
   return MakeError(absl::StatusCode::kUnimplemented, ErrorReason::kUnsupported,
                    absl::StrCat("the body has the Content-Encoding \"", encoding.substr(0, 64),
@@ -67,7 +67,9 @@ class Upload::CountedSource final : public ByteSource {
     ASSIGN_OR_RETURN(const size_t count, source_.Read(dst));
     int64_t& received = upload_.record_.received_bytes;
     received += static_cast<int64_t>(count);
-    upload_.admission_.Receive(upload_.payer_, static_cast<int64_t>(count)).IgnoreError();
+    if (upload_.fetched_ != nullptr) {  // a body is charged as it comes
+      upload_.admission_.Receive(upload_.payer_, static_cast<int64_t>(count)).IgnoreError();
+    }
     RETURN_IF_ERROR(CheckSourceBytes(upload_.admission_.limits(), received));
     if (upload_.on_received_ != nullptr) upload_.on_received_(received);
     return count;
@@ -87,7 +89,7 @@ Upload::Upload(HttpExchange& exchange, AdmissionController& admission,
       record_(record),
       parameters_(parameters),
       reader_(parameters),
-      body_(std::make_unique<BodySource>(exchange, slot)) {}
+      body_(std::make_unique<BodySource>(exchange, slot, admission, payer)) {}
 
 absl::Status Upload::CheckHeader() {
   const HttpRequest& request = exchange_.request();
@@ -224,7 +226,7 @@ absl::StatusOr<std::string> Upload::ReadValue(const MultipartPart& part) {
     if (count == 0) return value;
     value.append(reinterpret_cast<const char*>(bytes), count);
     if (value.size() <= kMaxValueBytes) continue;
-    if (IsDataUrl(value)) {
+    if (part.name == "url" && IsDataUrl(value)) {
       RETURN_IF_ERROR(ReserveText());
       if (value.size() > kMaxTextBytes) return TextTooLong("the data: URL");
     } else {

@@ -129,7 +129,7 @@ absl::Status UpscaleCall::Answer() {
     upload_.OnReceived([this](int64_t bytes) { progress_->Receive(bytes); });
   }
   ASSIGN_OR_RETURN(RequestOptions options, FromProto(parameters_.options));
-  if (!options.format.has_value()) options.format = PreferredFormat(request().Field("Accept"));
+  if (!options.format.has_value()) options.format = PreferredFormat(request().AllFields("Accept"));
   if (!parameters_.url.empty()) {
     RETURN_IF_ERROR(upload_.Fetch(parameters_.url, host().fetcher, cancellation()));
   }

@@ -37,9 +37,12 @@ absl::StatusOr<size_t> ReadFileAt(int file, int64_t offset, std::span<uint8_t> d
 absl::StatusOr<ResultFile> ResultFile::Open(const std::filesystem::path& path) {
   UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat info;
+  if (!file.valid() && (errno == ENOENT || errno == ELOOP)) {
+    return absl::NotFoundError(FileError("open", path).message());
+  }
   if (!file.valid() || fstat(file.get(), &info) != 0) return FileError("open", path);
   if (!S_ISREG(info.st_mode)) {
-    return absl::UnavailableError(absl::StrCat(path.string(), " is not a regular file"));
+    return absl::DataLossError(absl::StrCat(path.string(), " is not a regular file"));
   }
   return ResultFile(std::move(file), info.st_size);
 }

@@ -1,14 +1,16 @@
 #include "server/results/result_key.h"
 
+#include "engine/image/format_options.h"
+
 namespace upscaled::server {
 namespace {
 
 // To be counted up whenever the fields below change their meaning.
-constexpr std::string_view kRequestFormat = "upscaled request 5";
+constexpr std::string_view kRequestFormat = "upscaled request 6";
 constexpr std::string_view kResultFormat = "upscaled result 2";
 
 int64_t FormatOption(const EncodeOptions& encode) {
-  return encode.format == ImageFormat::kPng ? encode.compression : encode.quality;
+  return UsesCompression(encode.format) ? encode.compression : encode.quality;
 }
 
 // 0: not set; otherwise its value, counted from 1.

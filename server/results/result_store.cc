@@ -120,7 +120,8 @@ std::optional<ResultStore::Found> ResultStore::Find(const std::string& name,
   const absl::Status sound = file.ok() ? Verify(**result, *file) : file.status();
   if (sound.ok()) return Found{**std::move(result), *std::move(file)};
   OnTrouble(sound);
-  Remove(name);
+  // Another error, of descriptors perhaps, passes.
+  if (absl::IsDataLoss(sound) || absl::IsNotFound(sound)) Remove(name);
   return std::nullopt;
 }
 

@@ -10,6 +10,7 @@ import os
 import random
 import re
 import ssl
+import stat
 import sys
 import threading
 import uuid
@@ -369,7 +370,7 @@ class Client:
 
     def job(self, id: str) -> Job:
         """A job that was submitted before."""
-        return Job(self, {"id": id}).refresh()
+        return Job(self, {"id": quote(id, safe="")}).refresh()
 
     def jobs(
         self,
@@ -483,8 +484,10 @@ class Client:
         """
         if retries is None:
             retries = self._retries
-        repeatable = image is None or isinstance(
-            image, (bytes, bytearray, memoryview, str, os.PathLike)
+        repeatable = (
+            image is None
+            or isinstance(image, (bytes, bytearray, memoryview))
+            or (isinstance(image, (str, os.PathLike)) and Path(image).is_file())
         )
         trace = self._trace_headers(traceparent)  # of all tries
         headers = {**self._headers, **trace, **(headers or {})}
@@ -536,7 +539,11 @@ class Client:
             body = image
             if isinstance(image, (str, os.PathLike)):
                 body = stack.enter_context(open(image, "rb"))
-                headers["Content-Length"] = str(os.fstat(body.fileno()).st_size)
+                facts = os.fstat(body.fileno())
+                if stat.S_ISREG(facts.st_mode):
+                    headers["Content-Length"] = str(facts.st_size)
+                else:  # a pipe has no size
+                    body = _own_errors(_chunks(body))
             elif body is not None and not isinstance(body, (bytes, bytearray, memoryview)):
                 body = _own_errors(_chunks(body))
             try:

@@ -232,6 +232,7 @@ TEST_F(TenantLimitsTest, BytesASecondAreRefusedWithTheNextCall) {
   const absl::Status refusal = admission_.AdmitCall(0, shop).status();
   ExpectRefusal(refusal, "tenant.bytes_per_second", "1000", "for 4.001s to come");
   EXPECT_EQ(RetryDelayOf(refusal), absl::Milliseconds(4001));
+  EXPECT_EQ(admission_.CheckCall(shop), refusal) << "before its body comes";
   EXPECT_TRUE(admission_.AdmitCall(0, PayerWith({.tenant = "other"})).ok());
   clock_.Advance(absl::Milliseconds(4001));
   EXPECT_TRUE(admission_.AdmitCall(0, shop).ok());

@@ -102,6 +102,26 @@ class UpscaleImageHandlerTest : public testing::Test {
   std::optional<ResultSharing> sharing_;
 };
 
+TEST_F(UpscaleImageHandlerTest, OptionsWithoutEffectAreNamed) {
+  const auto warnings = [&](pb::ImageFormat format, bool quality, bool compression) {
+    pb::UpscaleImageStart start;
+    start.mutable_options()->set_format(format);
+    if (quality) start.mutable_options()->set_quality(5);
+    if (compression) start.mutable_options()->set_png_compression(0);
+    const Answer answer = Run({Upload(start, PngOf(8, 8))});
+    EXPECT_EQ(answer.status, absl::OkStatus());
+    return std::vector<std::string>(answer.header.warnings().begin(),
+                                    answer.header.warnings().end());
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(warnings(pb::IMAGE_FORMAT_PNG, true, true),
+              ElementsAre("quality=5 has no effect: the result is png"));
+  EXPECT_THAT(warnings(pb::IMAGE_FORMAT_JPEG, true, true),
+              ElementsAre("png_compression=0 has no effect: the result is jpeg"));
+  EXPECT_THAT(warnings(pb::IMAGE_FORMAT_PNG, false, true), ElementsAre());
+  EXPECT_THAT(warnings(pb::IMAGE_FORMAT_JPEG, true, false), ElementsAre());
+}
+
 TEST_F(UpscaleImageHandlerTest, SendsHeaderImageAndSummaryInOrder) {
   const std::string image = PngOf(310, 207);
   pb::UpscaleImageStart start;

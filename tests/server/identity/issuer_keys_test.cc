@@ -213,6 +213,37 @@ TEST_F(IssuerTest, FollowsTheIssuersKeys) {
   EXPECT_TRUE(Takes(*authenticator, Bearer(next)));
 }
 
+TEST_F(IssuerTest, ABrokenFileKeepsNoKeyThatTheIssuerRemoved) {
+  WriteRules();
+  const auto authenticator = Load();
+  const std::string old = Bearer(issuer_.signer);
+  const test::TokenSigner next("EdDSA", "next");
+  EXPECT_TRUE(Takes(*authenticator, old));
+  std::ofstream(file_) << "{";
+  EXPECT_FALSE(authenticator->ReloadIfChanged().ok());
+  issuer_.Publish(json{{"keys", {next.Jwk()}}}.dump());
+  EXPECT_FALSE(Takes(*authenticator, Bearer(next))) << "which has the issuer asked";
+  test::Await([&] { return *authenticator->ReloadIfChanged(); });
+  EXPECT_TRUE(Takes(*authenticator, Bearer(next)));
+  EXPECT_FALSE(Takes(*authenticator, old));
+  EXPECT_EQ(*authenticator->ReloadIfChanged(), false) << "the file's fault is told once";
+}
+
+TEST_F(IssuerTest, ABrokenKeySetEndsNoIssuer) {
+  WriteRules();
+  const auto authenticator = Load();
+  const std::string name = absl::StrCat("broken_set.", getpid(), ".json");
+  std::ofstream(testing::TempDir() + "/" + name) << "{";
+  WriteRules({{"key_set", name}});
+  EXPECT_FALSE(authenticator->ReloadIfChanged().ok());
+  const test::TokenSigner next("EdDSA", "next");
+  issuer_.Publish(json{{"keys", {next.Jwk()}}}.dump());
+  EXPECT_FALSE(Takes(*authenticator, Bearer(next))) << "which has the issuer asked";
+  test::Await([&] { return *authenticator->ReloadIfChanged(); });
+  EXPECT_TRUE(Takes(*authenticator, Bearer(next)));
+  std::filesystem::remove(testing::TempDir() + "/" + name);
+}
+
 TEST_F(IssuerTest, StartsWithoutItsIssuer) {
   issuer_.Publish("");
   WriteRules();

@@ -79,6 +79,25 @@ TEST_F(TlsContextTest, NamesWhatIsWrong) {
               HasSubstr("there is no certificate"));
 }
 
+TEST_F(TlsContextTest, ABrokenBlockBehindWholeOnesIsNoEndOfTheFile) {
+  const std::string whole = ReadText(folder_ / "old.pem"), next = ReadText(folder_ / "new.pem");
+  std::string wrong = next;
+  wrong[wrong.size() / 2] = '#';
+  for (const std::string& broken : {next.substr(0, next.size() / 2), wrong}) {
+    TlsFiles files = Files();
+    files.client_ca = folder_ / "clients.pem";
+    WriteText(files.client_ca, whole + broken);
+    EXPECT_THAT(std::string(TlsContext::Load(files).status().message()),
+                HasSubstr("a certificate of --tls-client-ca is broken"));
+    files = Files();
+    WriteText(files.cert, whole + broken);
+    EXPECT_THAT(std::string(TlsContext::Load(files).status().message()),
+                HasSubstr("a later certificate is broken"));
+    WriteText(files.cert, whole + next + "\nsome text\n");
+    EXPECT_TRUE(TlsContext::Load(files).ok());
+  }
+}
+
 TEST_F(TlsContextTest, SpeaksNothingOlderThanTls12) {
   const auto tls = TlsContext::Load(Files());
   ASSERT_TRUE(tls.ok()) << tls.status();

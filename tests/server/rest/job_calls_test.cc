@@ -376,6 +376,29 @@ TEST_F(JobCallsTest, AFormsImagesAreABatch) {
   EXPECT_EQ(env_.records().front().method, "SubmitJobs");
 }
 
+TEST_F(JobCallsTest, ItsTenantPaysForABatchAndForWhatFails) {
+  const std::string form = Form({PngOf(8, 8)});
+  for (const std::string query : {"", "scale=99"}) {
+    const std::string tenant = "shop" + query;
+    TenantLimits limits{.tenant = tenant, .bytes_per_second = 1};
+    const auto send = [&](const std::string& path) {
+      HttpRequest request{.path = path,
+                          .query = query,
+                          .fields = {{"Content-Type", kFormType}},
+                          .content_length = form.size()};
+      request.caller = std::make_shared<Principal>(Principal{
+          .name = "key", .tenant = tenant, .limits = std::make_shared<const TenantLimits>(limits)});
+      const auto client = env_.Call("POST", std::move(request));
+      client->Send(form);
+      client->AwaitEnd();
+      return client->status();
+    };
+    EXPECT_EQ(send("/v1/jobs"), query.empty() ? 202 : 400);
+    EXPECT_EQ(send("/v1/jobs"), 429) << "the bytes of the one before";
+    EXPECT_EQ(send("/v1/upscale"), 429);
+  }
+}
+
 TEST_F(JobCallsTest, ABatchIsQueuedWholeOrNotAtAll) {
   const std::string large(150'000, 'x');
   EXPECT_EQ(Send(env_, "POST", "/v1/jobs", "", "", kFormType, Form({PngOf(8, 8), large}))->status(),

@@ -104,17 +104,17 @@ TEST(ResultKeyTest, EachPartChangesIt) {
 }
 
 TEST(ResultKeyTest, OptionsOfOtherFormatsDoNotChangeIt) {
-  const auto jpeg = [](Request& r) { r.parts.encode.compression = 9; };
-  EXPECT_EQ(NameAfter(jpeg), Request().Name());
-  const auto png = [](int quality) {
-    return NameAfter([quality](Request& r) {
-      r.parts.encode = {.format = ImageFormat::kPng, .quality = quality};
-    });
-  };
-  EXPECT_EQ(png(90), png(50));
-  EXPECT_NE(png(90), NameAfter([](Request& r) {
-              r.parts.encode = {.format = ImageFormat::kPng, .compression = 9};
-            }));
+  for (const ImageFormat format : {ImageFormat::kPng, ImageFormat::kTiff, ImageFormat::kJpeg,
+                                   ImageFormat::kWebp, ImageFormat::kAvif, ImageFormat::kJxl}) {
+    const auto name = [format](int quality, int compression) {
+      return NameAfter([&](Request& r) {
+        r.parts.encode = {.format = format, .quality = quality, .compression = compression};
+      });
+    };
+    const bool deflates = format == ImageFormat::kPng || format == ImageFormat::kTiff;
+    EXPECT_EQ(name(90, 2) == name(50, 2), deflates) << FormatName(format);
+    EXPECT_EQ(name(90, 2) == name(90, 9), !deflates) << FormatName(format);
+  }
 }
 
 TEST(ResultKeyTest, ThreadsDoNotChangeIt) {

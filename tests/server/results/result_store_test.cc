@@ -243,6 +243,19 @@ TEST_F(ResultStoreTest, AMissingFileIsAMiss) {
   EXPECT_EQ(Read(1), BytesOf(1));
 }
 
+TEST_F(ResultStoreTest, AnErrorThatPassesRemovesNothing) {
+  ASSERT_TRUE(Store(1));
+  EXPECT_EQ(Read(1), BytesOf(1));
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_EQ(Read(1), "");
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(Read(1), BytesOf(1));
+  EXPECT_EQ(store_->counts().errors, 1);
+}
+
 TEST_F(ResultStoreTest, TheStartRemovesWhatTheIndexLacks) {
   ASSERT_TRUE(Store(1));
   store_.reset();
