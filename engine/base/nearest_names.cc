@@ -17,7 +17,7 @@ using Words = std::set<std::string>;
 
 constexpr size_t kMost = 3;
 
-// Words of so many settings that they tell nothing.
+// Words of too many settings to tell anything.
 constexpr std::string_view kCommonWords[] = {"max",  "min",  "default", "byte", "dir",
                                              "file", "path", "folder",  "size"};
 
