@@ -97,4 +97,6 @@ Go on with:
   $bin/upscale --help
 Stop it with:
   deploy/quickstart.sh --stop
+
+Now open http://${http_endpoint/127.0.0.1/localhost} and drop a picture on the page.
 EOF

@@ -25,7 +25,7 @@ PRONOUN = re.compile(r"\b(?:what|who|whose|whom|whoever|whatever|which|that)\b",
 # documentation, comments to that of their code.
 LONG_WORDS = 25
 LIMITS = {
-    "pages": (17, 0.20, 0.23, 0.10),
+    "pages": (17, 0.20, 0.23, 0.16),
     "rooms": (17, 0.20, 0.23, 0),
     "comments": (15, 0.20, 0.24, 0),
 }
