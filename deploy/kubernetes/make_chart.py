@@ -211,8 +211,8 @@ def template(document, condition):
 
 def schema(defaults):
     """JSON Schema of the values: no others, each of its default's type, with OWN's own for what has a form."""
-    types = {bool: "boolean", int: "integer", str: "string", list: "array", dict: "object"}
-    known = {name: {"type": types[type(value)]} for name, value in defaults.items()}
+    types = {bool: {"type": "boolean"}, int: {"type": "integer", "minimum": 0}, str: {"type": "string"}, list: {"type": "array"}, dict: {"type": "object"}}
+    known = {name: types[type(value)] for name, value in defaults.items()}
     for name, rule in json.loads((OWN / "schema.json").read_text()).items():
         known[name] = rule
     return {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "additionalProperties": False,

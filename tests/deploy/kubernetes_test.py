@@ -498,10 +498,23 @@ class ChartTest(unittest.TestCase):
     def test_refuses_values_that_are_none(self):
         for values in ({"replica": 3}, {"replicas": "many"}, {"settings": {"max_queue": 1}}, {"gpus": -1}, {"models": {"files": [{"path": "a/b"}]}},
                        {"models": {"files": [{"path": "../b", "url": "https://a", "sha256": "0" * 64}]}},
-                       {"models": {"files": [{"path": "a/b", "url": "file:///a", "sha256": "0" * 64}]}}, {"imagePullSecrets": "a"}):
+                       {"models": {"files": [{"path": "a/b", "url": "file:///a", "sha256": "0" * 64}]}}, {"imagePullSecrets": "a"}, {"image": ""},
+                       {"host": "a b"}, {"nameOverride": "Shop_1"}, {"results": "jobs"}, {"gracePeriod": 0}, {"workers": -1},
+                       {"settings": {"max-queue-pixels": 1e21}}, {"podLabels": {"app.kubernetes.io/name": "other"}}):
             done = self.helm_template(values)
             self.assertNotEqual(done.returncode, 0, values)
             self.assertIn("values don't meet the specifications of the schema", done.stderr)
+
+    def test_refuses_values_that_do_not_go_together(self):
+        for values, why in (({"cpuAutoscaler": True, "kedaAutoscaler": True}, "choose one"),
+                            ({"cpuAutoscaler": True, "minReplicas": 5, "maxReplicas": 4}, "more than maxReplicas, 4"),
+                            ({"settings": {"listen": "0.0.0.0:9001"}}, "settings.listen"), ({"settings": {"http": False}}, "settings.http"),
+                            ({"settings": {"config": "/a.yaml"}}, "settings.config"), ({"gateway": {"namespace": "edges"}}, "gateway has no name"),
+                            ({"serviceMonitor": True, "settings": {"admin": False}}, "settings.admin"),
+                            ({"kedaAutoscaler": True, "settings": {"admin": "off"}}, "settings.admin")):
+            done = self.helm_template(values)
+            self.assertNotEqual(done.returncode, 0, values)
+            self.assertIn(why, done.stderr)
 
     def test_its_pod_starts(self):
         """The server's container, as rendered: its environment, with the volumes' files and the ports of this test."""
