@@ -19,6 +19,11 @@ import zlib
 
 from local_server import LocalServer
 
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROTO = (ROOT / "proto/upscale/v1/upscale.proto").read_text()
 
@@ -123,6 +128,36 @@ class OptionsTest(unittest.TestCase):
         names = {entry["name"] for entry in parameters
                  if entry["in"] == "query" and not entry["description"].startswith("Short for")}
         self.assertEqual(names, set(OPTIONS) | CALL_OPTIONS)
+
+    def test_answers_are_as_described(self) -> None:
+        """All that the server tells is in the service's description, with its type."""
+        if jsonschema is None:
+            self.skipTest("no python3-jsonschema")
+        document = json.loads((ROOT / "server/rest/openapi.json").read_text())
+
+        def strict(node):
+            """The schema with references in their places, and without room for other properties."""
+            if isinstance(node, list):
+                return [strict(value) for value in node]
+            if not isinstance(node, dict):
+                return node
+            if "$ref" in node:
+                return strict(functools.reduce(lambda at, step: at[step], node["$ref"][2:].split("/"), document))
+            closed = {"additionalProperties": False} if "properties" in node else {}
+            return closed | {key: strict(value) for key, value in node.items()}
+
+        for method, target, path in (("GET", "/v1/info", "/v1/info"), ("GET", "/v1/models", "/v1/models"),
+                                     ("GET", "/v1/models/fast-2x", "/v1/models/{name}"), ("GET", "/v1/models/none", "/v1/models/{name}"),
+                                     ("POST", "/v1/upscale?dry_run=1", "/v1/upscale"), ("POST", "/v1/upscale?scale=99", "/v1/upscale"),
+                                     ("GET", "/v1/upscale?url=https://a.example/b.png", "/v1/upscale"),
+                                     ("GET", "/v1/jobs", "/v1/jobs"), ("GET", "/v1/results/none", "/v1/results/{id}")):
+            status, fields, body = self.call(method, target, IMAGE if method == "POST" else b"")
+            described = strict(document["paths"][path][method.lower()]["responses"])
+            self.assertIn(str(status), described, target)
+            content = described[str(status)]["content"]
+            kind = fields["Content-Type"].partition(";")[0]
+            self.assertIn(kind, content, target)
+            jsonschema.Draft202012Validator(content[kind]["schema"]).validate(json.loads(body))
 
     def test_documentation_has_each(self) -> None:
         page = self.call("GET", "/docs")[2].decode()
