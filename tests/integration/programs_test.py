@@ -52,6 +52,7 @@ class ProgramsTest(unittest.TestCase):
         photos.mkdir()
         shutil.copy(SAMPLE, photos / "a.png")
         (photos / "b.txt").write_text("no image")
+        (photos / "older").mkdir()
         shutil.copy(SAMPLE, photos / "c.png")
         told = self.run_program(sys.executable, program, "photos", "results", status=1,
                                 env=os.environ | {"PYTHONPATH": str(ROOT / "client/python")}).stdout.decode()
