@@ -36,7 +36,7 @@ BUILD_PACKAGES=(ca-certificates cmake g++ ninja-build pkg-config
   opencl-headers ocl-icd-opencl-dev libssl-dev libcurl4-openssl-dev libseccomp-dev libsqlite3-dev libhiredis-dev libnats-dev libpq-dev)
 RELEASE_PACKAGES=(buildah python3)
 TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev libimage-exiftool-perl ffmpeg curl python3 python3-grpcio python3-jsonschema python3-protobuf
-  clang-14 libclang-rt-14-dev clang-format-14 lld git openssl pocl-opencl-icd oclgrind nginx-light haproxy python3-yaml redis-server nats-server postgresql iproute2 nftables)
+  clang-14 libclang-rt-14-dev clang-format-14 lld git openssl fish zsh pocl-opencl-icd oclgrind nginx-light haproxy python3-yaml redis-server nats-server postgresql iproute2 nftables)
 
 # The engine and its tests for AArch64, in addition to those above. Without ISA-L, which no machine
 # has for two architectures.

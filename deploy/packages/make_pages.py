@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_pages.py PROGRAM SHARE: writes PROGRAM's manual page and its completion for bash below SHARE, out of its --help.
+"""make_pages.py PROGRAM SHARE: writes PROGRAM's manual page and its completion for bash, zsh and fish below SHARE, out of its --help.
 
 Options and commands become entries; every other line goes into the notes as it is, so that a page lacks nothing that the program tells."""
 import dataclasses
@@ -14,6 +14,7 @@ import time
 OPTION = re.compile(r"  (-\S.*?)(?:  +(\S.*))?$")
 COMMAND = re.compile(r"  ([a-z][a-z-]*)  +(\S.*)$")
 HEADING = re.compile(r"(\S.*):$")
+DEFAULT_COMMAND = "image"  # its flags serve without a command, too
 INLINE_COMMAND = re.compile(r"[a-z][a-z-]*$")  # of a program that lists options of its commands at once
 
 
@@ -24,6 +25,9 @@ class Option:
 
     def flags(self):
         return re.findall(r"(?<![\w-])--?[a-zA-Z0-9][\w-]*", re.split(r" (?:Excludes|Needs):", self.spelling)[0])
+
+    def takes_value(self):
+        return bool(re.sub(r"REQUIRED|\(Env:[^)]*\)", "", re.split(r" (?:Excludes|Needs):", self.spelling)[0]).partition(" ")[2].strip())
 
     def choices(self):
         """The words of --format png|jpeg|webp."""
@@ -41,6 +45,12 @@ class Help:
 
     def options(self):
         return [option for _, options in self.sections for option in options]
+
+    def general_options(self):
+        """Those that may stand first."""
+        default = self.commands.get(DEFAULT_COMMAND, Help()).options()
+        own = {option.spelling for option in self.options()}
+        return self.options() + [option for option in default if option.spelling not in own]
 
 
 def told(program, *arguments):
@@ -100,6 +110,49 @@ def man(name, page, version, day):
         yield from (".SH NOTES", ".nf", *map(roff, page.notes), ".fi")
 
 
+def zsh_option(option):
+    """The specification of an option for _arguments."""
+    text = re.sub(r"([\\\[\]:])", r"\\\1", option.text).replace("'", "'\\''")
+    choices = f":({' '.join(option.choices())})" if option.choices() else ":_files"
+    for flag in option.flags():
+        others = f"({' '.join(option.flags())})" if len(option.flags()) > 1 and "..." not in option.spelling else "*"
+        yield f"'{others}{flag}[{text}]{': ' + choices if option.takes_value() else ''}'"
+
+
+def zsh_completion(name, page):
+    """As completion(), with the texts of commands and flags."""
+    def arguments(its, first):
+        return " ".join(["_arguments -s", *(spec for option in its for spec in zsh_option(option)), first])
+    yield from (f"#compdef {name}", f"# Completion of {name} for zsh; made of its --help.", "case ${words[2]} in")
+    for command, its in page.commands.items():
+        below = f"'1: :({' '.join(its.commands)})'" if its.commands else "'*: :_files'"
+        yield f"  {command}) shift words; ((CURRENT--)); {arguments(its.options(), below)} ;;"
+    first = f"'1: :({' '.join(page.commands)})'" if page.commands else ""
+    yield from (f"  *) {arguments(page.general_options(), first)} ;;", "esac")
+
+
+def fish_completion(name, page):
+    """As zsh_completion()."""
+    def quoted(text):
+        return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+    def rows(its, condition):
+        for option in its:
+            row = [f"complete -c {name}", *([f"-n '{condition}'"] if condition else [])]
+            row += [f"-{'l' if flag.startswith('--') else 's'} {flag.lstrip('-')}" for flag in option.flags()]
+            row += [f"-x -a '{' '.join(option.choices())}'"] if option.choices() else ["-r"] if option.takes_value() else []
+            yield " ".join([*row, f"-d {quoted(option.text)}"])
+    yield f"# Completion of {name} for fish; made of its --help."
+    others = " ".join(command for command in page.commands if command != DEFAULT_COMMAND)
+    yield from rows(page.general_options(), f"not __fish_seen_subcommand_from {others}" if others else "")
+    for command, its in page.commands.items():
+        yield f"complete -c {name} -n __fish_use_subcommand -a {command} -d {quoted(its.about)}"
+        for below, theirs in its.commands.items():
+            yield f"complete -c {name} -n '__fish_seen_subcommand_from {command}' -a {below} -d {quoted(theirs.about)}"
+        if command != DEFAULT_COMMAND:
+            yield from rows(its.options(), f"__fish_seen_subcommand_from {command}")
+
+
 def completion(name, page):
     """Completes commands and flags, a flag's choices, and else files."""
     function = "_" + name.replace("-", "_")
@@ -114,7 +167,7 @@ def completion(name, page):
     yield from ("  esac", "  case ${COMP_WORDS[1]} in")
     for command, its in page.commands.items():
         yield f"    {command}) words=\"{' '.join([*its.commands, *(f for o in its.options() for f in o.flags())])}\" ;;"
-    general = [*page.commands, *(f for o in page.options() for f in o.flags())]
+    general = [*page.commands, *(f for o in page.general_options() for f in o.flags())]
     yield from (f"    *) words=\"{' '.join(general)}\" ;;", "  esac",
                 '  if [[ $word == -* || $COMP_CWORD == 1 ]]; then COMPREPLY=($(compgen -W "$words" -- "$word")); fi', "}",
                 f"complete -o default -F {function} {name}")
@@ -125,13 +178,18 @@ def main():
     page = read_help(program)
     version = told(program, "--version").strip() if "--version" in [f for o in page.options() for f in o.flags()] else program.name
     day = time.strftime("%Y-%m-%d", time.gmtime(int(os.environ.get("SOURCE_DATE_EPOCH", "0"))))
+    name = program.name
     files = {
-        share / "man/man1" / f"{program.name}.1.gz": gzip.compress(("\n".join(man(program.name, page, version, day)) + "\n").encode(), mtime=0),
-        share / "bash-completion/completions" / program.name: ("\n".join(completion(program.name, page)) + "\n").encode(),
+        f"man/man1/{name}.1.gz": man(name, page, version, day),
+        f"bash-completion/completions/{name}": completion(name, page),
+        f"zsh/vendor-completions/_{name}": zsh_completion(name, page),
+        f"fish/vendor_completions.d/{name}.fish": fish_completion(name, page),
     }
-    for path, content in files.items():
+    for place, lines in files.items():
+        content = ("\n".join(lines) + "\n").encode()
+        path = share / place
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+        path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
 
 
 if __name__ == "__main__":

@@ -201,8 +201,11 @@ class PackagesTest(unittest.TestCase):
         for package, program in PROGRAMS.items():
             share = self.tree(package) / "usr/share"
             manual = gzip.decompress((share / f"man/man1/{program}.1.gz").read_bytes()).decode().replace("\\-", "-")
-            completion = share / "bash-completion/completions" / program
-            run("bash", "-n", completion)
+            completions = {"bash": share / "bash-completion/completions" / program, "zsh": share / "zsh/vendor-completions" / f"_{program}",
+                           "fish": share / "fish/vendor_completions.d" / f"{program}.fish"}
+            for shell, completion in completions.items():
+                if shutil.which(shell):
+                    run(shell, "-n", completion)
             told = run(BUILD / "bin" / program, "--help").decode()
             if program == "upscale":
                 for command in re.findall(r"(?m)^  ([a-z]+)  ", told):
@@ -210,13 +213,34 @@ class PackagesTest(unittest.TestCase):
             flags = set(re.findall(r"(?m)^  (?:-\w,)?(--[a-z0-9-]+)", told))
             self.assertGreater(len(flags), 10)
             self.assertEqual({flag for flag in flags if flag not in manual}, set())
-            self.assertEqual({flag for flag in flags if flag not in completion.read_text().split('"') and f" {flag} " not in
-                              completion.read_text().replace('"', " ")}, set())
+            for completion in completions.values():
+                words = set(re.split(r"[\s\"'()*\[]+", completion.read_text().replace(" -l ", " --")))
+                self.assertEqual(flags - words, set(), completion)
 
     def test_completes_what_a_flag_takes(self):
         completion = self.tree("upscaled-client") / "usr/share/bash-completion/completions/upscale"
         script = f'. {completion}; COMP_WORDS=(upscale image --format jp); COMP_CWORD=3; _upscale; echo "${{COMPREPLY[@]}}"'
         self.assertEqual(run("bash", "-c", script), b"jpeg\n")
+
+    @unittest.skipIf(shutil.which("fish") is None, "no fish")
+    def test_completes_in_fish(self):
+        completion = self.tree("upscaled-client") / "usr/share/fish/vendor_completions.d/upscale.fish"
+        for line, wanted in (("image --format jp", "jpeg"), ("-f we", "webp"), ("--form", "--format"), ("jobs ca", "cancel"), ("vid", "video"),
+                             ("video --chr", "--chroma")):
+            with tempfile.TemporaryDirectory() as home:
+                told = run("fish", "--no-config", "-c", f"source {completion}; complete -C 'upscale {line}'", env={**os.environ, "HOME": home})
+            self.assertEqual([row.split("\t")[0] for row in told.decode().splitlines()], [wanted], line)
+
+    @unittest.skipIf(shutil.which("zsh") is None, "no zsh")
+    def test_completes_in_zsh(self):
+        """As zsh's own function for it is told."""
+        completion = self.tree("upscaled-client") / "usr/share/zsh/vendor-completions/_upscale"
+        for words in ("image -i", "-i"):
+            script = f"_arguments() {{ print -rl -- $words[1] $CURRENT $@ }}; words=(upscale {words} a); CURRENT=$#words; . {completion}"
+            first, current, *told = run("zsh", "-f", "-c", script).decode().splitlines()
+            self.assertEqual((first, current), (("image", "3") if "image" in words else ("upscale", "3")))
+            formats = [row for row in told if "--format[" in row]
+            self.assertEqual([row[row.rindex(":"):] for row in formats], [":(png jpeg webp avif jxl tiff)"])
 
     def test_equal_sources_give_equal_packages(self):
         with tempfile.TemporaryDirectory() as again:
