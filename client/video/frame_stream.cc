@@ -24,6 +24,8 @@ namespace upscaled::client {
 namespace {
 
 constexpr absl::string_view kY4mMagic = "YUV4MPEG2", kPngMagic = "\x89PNG\r\n\x1a\n";
+constexpr absl::string_view kOldChromaTag = "YSCSS=";  // of mjpegtools, behind an X
+constexpr char kNoFrames[] = "the stream has no frames";
 constexpr size_t kMaxHeaderBytes = 4096;
 constexpr int kMaxSidePx = 65535;
 
@@ -134,7 +136,7 @@ absl::Status ReadTag(absl::string_view tag, FilmFormat& format) {
       return ReadChroma(value, format.yuv);
     case 'X':
       if (value == "COLORRANGE=FULL") format.yuv.full_range = true;
-      if (absl::StartsWith(value, "COLORRANGE=") || absl::StartsWith(value, "YSCSS=")) {
+      if (absl::StartsWith(value, "COLORRANGE=") || absl::StartsWith(value, kOldChromaTag)) {
         return absl::OkStatus();  // FilmHeader says it
       }
       break;
@@ -154,6 +156,11 @@ absl::Status Complete(const FrameReaderOptions& options, YuvFormat& yuv) {
       "a frame has ", yuv.frame_bytes(), " bytes; the limit is ", FrameReader::kMaxFrameBytes));
 }
 
+// Parameters may follow, behind a space.
+bool BeginsFrame(absl::string_view line) {
+  return absl::ConsumePrefix(&line, "FRAME") && (line.empty() || line[0] == ' ');
+}
+
 class Y4mReader final : public FrameReader {
  public:
   explicit Y4mReader(Bytes bytes) : bytes_(std::move(bytes)) {}
@@ -169,7 +176,16 @@ class Y4mReader final : public FrameReader {
     yuv.siting = Siting::kCenter;  // of 420jpeg, which is meant without a tag
     const std::vector<absl::string_view> tags =
         absl::StrSplit(absl::StripPrefix(*line, kY4mMagic), ' ', absl::SkipEmpty());
-    for (const absl::string_view tag : tags) RETURN_IF_ERROR(ReadTag(tag, format_));
+    // A header without C may name its samples as mjpegtools once did: XYSCSS=420MPEG2.
+    const bool names_chroma =
+        std::ranges::any_of(tags, [](absl::string_view tag) { return tag[0] == 'C'; });
+    for (absl::string_view tag : tags) {
+      RETURN_IF_ERROR(ReadTag(tag, format_));
+      if (!names_chroma && absl::ConsumePrefix(&tag, "X") &&
+          absl::ConsumePrefix(&tag, kOldChromaTag)) {
+        RETURN_IF_ERROR(ReadChroma(absl::AsciiStrToLower(tag), yuv));
+      }
+    }
     if (yuv.size.width == 0 || yuv.size.height == 0) {
       return absl::InvalidArgumentError("the header of YUV4MPEG2 says no size (W and H)");
     }
@@ -178,9 +194,12 @@ class Y4mReader final : public FrameReader {
 
   absl::StatusOr<std::optional<std::string>> Next() override {
     RETURN_IF_ERROR(bytes_.Await(1));
-    if (bytes_.waiting().empty()) return std::nullopt;
+    if (bytes_.waiting().empty()) {
+      if (frame_ == 0) return absl::InvalidArgumentError(kNoFrames);
+      return std::nullopt;
+    }
     const absl::StatusOr<std::string> line = bytes_.Line();
-    if (line.ok() ? !absl::StartsWith(*line, "FRAME") : absl::IsOutOfRange(line.status())) {
+    if (line.ok() ? !BeginsFrame(*line) : absl::IsOutOfRange(line.status())) {
       return absl::InvalidArgumentError(
           absl::StrCat("frame ", frame_, " does not begin with the line FRAME"));
     }
@@ -476,7 +495,7 @@ absl::StatusOr<std::unique_ptr<FrameReader>> FrameReader::OpenStream(
   Bytes bytes(source, std::move(stop));
   RETURN_IF_ERROR(bytes.Await(kY4mMagic.size()));
   const std::string& begin = bytes.waiting();
-  if (begin.empty()) return absl::InvalidArgumentError("the stream has no frames");
+  if (begin.empty()) return absl::InvalidArgumentError(kNoFrames);
   if (options.raw.has_value()) {
     auto reader = std::make_unique<RawReader>(std::move(bytes), *options.raw);
     RETURN_IF_ERROR(reader->Start(options));
@@ -515,6 +534,7 @@ absl::StatusOr<FilmFormat> RawFormat(Size size, absl::string_view name) {
   bool known = false;
   if (absl::ConsumePrefix(&rest, "gray")) {
     format.yuv.chroma = Chroma::kMono;
+    format.yuv.full_range = true;  // as FFmpeg converts to it
     known = true;
   } else if (absl::ConsumePrefix(&rest, "yuv")) {
     format.yuv.full_range = absl::ConsumePrefix(&rest, "j");
@@ -526,7 +546,7 @@ absl::StatusOr<FilmFormat> RawFormat(Size size, absl::string_view name) {
   }
   if (known && rest.empty()) return format;
   if (known && absl::ConsumeSuffix(&rest, "le") && absl::SimpleAtoi(rest, &format.yuv.depth) &&
-      format.yuv.depth > 8 && format.yuv.depth <= 16 && !format.yuv.full_range)
+      format.yuv.depth > 8 && format.yuv.depth <= 16 && !absl::StartsWith(name, "yuvj"))
     return format;
   return absl::UnimplementedError(
       absl::StrCat("raw frames of ", name,

@@ -30,9 +30,9 @@ struct FilmFormat {
 };
 
 // Frames without any header, one after the other. `name` is FFmpeg's pixel format: yuv420p,
-// yuv422p, yuv444p and gray, of more than 8 bits with a suffix such as 10le; yuvj420p and so on of
-// full range; rgb24 and rgb48le. Chroma of 4:2:0 lies on the left column. INVALID_ARGUMENT for a
-// size beyond 1..65535 px, UNIMPLEMENTED for another name.
+// yuv422p, yuv444p and gray, of more than 8 bits with a suffix such as 10le; yuvj420p and so on,
+// and gray, of full range; rgb24 and rgb48le. Chroma of 4:2:0 lies on the left column.
+// INVALID_ARGUMENT for a size beyond 1..65535 px, UNIMPLEMENTED for another name.
 absl::StatusOr<FilmFormat> RawFormat(Size size, absl::string_view name);
 
 struct FrameReaderOptions {

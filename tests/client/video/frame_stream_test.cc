@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "client/image_io.h"
 #include "engine/image/memory_io.h"
 #include "gmock/gmock.h"
@@ -75,6 +76,10 @@ TEST(Y4mTest, KnowsSamples) {
                         {" C420p10", Chroma::k420, Siting::kLeft, 10, 48},
                         {" C422p12", Chroma::k422, Siting::kLeft, 12, 64},
                         {" C444p16", Chroma::k444, Siting::kLeft, 16, 96},
+                        {" XYSCSS=420PALDV", Chroma::k420, Siting::kTopLeft, 8, 24},
+                        {" XYSCSS=444", Chroma::k444, Siting::kLeft, 8, 48},
+                        {" XYSCSS=420JPEG C422", Chroma::k422, Siting::kLeft, 8, 32},
+                        {" C420p10 XYSCSS=420P10", Chroma::k420, Siting::kLeft, 10, 48},
                         {" Cmono10", Chroma::kMono, Siting::kLeft, 10, 32}}) {
     const Film film = Read(Y4m(absl::StrCat("W4 H4", c.tag), c.bytes, 2));
     ASSERT_TRUE(film.status.ok()) << c.tag << film.status;
@@ -97,10 +102,10 @@ TEST(Y4mTest, RefusesByName) {
     EXPECT_THAT(std::string(film.status.message()), HasSubstr("interlaced"));
   }
   for (const char* tag :
-       {"C411", "C440", "C444alpha", "C420p8", "C420p17", "Cmono7", "C", "C420x"}) {
+       {"XYSCSS=411", "C411", "C440", "C444alpha", "C420p8", "C420p17", "Cmono7", "C", "C420x"}) {
     const Film film = Read(Y4m(absl::StrCat("W4 H4 ", tag), 24, 1));
     EXPECT_TRUE(absl::IsUnimplemented(film.status)) << tag;
-    EXPECT_THAT(std::string(film.status.message()), HasSubstr(tag));
+    EXPECT_THAT(std::string(film.status.message()), HasSubstr(tag[0] == 'X' ? "411" : tag));
   }
   for (const char* tags :
        {"W4", "H4", "W0 H4", "W4 H-1", "W4 H65536", "Wx H4", "W65535 H65535 C444p16"})
@@ -118,12 +123,23 @@ TEST(Y4mTest, RangeAndMatrix) {
             Matrix::kBt2020);
 }
 
+TEST(Y4mTest, FramesMayHaveParameters) {
+  const std::string plain = "YUV4MPEG2 W2 H2 C444\nFRAME\n" + std::string(12, 'a');
+  for (const char* line : {"FRAME Ippp", "FRAME Xname=value", "FRAME "}) {
+    const Film film = Read(absl::StrReplaceAll(plain, {{"FRAME", line}}));
+    ASSERT_TRUE(film.status.ok()) << film.status;
+    EXPECT_THAT(film.frames, ElementsAre(std::string(12, 'a')));
+  }
+  for (const char* line : {"FRAMES", "FRAME\r", "FRAM"})
+    EXPECT_FALSE(Read(absl::StrReplaceAll(plain, {{"FRAME", line}})).status.ok()) << line;
+}
+
 TEST(Y4mTest, EveryCutIsAnErrorOrAnEnd) {
   const std::string film = Y4m("W2 H2 C444", 12, 2);
   const size_t header = film.find('\n') + 1, frame = sizeof "FRAME" + 12;
   for (size_t length = 1; length < film.size(); ++length) {
     const Film cut = Read(film.substr(0, length));
-    const bool between = length >= header && (length - header) % frame == 0;
+    const bool between = length > header && (length - header) % frame == 0;
     EXPECT_EQ(cut.status.ok(), between) << length;
     EXPECT_EQ(cut.frames.size(), length < header ? 0 : (length - header) / frame) << length;
   }
@@ -217,6 +233,16 @@ TEST(RawTest, FramesHaveTheSizeOfTheirFormat) {
   }
   EXPECT_TRUE(RawFormat({5, 3}, "yuvj444p")->yuv.full_range);
   EXPECT_FALSE(RawFormat({5, 3}, "yuv444p")->yuv.full_range);
+}
+
+// FFmpeg gives gray of full range, so each of its values must come back.
+TEST(RawTest, GrayHasFullRange) {
+  std::string frame(256, '\0');
+  for (size_t i = 0; i < frame.size(); ++i) frame[i] = static_cast<char>(i);
+  const auto format = RawFormat({16, 16}, "gray");
+  ASSERT_TRUE(format.ok()) << format.status();
+  EXPECT_EQ(FrameFromPng(*FrameToPng(frame, *format), frame, *format)->bytes, frame);
+  EXPECT_TRUE(RawFormat({16, 16}, "gray12le")->yuv.full_range);
 }
 
 TEST(RawTest, RefusesByName) {
