@@ -152,10 +152,24 @@ absl::Status PipeSink::Restart() {
   return absl::FailedPreconditionError("a part of the result has already been written");
 }
 
+namespace {
+
+// The file behind links, which need not exist.
+std::filesystem::path TargetOf(const std::string& path, std::error_code& error) {
+  std::filesystem::path target = std::filesystem::weakly_canonical(path, error);
+  while (!error && std::filesystem::is_symlink(std::filesystem::symlink_status(target))) {
+    const std::filesystem::path link = std::filesystem::read_symlink(target, error);
+    if (!error) target = std::filesystem::weakly_canonical(target.parent_path() / link, error);
+  }
+  return target;
+}
+
+}  // namespace
+
 absl::StatusOr<FileSink> FileSink::Create(const std::string& path) {
   static std::atomic<int> counter = 0;
   std::error_code error;
-  std::filesystem::path target = std::filesystem::weakly_canonical(path, error);
+  const std::filesystem::path target = TargetOf(path, error);
   if (error) return Errno(error.value(), "cannot write to", path);
   for (;;) {
     const std::string name = absl::StrCat(".upscale-", getpid(), "-", counter++, ".part");
@@ -186,6 +200,12 @@ absl::Status FileSink::Restart() {
 
 void FileSink::Rename(const std::string& name) {
   path_ = std::filesystem::path(path_).replace_filename(name).string();
+  KeepPermissions();
+}
+
+void FileSink::KeepPermissions() {
+  struct stat replaced {};
+  if (stat(path_.c_str(), &replaced) == 0) fchmod(fd_.get(), replaced.st_mode & 0777);
 }
 
 absl::Status FileSink::Commit() {

@@ -135,7 +135,8 @@ class PipeSink final : public ImageSink {
 // not linked.
 class FileSink final : public ImageSink {
  public:
-  // Creates the temporary file, so that a folder that cannot be written to is known at once.
+  // Creates the temporary file, so that a folder that cannot be written to is known at once. It has
+  // the permissions of the file that it will replace. Links are followed.
   static absl::StatusOr<FileSink> Create(const std::string& path);
   FileSink(FileSink&& other) noexcept;
   FileSink& operator=(FileSink&&) = delete;
@@ -143,7 +144,8 @@ class FileSink final : public ImageSink {
 
   absl::Status Write(absl::string_view bytes) override;
   absl::Status Restart() override;
-  // Has Commit give it this name, in the same folder.
+  // Has Commit give it this name, in the same folder. As Create, it takes the permissions of the
+  // file that has the name now.
   void Rename(const std::string& name);
   // Replaces what was there before; the bytes and the name then outlast a power failure. Call once,
   // after the last byte.
@@ -151,7 +153,11 @@ class FileSink final : public ImageSink {
 
  private:
   FileSink(std::string path, std::string temporary_path, UniqueFd fd)
-      : path_(std::move(path)), temporary_path_(std::move(temporary_path)), fd_(std::move(fd)) {}
+      : path_(std::move(path)), temporary_path_(std::move(temporary_path)), fd_(std::move(fd)) {
+    KeepPermissions();
+  }
+
+  void KeepPermissions();
 
   std::string path_;
   std::string temporary_path_;  // Empty when there is nothing to remove.

@@ -15,6 +15,8 @@
 namespace upscaled::client {
 namespace {
 
+namespace fs = std::filesystem;
+
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
@@ -154,6 +156,45 @@ TEST(FileSinkTest, AppearsOnCommit) {
   ASSERT_TRUE(sink->Commit().ok());
   EXPECT_EQ(ReadText(folder / "a.png"), "new text");
   EXPECT_THAT(folder.Files(), ElementsAre("a.png"));
+}
+
+TEST(FileSinkTest, KeepsPermissions) {
+  TempFolder folder;
+  const auto rights = [&](const char* name) { return fs::status(folder / name).permissions(); };
+  WriteText(folder / "a.png", "old");
+  WriteText(folder / "b.png", "old");
+  fs::permissions(folder / "a.png", fs::perms(0600));
+  fs::permissions(folder / "b.png", fs::perms(0640));
+  absl::StatusOr<FileSink> a = FileSink::Create(folder / "a.png");
+  ASSERT_TRUE(a.ok()) << a.status();
+  for (const auto& entry : fs::directory_iterator(folder / "."))
+    EXPECT_EQ(entry.status().permissions() & fs::perms(0007), fs::perms()) << entry.path();
+  ASSERT_TRUE(a->Commit().ok());
+  EXPECT_EQ(rights("a.png"), fs::perms(0600));
+  absl::StatusOr<FileSink> renamed = FileSink::Create(folder / "a.png");
+  ASSERT_TRUE(renamed.ok()) << renamed.status();
+  renamed->Rename("b.png");
+  ASSERT_TRUE(renamed->Commit().ok());
+  EXPECT_EQ(rights("b.png"), fs::perms(0640));
+}
+
+TEST(FileSinkTest, FollowsLinks) {
+  TempFolder folder;
+  WriteText(folder / "a.png", "old");
+  fs::create_symlink("a.png", folder / "link.png");
+  fs::create_symlink("none.png", folder / "first.png");
+  fs::create_symlink("first.png", folder / "second.png");
+  fs::create_symlink("self.png", folder / "self.png");
+  for (const auto& [link, file] : {std::pair{"link.png", "a.png"}, {"second.png", "none.png"}}) {
+    absl::StatusOr<FileSink> sink = FileSink::Create(folder / link);
+    ASSERT_TRUE(sink.ok()) << sink.status();
+    ASSERT_TRUE(sink->Write("new").ok());
+    ASSERT_TRUE(sink->Commit().ok());
+    EXPECT_TRUE(fs::is_symlink(folder / link)) << link;
+    EXPECT_FALSE(fs::is_symlink(folder / file)) << file;
+    EXPECT_EQ(ReadText(folder / file), "new");
+  }
+  EXPECT_FALSE(FileSink::Create(folder / "self.png").ok());
 }
 
 TEST(FileSinkTest, VanishesWithoutCommit) {
