@@ -122,7 +122,7 @@ absl::Status CancelJobs(const JobsFlags& flags, server::JobQueue& queue) {
 
 int RunFollow(const JobsFlags& flags) {
   Interrupt interrupt;
-  const absl::StatusOr<std::unique_ptr<server::JobQueue>> queue = flags.queue.Open();
+  const absl::StatusOr<std::unique_ptr<server::JobQueue>> queue = flags.queue.OpenExisting();
   if (!queue.ok()) return Fail(queue.status());
   const absl::StatusOr<bool> all_done = FollowJobs(
       **queue, flags.followed, [&flags](const server::JobInfo& job) { Print(flags, job); },
@@ -132,7 +132,7 @@ int RunFollow(const JobsFlags& flags) {
 }
 
 int RunJobs(const JobsFlags& flags, bool cancel) {
-  const absl::StatusOr<std::unique_ptr<server::JobQueue>> queue = flags.queue.Open();
+  const absl::StatusOr<std::unique_ptr<server::JobQueue>> queue = flags.queue.OpenExisting();
   if (!queue.ok()) return Fail(queue.status());
   const absl::Status status = cancel ? CancelJobs(flags, **queue) : ListJobs(flags, **queue);
   return status.ok() ? kExitOk : Fail(status);

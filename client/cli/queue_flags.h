@@ -16,7 +16,10 @@ struct QueueFlags {
   void AddTo(CLI::App& command);
   // Where it is.
   absl::StatusOr<std::string> Address() const;
+  // Makes the folder of a queue that is not there yet.
   absl::StatusOr<std::unique_ptr<server::JobQueue>> Open() const;
+  // NOT_FOUND for such a folder.
+  absl::StatusOr<std::unique_ptr<server::JobQueue>> OpenExisting() const;
 };
 
 }  // namespace upscaled::client

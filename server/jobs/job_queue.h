@@ -161,6 +161,9 @@ class JobQueue {
 absl::StatusOr<std::unique_ptr<JobQueue>> OpenQueue(const std::string& address,
                                                     SystemClock clock = {});
 
+// Returns whether a folder has a queue, which OpenQueue would otherwise make; true of every URL.
+bool HasQueue(const std::string& address);
+
 // Returns the folder of this user's jobs unless they say otherwise: upscale/ in XDG_STATE_HOME,
 // else in ~/.local/state. FAILED_PRECONDITION if neither that nor HOME is set.
 absl::StatusOr<std::filesystem::path> DefaultQueueFolder();

@@ -58,4 +58,8 @@ absl::StatusOr<std::unique_ptr<JobQueue>> OpenQueue(const std::string& address, 
       absl::StrCat("the queue ", scheme, "://... is not built in; these are: ", known));
 }
 
+bool HasQueue(const std::string& address) {
+  return absl::StrContains(address, "://") || std::filesystem::exists(SqliteQueue::FileOf(address));
+}
+
 }  // namespace upscaled::server

@@ -241,7 +241,7 @@ absl::StatusOr<std::unique_ptr<JobQueue>> SqliteQueue::Open(const std::filesyste
   if (error) {
     return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot make ", folder.native()));
   }
-  const std::filesystem::path file = folder / "jobs.sqlite";
+  const std::filesystem::path file = FileOf(folder);
   ASSIGN_OR_RETURN(SqliteFile database,
                    SqliteFile::Open(file, absl::StrCat("the jobs in ", file.native()),
                                     SqliteFile::Users::kSeveral));

@@ -17,7 +17,11 @@ namespace upscaled::server {
 // and Extend: after one, jobs of lost leases are due again.
 class SqliteQueue final : public JobQueue {
  public:
-  // Opens `folder`/jobs.sqlite, and makes the folder and the file if they do not exist. Times are
+  // The file of a folder's queue.
+  static std::filesystem::path FileOf(const std::filesystem::path& folder) {
+    return folder / "jobs.sqlite";
+  }
+  // Opens FileOf(`folder`), and makes the folder and the file if they do not exist. Times are
   // `clock`'s; leases and waits do not change when the system's clock is set. Calls are UNAVAILABLE
   // after other processes have held the file for `patience`.
   static absl::StatusOr<std::unique_ptr<JobQueue>> Open(
