@@ -69,7 +69,8 @@ const char* AdviceFor(const absl::Status& error, const ErrorDetails& details) {
   }
   if (absl::IsUnauthenticated(error)) return kKeyAdvice;  // a proxy's, too
   if (absl::IsDeadlineExceeded(error)) return "see --timeout";
-  if (absl::IsUnimplemented(error) && details.reason.empty())
+  if (absl::IsUnimplemented(error) && details.reason.empty() &&
+      details.origin != ErrorOrigin::kLocal)
     return "is this the right port of an upscaled server?";
   return "";
 }

@@ -223,6 +223,7 @@ void UpscaleFlags::AddTo(CLI::App& command) {
       add("-s,--scale", scale, "FACTOR", "Above 0 to 16; default: the model's own")
           ->check(Between(1e-3, 16.0));
   add("-w,--width", width_px, "PIXELS", "Width of the result, instead of a factor")
+      ->transform(WidthWithoutFilter())
       ->check(Between(1, 1 << 30))
       ->excludes(scale_flag);
   add("--height", height_px, "PIXELS", "Height; if you give one of the two, the proportions stay")

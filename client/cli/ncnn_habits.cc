@@ -51,7 +51,10 @@ CLI::Validator NoiseLevel() {
   return {[](std::string& value) -> std::string {
             constexpr std::string_view kLevels[] = {"-1", "0", "1", "2", "3", "auto"};
             if (std::ranges::count(kLevels, value) != 0) return "";
-            return absl::StrCat(value, " is not -1, 0, 1, 2, 3 or auto; to name a model, use -m");
+            int level = 0;  // of SRMD, to 10
+            const bool is_level = absl::SimpleAtoi(value, &level);
+            return absl::StrCat(value, " is not -1, 0, 1, 2, 3 or auto; ",
+                                is_level ? "the strongest is -n 3" : "to name a model, use -m");
           },
           ""};
 }
@@ -65,6 +68,20 @@ CLI::Validator ModelName() {
                 "upscaled --model-repository ",
                 value, ", or, with --local, UPSCALED_MODEL_REPOSITORY=", value,
                 "; 'upscale models' lists the names");
+          },
+          ""};
+}
+
+CLI::Validator WidthWithoutFilter() {
+  return {[](std::string& value) -> std::string {
+            const size_t colon = value.find(':');
+            if (colon == std::string::npos) return "";
+            if (absl::string_view(value).substr(colon) != ":default") {
+              return absl::StrCat(value, " names a filter, which the server chooses; use -w ",
+                                  value.substr(0, colon));
+            }
+            value.resize(colon);
+            return "";
           },
           ""};
 }

@@ -17,6 +17,8 @@ std::vector<std::string> WithCommand(std::vector<std::string> arguments);
 CLI::Validator NoiseLevel();
 // -m: a model's name; for a path the message tells how a server gets a folder.
 CLI::Validator ModelName();
+// -w: drops Upscayl's ":default" behind the width; another filter is refused.
+CLI::Validator WidthWithoutFilter();
 // -t: 32 to 4096, or 0 for the server's choice. Turns a list for several GPUs into its first.
 CLI::Validator TileSide();
 // -j: turns LOAD:COMPUTE:SAVE into COMPUTE.

@@ -428,6 +428,12 @@ TEST(ApiKeyTest, WarnsBeforeItGoesUnencryptedToOthers) {
   }
 }
 
+TEST(ErrorLineTest, BlamesThePortForAnswersOnly) {
+  const absl::Status interlaced = absl::UnimplementedError("the film is interlaced");
+  EXPECT_EQ(ErrorLine(interlaced), "the film is interlaced");
+  EXPECT_THAT(ErrorLine(WithOrigin(interlaced, ErrorOrigin::kServer)), HasSubstr("right port"));
+}
+
 TEST(ErrorLineTest, SaysWhereKeysComeFrom) {
   EXPECT_THAT(ErrorLine(WithDetails(absl::UnauthenticatedError("no"),
                                     {.origin = ErrorOrigin::kServer, .reason = "UNAUTHENTICATED"})),

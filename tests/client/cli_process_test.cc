@@ -112,6 +112,18 @@ TEST_F(CliTest, SaysWhichProgramIsMissing) {
   EXPECT_EQ(Process({alone, "--version"}).Wait().exit_code, kExitOk);
 }
 
+TEST_F(CliTest, ReadsNoQueueThatIsNotThere) {
+  for (const std::vector<std::string>& action : std::vector<std::vector<std::string>>{
+           {}, {"cancel", "--all"}, {"follow", "00000000-0000-4000-8000-000000000000"}}) {
+    std::vector<std::string> arguments = {"jobs", "--queue", Path("mistyped")};
+    arguments.insert(arguments.end(), action.begin(), action.end());
+    const ProcessResult result = Upscale(arguments, "", server_.endpoint());
+    EXPECT_EQ(result.exit_code, kExitLocalError) << result.out;
+    EXPECT_THAT(result.err, HasSubstr("no queue in"));
+    EXPECT_FALSE(std::filesystem::exists(Path("mistyped")));
+  }
+}
+
 TEST_F(CliTest, UpscalesAFile) {
   const std::string image = RandomBytes(300'001, 1);
   WriteText(Path("a.jpg"), image);
@@ -443,6 +455,9 @@ TEST_F(CliTest, BadArgumentsExitWith1) {
       {{"image", "-i", a, "-o", b, "--spread-calls", "3"}, "--spread"},
       {{"image", "-i", Path("folder"), "-o", a}, "is a folder"},
       {{"image", "-i", a, "-o", b, "-n", "realesrgan-x4plus"}, "to name a model, use -m"},
+      {{"image", "-i", a, "-o", b, "-n", "7"}, "7 is not -1, 0, 1, 2, 3 or auto; the strongest"},
+      {{"image", "-i", a, "-o", b, "-w", "9:box"}, "use -w 9"},
+      {{"image", "-i", a, "-o", b, "-w", "9:default", "-s", "2"}, "excludes"},
       {{"image", "-i", a, "-o", b, "-m", Path("folder")}, "--model-repository"},
       {{"image", "-i", a, "-o", b, "-m", "models/x"}, "UPSCALED_MODEL_REPOSITORY=models/x"},
       {{"image", "-i", a, "-o", b, "-g", "0"}, "-g: the server chooses its devices"},

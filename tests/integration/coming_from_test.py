@@ -86,6 +86,16 @@ class ComingFromTest(unittest.TestCase):
         self.assertNotEqual(self.upscale("-n", "1"), self.upscale("-n", "-1"))
         self.assertEqual(self.upscale(), self.upscale("-n", "-1"), "a PNG has no JPEG quality to go by")
 
+    @row("`-n 5` (SRMD)")
+    def test_noise_of_srmd(self) -> None:
+        self.assertIn("the strongest is -n 3", self.refused("-n", "5"))
+
+    @row("`-s 1` (only noise)")
+    def test_only_noise(self) -> None:
+        self.assertIn("did not run", self.run_command("-i", "in.png", "-o", "out.png", "-s", "1").stderr)
+        self.assertNotEqual(self.upscale("-s", "1", "-n", "1"), self.upscale("-s", "1", "-n", "3"))
+        self.assertEqual(png_size(self.folder / "out.png"), self.size)
+
     @row("`-n NAME` (realesrgan model)")
     def test_model_by_noise_flag(self) -> None:
         self.assertIn("use -m", self.refused("-n", "realesrgan-x4plus"))
@@ -130,10 +140,12 @@ class ComingFromTest(unittest.TestCase):
     def test_scale_of_the_model(self) -> None:
         self.assertIn("a model's scale is known", self.refused("-z", "4"))
 
-    @row("`-w 100` (Upscayl)")
+    @row("`-w 100`, `-w 100:default` (Upscayl)")
     def test_width(self) -> None:
-        self.upscale("-w", "100")
-        self.assertEqual(png_size(self.folder / "out.png")[0], 100)
+        for width in ("100", "100:default"):
+            self.upscale("-w", width)
+            self.assertEqual(png_size(self.folder / "out.png")[0], 100)
+        self.assertIn("use -w 100", self.refused("-w", "100:box"))
 
     @row("`-r 90x70` (Upscayl)")
     def test_size(self) -> None:
