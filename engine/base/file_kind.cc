@@ -22,7 +22,7 @@ constexpr absl::string_view Bytes(const char (&text)[kSize]) {
   return {text, kSize - 1};  // which may hold zeros
 }
 
-constexpr char kBinaryAdvice[] = "send its bytes unchanged (curl: --data-binary, or a form's -F)";
+constexpr char kBinaryAdvice[] = "send its bytes unchanged";
 constexpr char kBase64Advice[] = "decode it, or send it as {\"image\": \"...\"} in JSON";
 
 // The first fitting one.
@@ -156,7 +156,7 @@ std::optional<FileKind> KindOfText(absl::string_view bytes) {
     return FileKind{"a form", "send it with Content-Type: multipart/form-data and its boundary"};
   }
   if (IsBase64(text)) return FileKind{"base64 text", kBase64Advice};
-  return FileKind{"text", "with curl, send a file as --data-binary @FILE"};
+  return FileKind{"text", ""};
 }
 
 }  // namespace

@@ -7,13 +7,23 @@
 
 namespace upscaled {
 
-// Returns `error`, not OK, with `prefix` before its message and all of its payloads.
-inline absl::Status WithPrefix(absl::string_view prefix, const absl::Status& error) {
-  absl::Status prefixed(error.code(), absl::StrCat(prefix, error.message()));
-  error.ForEachPayload([&prefixed](absl::string_view url, const absl::Cord& payload) {
-    prefixed.SetPayload(url, payload);
+// Returns `error`, not OK, with another message and all of its payloads.
+inline absl::Status WithMessage(const absl::Status& error, absl::string_view message) {
+  absl::Status other(error.code(), message);
+  error.ForEachPayload([&other](absl::string_view url, const absl::Cord& payload) {
+    other.SetPayload(url, payload);
   });
-  return prefixed;
+  return other;
+}
+
+// The same with `prefix` before its message.
+inline absl::Status WithPrefix(absl::string_view prefix, const absl::Status& error) {
+  return WithMessage(error, absl::StrCat(prefix, error.message()));
+}
+
+// The same with `suffix` behind its message.
+inline absl::Status WithSuffix(const absl::Status& error, absl::string_view suffix) {
+  return WithMessage(error, absl::StrCat(error.message(), suffix));
 }
 
 }  // namespace upscaled

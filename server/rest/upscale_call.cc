@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
+#include "engine/base/with_prefix.h"
 #include "engine/image/memory_io.h"
 #include "nlohmann/json.hpp"
 #include "proto/json/message_json.h"
@@ -42,6 +43,14 @@ absl::Status Late(absl::Duration timeout) {
                    absl::StrCat("the client has not begun to send its image within ",
                                 absl::FormatDuration(timeout), " (start-timeout)"),
                    {{"limit", "start-timeout"}});
+}
+
+// Images from curl's -d come with other bytes, or as the file's name.
+absl::Status WithCurlAdvice(const absl::Status& error, const HttpRequest& request) {
+  const bool may_be = ReasonOf(error) == ErrorReason::kInvalidImage &&
+                      request.Field("User-Agent").starts_with("curl/") &&
+                      request.Field("Content-Type") == "application/x-www-form-urlencoded";
+  return may_be ? WithSuffix(error, "; with curl, send a file as --data-binary @FILE") : error;
 }
 
 // Whether `error` is the same for any image.
@@ -114,7 +123,7 @@ void UpscaleCall::Run() {
   const bool original = !status.ok() && AnswerOriginal(status);
   if (progress_) progress_->End(status, summary_json_);
   Conclude(status);
-  if (!status.ok() && !original) return Fail(status);
+  if (!status.ok() && !original) return Fail(WithCurlAdvice(status, request()));
   sink().Finish(std::move(last_fields_));
 }
 

@@ -53,7 +53,7 @@ export function explain(error) {
     "It failed",
     () => "Try again.",
   ];
-  let message = error.message.replace(/; with curl, send a file as --data-binary @FILE.*$/, "");
+  let message = error.message;
   if (error.value && error.maximum && !message.includes(error.maximum)) {
     message += ` (${error.value}; the limit is ${error.maximum})`;
   }

@@ -89,7 +89,7 @@ TEST(FileKindTest, NamesTransfersThatChangeBytes) {
   };
   for (const auto& [bytes, name] : kChanged) {
     EXPECT_EQ(NameOf(bytes), name);
-    EXPECT_THAT(std::string(KindOf(bytes)->advice), testing::HasSubstr("--data-binary"));
+    EXPECT_THAT(std::string(KindOf(bytes)->advice), testing::HasSubstr("unchanged"));
     EXPECT_EQ(KindOf(bytes)->type, FileKind::Type::kOther);
   }
 }

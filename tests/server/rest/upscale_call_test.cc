@@ -19,6 +19,7 @@ namespace pb = upscale::v1;
 
 using nlohmann::json;
 using testing::HasSubstr;
+using testing::Not;
 
 class UpscaleCallTest : public testing::Test {
  protected:
@@ -215,13 +216,24 @@ TEST_F(UpscaleCallTest, NamesWhatIsNoImage) {
       {"<!doctype html><html>", "this is an HTML page"},
       {R"({"image": "iVBORw0KGgo"})", "this is JSON"},
       {absl::Base64Escape(PngOf(8, 8)), "this is a PNG in base64 text"},
-      {"\x89PNG\n\x1a\n" + PngOf(8, 8).substr(8), "--data-binary"},
+      {"\x89PNG\n\x1a\n" + PngOf(8, 8).substr(8), "send its bytes unchanged"},
       {"\x1f\x8b\x08 compressed", "this is gzip"}};
   for (const auto& [body, message] : kBodies) {
     const auto client = env_.Post("", body);
     EXPECT_EQ(Reason(*client, 422), "INVALID_IMAGE") << message;
     EXPECT_THAT(client->body(), HasSubstr(message));
+    EXPECT_THAT(client->body(), Not(HasSubstr("curl")));
   }
+}
+
+TEST_F(UpscaleCallTest, AdvisesOnCurlsFlagsToCurlOnly) {
+  const auto refusal = [&](const std::string& agent, const std::string& type) {
+    return env_.Post("", "cat.jpg", {{"User-Agent", agent}, {"Content-Type", type}})->body();
+  };
+  const std::string form = "application/x-www-form-urlencoded";
+  EXPECT_THAT(refusal("curl/7.88.1", form), HasSubstr("--data-binary @FILE"));
+  EXPECT_THAT(refusal("curl/7.88.1", "image/png"), Not(HasSubstr("curl")));
+  EXPECT_THAT(refusal("upscale/1", form), Not(HasSubstr("curl")));
 }
 
 TEST_F(UpscaleCallTest, GivesProblems) {
