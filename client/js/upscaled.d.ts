@@ -84,6 +84,8 @@ export interface CallOptions {
   retries?: number;
   /** The trace that the call belongs to; default: the client's. */
   traceparent?: Traceparent;
+  /** "background": only while no interactive work is queued. Jobs refuse it: their worker's holds. */
+  priority?: "interactive" | "background";
 }
 
 /** Absent options are the server's or the model's defaults. */

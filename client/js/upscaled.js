@@ -355,7 +355,9 @@ export class Job {
   }
 }
 
-const OWN_OPTIONS = new Set(["signal", "onProgress", "retries", "traceparent"]);
+const OWN_OPTIONS = new Set(["signal", "onProgress", "retries", "traceparent", "priority"]);
+
+const priorityOf = ({ priority }) => (priority ? { "upscale-priority": priority } : {});
 
 /** The texts of a list of strings (RFC 8941), which hold no quotation marks. */
 function quotedTexts(list) {
@@ -449,7 +451,7 @@ export class UpscaledClient {
       watch = onProgress && this.#watch(requestId, onProgress, signal);
     };
     try {
-      const call = { image, signal, retries, traceparent, onTry };
+      const call = { image, signal, retries, traceparent, onTry, headers: priorityOf(options) };
       const response = await this.#send(`/v1/upscale?${query}`, call);
       watch?.keep();
       return new UpscaleResult(response, {
@@ -475,7 +477,8 @@ export class UpscaledClient {
   async submit(image, options = {}) {
     const query = queryOf({ ...options, ...sourceOf(image) });
     const { signal, retries = this.#retries, traceparent } = options;
-    const call = { image, signal, retries, traceparent, headers: { prefer: "respond-async" } };
+    const headers = { prefer: "respond-async", ...priorityOf(options) };
+    const call = { image, signal, retries, traceparent, headers };
     const response = await this.#send(`/v1/upscale?${query}`, call);
     if (response.status !== 202) {
       await response.body?.cancel();
@@ -490,7 +493,7 @@ export class UpscaledClient {
    */
   async submitBatch(images, options = {}) {
     const { signal, retries = this.#retries, traceparent } = options;
-    const call = { signal, retries, traceparent, method: "POST", headers: {} };
+    const call = { signal, retries, traceparent, method: "POST", headers: priorityOf(options) };
     const query = queryOf(options);
     if (typeof images === "string" || isBytes(images))
       throw new TypeError("submitBatch() takes a list of images");
@@ -534,7 +537,7 @@ export class UpscaledClient {
   async dryRun(image, options = {}) {
     const query = queryOf({ ...options, ...sourceOf(image), dryRun: 1 });
     const { signal, retries = this.#retries, traceparent } = options;
-    const call = { image, signal, retries, traceparent };
+    const call = { image, signal, retries, traceparent, headers: priorityOf(options) };
     return (await this.#send(`/v1/upscale?${query}`, call)).json();
   }
 

@@ -37,6 +37,18 @@ test("sends options and key, and returns the result", async () => {
   assert.equal(headers.authorization, "Bearer secret");
 });
 
+test("sends the priority of a call", async () => {
+  server.calls.length = 0;
+  const client = new upscaled.UpscaledClient(server.url);
+  await (await client.upscale(IMAGE, { priority: "background" })).bytes();
+  await (await client.upscale(IMAGE)).bytes();
+  assert.deepEqual(
+    server.calls.map(({ headers }) => headers["upscale-priority"]),
+    ["background", undefined],
+  );
+  assert.ok(!("priority" in server.calls[0].query));
+});
+
 test("sends the trace that a call belongs to", async () => {
   const [given, told, own] = ["1", "2", "3"].map((d) => `00-${d.repeat(32)}-${d.repeat(16)}-01`);
   const traces = [told, undefined];

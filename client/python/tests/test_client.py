@@ -131,6 +131,14 @@ class ClientTest(unittest.TestCase):
 
         asyncio.run(run())
 
+    def test_sends_the_priority_of_a_call(self):
+        self.server.calls.clear()
+        self.client.upscale(IMAGE, priority="background").read()
+        self.client.upscale(IMAGE).read()
+        sent = [headers.get("Upscale-Priority") for _, _, headers, _ in self.server.calls]
+        self.assertEqual(sent, ["background", None])
+        self.assertNotIn("priority", self.server.calls[0][1])
+
     def traces_sent(self, client, **options):
         self.server.calls.clear()
         client.upscale(IMAGE, **options).read()

@@ -243,6 +243,7 @@ class Client:
         request_id: Optional[str] = None,
         cancellation: Optional[Cancellation] = None,
         traceparent: Optional[Traceparent] = None,
+        priority: Optional[str] = None,
         **options: Any,
     ) -> Result:
         """Upscales an image, which the server fetches itself if it is a Url; returns when the first
@@ -250,7 +251,8 @@ class Client:
 
         `options` are the service's: model, noise_level, scale, width_px, height_px, tta, format
         ("png", "jpeg", "webp", and "avif", "jxl", "tiff" where the server writes them), quality and so on. `on_progress` is called with each event, on a thread of its own.
-        `traceparent`: the trace that the call belongs to; default: the client's.
+        `traceparent`: the trace that the call belongs to; default: the client's. `priority`:
+        "background" computes only while no interactive work is queued.
         """
         request_id = request_id or str(uuid.uuid4())
         body, options = _body_and_options(image, options)
@@ -266,7 +268,14 @@ class Client:
 
         try:
             connection, response = self._call(
-                "POST", f"/v1/upscale?{query}", body, retries, cancellation, on_try, traceparent
+                "POST",
+                f"/v1/upscale?{query}",
+                body,
+                retries,
+                cancellation,
+                on_try,
+                traceparent,
+                {"Upscale-Priority": priority} if priority else None,
             )
             if watch:
                 watch.keep()
