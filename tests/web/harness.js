@@ -122,6 +122,20 @@ export function waitForState(page, name, state) {
   );
 }
 
+/** Waits until an element lies still: clicks on a place that it has left would miss it. */
+const liesStill = (element) =>
+  new Promise((resolve) => {
+    let before = "";
+    const look = () => {
+      element.scrollIntoView({ block: "nearest", behavior: "instant" });
+      const box = JSON.stringify(element.getBoundingClientRect());
+      if (box === before) return resolve();
+      before = box;
+      requestAnimationFrame(look);
+    };
+    look();
+  });
+
 /** Clicks the button, link or label of a text or an aria-label. */
 export async function click(page, text) {
   const found = await page.evaluateHandle(
@@ -134,6 +148,7 @@ export async function click(page, text) {
     text,
   );
   assert.ok(found.asElement(), `nothing to click on is called ${text}`);
+  await found.evaluate(liesStill);
   await found.click();
 }
 

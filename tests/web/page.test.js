@@ -345,6 +345,8 @@ for (const [name, viewport] of [
     );
     assert.deepEqual(await page.$$eval(".job-name", (all) => all.map((one) => one.textContent)), names);
     assert.equal(await textOf(page, "#queue-progress"), "40 of 40 done");
+    const room = await page.$eval("#options", ({ clientHeight }) => clientHeight);
+    assert.ok(room >= 300, `the settings have ${room} px`);
     await checkAccessible(page, `forty results on ${name}`);
     await keepScreenshot(page, `12-forty-${name.replaceAll(" ", "-")}`);
     await page.finish();
