@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -52,25 +53,48 @@ Quantisation ChromaOf(const YuvFormat& format) {
   return {128 * scale, 224 * scale};
 }
 
+// The sample next to a value that it can hold, halves to the even one, as lrint rounds. Compilers
+// make vectors of this: next to 1.5 * 2^23 a float has no fraction.
+template <typename Sample>
+Sample Nearest(float value) {
+  constexpr float kNoFraction = 12582912;
+  return static_cast<Sample>(static_cast<int32_t>(value + kNoFraction - kNoFraction));
+}
+
+float Clamp(float value, float most) { return std::min(std::max(value, 0.0f), most); }
+
+template <typename Sample>
+void ReadSamples(const uint8_t* from, Quantisation levels, std::vector<float>& samples) {
+  for (size_t i = 0; i < samples.size(); ++i) {
+    Sample value;
+    std::memcpy(&value, from + i * sizeof value, sizeof value);
+    samples[i] = (static_cast<float>(value) - levels.zero) / levels.unit;
+  }
+}
+
 Plane ReadPlane(const uint8_t*& from, Size size, const YuvFormat& format, Quantisation levels) {
   Plane plane(size);
-  for (float& sample : plane.samples) {
-    const int value = format.depth > 8 ? from[0] | from[1] << 8 : from[0];
-    from += format.sample_bytes();
-    sample = (static_cast<float>(value) - levels.zero) / levels.unit;
-  }
+  format.depth > 8 ? ReadSamples<uint16_t>(from, levels, plane.samples)
+                   : ReadSamples<uint8_t>(from, levels, plane.samples);
+  from += format.sample_bytes() * plane.samples.size();
   return plane;
+}
+
+template <typename Sample>
+void WriteSamples(const std::vector<float>& samples, Quantisation levels, float most, char* to) {
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const auto value = Nearest<Sample>(Clamp(samples[i] * levels.unit + levels.zero, most));
+    std::memcpy(to + i * sizeof value, &value, sizeof value);
+  }
 }
 
 void WritePlane(const Plane& plane, const YuvFormat& format, Quantisation levels,
                 std::string& frame) {
   const float most = static_cast<float>((1 << format.depth) - 1);
-  for (const float sample : plane.samples) {
-    const auto value = static_cast<unsigned>(
-        std::lrint(std::clamp(sample * levels.unit + levels.zero, 0.0f, most)));
-    frame.push_back(static_cast<char>(value & 0xFF));
-    if (format.depth > 8) frame.push_back(static_cast<char>(value >> 8));
-  }
+  const size_t begin = frame.size();
+  frame.resize(begin + format.sample_bytes() * plane.samples.size());
+  format.depth > 8 ? WriteSamples<uint16_t>(plane.samples, levels, most, &frame[begin])
+                   : WriteSamples<uint8_t>(plane.samples, levels, most, &frame[begin]);
 }
 
 float CatmullRom(float x) {
@@ -81,26 +105,26 @@ float CatmullRom(float x) {
 
 constexpr int kTaps = 8;
 
-// The samples along one axis that each sample of the result is made of.
+// The samples along one axis that each sample of the result is made of; beyond the edges these are
+// repeated.
 struct Taps {
-  std::array<int, kTaps> index;
+  int first;
   std::array<float, kTaps> weight;
 };
 
-// An axis with `from` samples gets `to` of them: sample i of the result lies at i * step +
-// begin. A cubic of `width` times its width, whose weights sum to 1.
-std::vector<Taps> TapsOf(int from, int to, float step, float begin, float width) {
+// An axis gets `to` samples: sample i of the result lies at i * step + begin. A cubic of `width`
+// times its width, whose weights sum to 1.
+std::vector<Taps> TapsOf(int to, float step, float begin, float width) {
   std::vector<Taps> all(static_cast<size_t>(to));
   for (int i = 0; i < to; ++i) {
     Taps& taps = all[static_cast<size_t>(i)];
     const float position = static_cast<float>(i) * step + begin;
-    const int first = static_cast<int>(std::floor(position)) - kTaps / 2 + 1;
+    taps.first = static_cast<int>(std::floor(position)) - kTaps / 2 + 1;
     float sum = 0;
     for (int k = 0; k < kTaps; ++k) {
-      const auto tap = static_cast<size_t>(k);
-      taps.index[tap] = std::clamp(first + k, 0, from - 1);
-      taps.weight[tap] = CatmullRom((position - static_cast<float>(first + k)) / width);
-      sum += taps.weight[tap];
+      float& weight = taps.weight[static_cast<size_t>(k)];
+      weight = CatmullRom((position - static_cast<float>(taps.first + k)) / width);
+      sum += weight;
     }
     for (float& weight : taps.weight) weight /= sum;
   }
@@ -114,12 +138,27 @@ float OffsetX(const YuvFormat& format) {
 float OffsetY(const YuvFormat& format) { return format.siting == Siting::kTopLeft ? 0 : 0.5f; }
 
 // The taps of one axis whose chroma has half the samples, at `offset`.
-std::vector<Taps> EnlargingTaps(int from, int to, float offset) {
-  return TapsOf(from, to, 0.5f, -0.5f * offset, 1);
+std::vector<Taps> EnlargingTaps(int to, float offset) {
+  return TapsOf(to, 0.5f, -0.5f * offset, 1);
 }
-std::vector<Taps> ReducingTaps(int from, int to, float offset) {
-  return TapsOf(from, to, 2, offset, 2);
-}
+std::vector<Taps> ReducingTaps(int to, float offset) { return TapsOf(to, 2, offset, 2); }
+
+// A row with its edges repeated for taps.
+class EdgedRow {
+ public:
+  explicit EdgedRow(int width) : samples_(static_cast<size_t>(width + 2 * kTaps)) {}
+  void Fill(const float* row) {
+    const auto begin = samples_.begin() + kTaps, end = samples_.end() - kTaps;
+    std::copy(row, row + (end - begin), begin);
+    std::fill(samples_.begin(), begin, *begin);
+    std::fill(end, samples_.end(), *(end - 1));
+  }
+  // Sample `x` of -kTaps and above, and those behind it.
+  const float* At(int x) const { return &samples_[static_cast<size_t>(x + kTaps)]; }
+
+ private:
+  std::vector<float> samples_;
+};
 
 Plane ResampleX(const Plane& from, const std::vector<Taps>& taps) {
   Plane to({static_cast<int>(taps.size()), from.size.height});
@@ -128,10 +167,51 @@ Plane ResampleX(const Plane& from, const std::vector<Taps>& taps) {
     float* const dst = to.row(y);
     for (size_t x = 0; x < taps.size(); ++x) {
       float sum = 0;
-      for (size_t k = 0; k < kTaps; ++k)
-        sum += taps[x].weight[k] * src[static_cast<size_t>(taps[x].index[k])];
+      for (int k = 0; k < kTaps; ++k)
+        sum += taps[x].weight[static_cast<size_t>(k)] *
+               src[std::clamp(taps[x].first + k, 0, from.size.width - 1)];
       dst[x] = sum;
     }
+  }
+  return to;
+}
+
+// The sums of taps for every sample, of which each lies kStep source samples behind the last.
+template <int kStep>
+void SumTaps(const float* src, const std::array<float, kTaps>& weight, std::vector<float>& sums) {
+  std::fill(sums.begin(), sums.end(), 0.0f);
+  for (size_t k = 0; k < kTaps; ++k)
+    for (size_t x = 0; x < sums.size(); ++x) sums[x] += weight[k] * src[x * kStep + k];
+}
+
+// ResampleX with EnlargingTaps: every second sample has the same weights.
+Plane DoubleX(const Plane& from, const std::vector<Taps>& taps) {
+  Plane to({static_cast<int>(taps.size()), from.size.height});
+  EdgedRow src(from.size.width);
+  std::vector<float> even((taps.size() + 1) / 2), odd(taps.size() / 2);
+  for (int y = 0; y < to.size.height; ++y) {
+    src.Fill(from.row(y));
+    SumTaps<1>(src.At(taps[0].first), taps[0].weight, even);
+    if (!odd.empty()) SumTaps<1>(src.At(taps[1].first), taps[1].weight, odd);
+    float* const dst = to.row(y);
+    for (size_t x = 0; x < odd.size(); ++x) {
+      dst[2 * x] = even[x];
+      dst[2 * x + 1] = odd[x];
+    }
+    dst[2 * even.size() - 2] = even.back();
+  }
+  return to;
+}
+
+// ResampleX with ReducingTaps: all samples have the same weights.
+Plane HalveX(const Plane& from, const std::vector<Taps>& taps) {
+  Plane to({static_cast<int>(taps.size()), from.size.height});
+  EdgedRow src(from.size.width);
+  std::vector<float> sums(taps.size());
+  for (int y = 0; y < to.size.height; ++y) {
+    src.Fill(from.row(y));
+    SumTaps<2>(src.At(taps[0].first), taps[0].weight, sums);
+    std::copy(sums.begin(), sums.end(), to.row(y));
   }
   return to;
 }
@@ -141,27 +221,28 @@ Plane ResampleY(const Plane& from, const std::vector<Taps>& taps) {
   for (int y = 0; y < to.size.height; ++y) {
     const Taps& tap = taps[static_cast<size_t>(y)];
     float* const dst = to.row(y);
-    for (size_t k = 0; k < kTaps; ++k) {
-      if (tap.weight[k] == 0) continue;
-      const float* const src = from.row(tap.index[k]);
-      for (int x = 0; x < to.size.width; ++x) dst[x] += tap.weight[k] * src[x];
+    for (int k = 0; k < kTaps; ++k) {
+      const float weight = tap.weight[static_cast<size_t>(k)];
+      if (weight == 0) continue;
+      const float* const src = from.row(std::clamp(tap.first + k, 0, from.size.height - 1));
+      for (int x = 0; x < to.size.width; ++x) dst[x] += weight * src[x];
     }
   }
   return to;
 }
 
 Plane EnlargeChroma(Plane plane, const YuvFormat& format) {
-  plane = ResampleX(plane, EnlargingTaps(plane.size.width, format.size.width, OffsetX(format)));
+  plane = DoubleX(plane, EnlargingTaps(format.size.width, OffsetX(format)));
   if (format.chroma == Chroma::k420)
-    plane = ResampleY(plane, EnlargingTaps(plane.size.height, format.size.height, OffsetY(format)));
+    plane = ResampleY(plane, EnlargingTaps(format.size.height, OffsetY(format)));
   return plane;
 }
 
 Plane ReduceChroma(Plane plane, const YuvFormat& format) {
   const Size size = format.chroma_size();
   if (format.chroma == Chroma::k420)
-    plane = ResampleY(plane, ReducingTaps(format.size.height, size.height, OffsetY(format)));
-  return ResampleX(plane, ReducingTaps(format.size.width, size.width, OffsetX(format)));
+    plane = ResampleY(plane, ReducingTaps(size.height, OffsetY(format)));
+  return HalveX(plane, ReducingTaps(size.width, OffsetX(format)));
 }
 
 // For an axis whose luma grows from `luma` to `to_luma` samples, and whose chroma has a sample for
@@ -169,36 +250,37 @@ Plane ReduceChroma(Plane plane, const YuvFormat& format) {
 std::vector<Taps> ResamplingTaps(int luma, int to_luma, int step, float offset) {
   const float ratio = static_cast<float>(luma) / static_cast<float>(to_luma);
   const float begin = ((offset + 0.5f) * ratio - 0.5f - offset) / static_cast<float>(step);
-  return TapsOf((luma + step - 1) / step, (to_luma + step - 1) / step, ratio, begin,
-                std::clamp(ratio, 1.0f, 2.0f));
+  return TapsOf((to_luma + step - 1) / step, ratio, begin, std::clamp(ratio, 1.0f, 2.0f));
+}
+
+// The sample of a colour, 0..1.
+template <typename Sample>
+Sample OfUnit(float value) {
+  return Nearest<Sample>(Clamp(value, 1) * static_cast<float>(static_cast<Sample>(~Sample{0})));
 }
 
 template <typename Sample>
 void StoreRgb(const Plane& luma, const Plane& blue, const Plane& red, Shares shares, Image& image) {
-  constexpr float kMost = static_cast<float>(static_cast<Sample>(~Sample{0}));
-  const auto store = [](float value) {
-    return static_cast<Sample>(std::lrint(std::clamp(value, 0.0f, 1.0f) * kMost));
-  };
   for (int y = 0; y < luma.size.height; ++y) {
-    auto* dst = image.mutable_view().row_as<Sample>(y);
-    for (int x = 0; x < luma.size.width; ++x, dst += kRgbChannels) {
-      const float l = luma.row(y)[x];
-      const float r = l + 2 * (1 - shares.red) * red.row(y)[x];
-      const float b = l + 2 * (1 - shares.blue) * blue.row(y)[x];
-      dst[0] = store(r);
-      dst[1] = store((l - shares.red * r - shares.blue * b) / shares.green());
-      dst[2] = store(b);
+    const float *const lumas = luma.row(y), *const blues = blue.row(y), *const reds = red.row(y);
+    auto* const dst = image.mutable_view().row_as<Sample>(y);
+    for (int x = 0; x < luma.size.width; ++x) {
+      const float l = lumas[x];
+      const float r = l + 2 * (1 - shares.red) * reds[x];
+      const float b = l + 2 * (1 - shares.blue) * blues[x];
+      dst[kRgbChannels * x] = OfUnit<Sample>(r);
+      dst[kRgbChannels * x + 1] =
+          OfUnit<Sample>((l - shares.red * r - shares.blue * b) / shares.green());
+      dst[kRgbChannels * x + 2] = OfUnit<Sample>(b);
     }
   }
 }
 
 template <typename Sample>
 void StoreGray(const Plane& luma, Image& image) {
-  constexpr float kMost = static_cast<float>(static_cast<Sample>(~Sample{0}));
   for (int y = 0; y < luma.size.height; ++y)
-    for (int x = 0; x < luma.size.width; ++x)
-      image.mutable_view().row_as<Sample>(y)[x] =
-          static_cast<Sample>(std::lrint(std::clamp(luma.row(y)[x], 0.0f, 1.0f) * kMost));
+    std::transform(luma.row(y), luma.row(y) + luma.size.width,
+                   image.mutable_view().row_as<Sample>(y), OfUnit<Sample>);
 }
 
 // Luma, blue's and red's difference.
@@ -206,23 +288,31 @@ struct Planes {
   Plane luma, blue, red;
 };
 
-template <typename Sample>
-void LoadPlanes(ImageView image, Shares shares, Planes& planes) {
+template <typename Sample, int kChannels>
+void LoadPixels(ImageView image, Shares shares, Planes& planes) {
   constexpr float kUnit = 1 / static_cast<float>(static_cast<Sample>(~Sample{0}));
-  const int channels = image.spec.channels;
-  const int green = channels >= kRgbChannels ? 1 : 0, blue = channels >= kRgbChannels ? 2 : 0;
+  constexpr int kGreen = kChannels >= kRgbChannels ? 1 : 0, kBlue = 2 * kGreen;
   for (int y = 0; y < image.height_px(); ++y) {
-    const Sample* src = image.row_as<Sample>(y);
-    for (int x = 0; x < image.width_px(); ++x, src += channels) {
-      const float r = static_cast<float>(src[0]) * kUnit;
-      const float g = static_cast<float>(src[green]) * kUnit;
-      const float b = static_cast<float>(src[blue]) * kUnit;
+    const Sample* const src = image.row_as<Sample>(y);
+    float *const luma = planes.luma.row(y), *const blue = planes.blue.row(y),
+                 *const red = planes.red.row(y);
+    for (int x = 0; x < image.width_px(); ++x) {
+      const float r = static_cast<float>(src[kChannels * x]) * kUnit;
+      const float g = static_cast<float>(src[kChannels * x + kGreen]) * kUnit;
+      const float b = static_cast<float>(src[kChannels * x + kBlue]) * kUnit;
       const float l = shares.red * r + shares.green() * g + shares.blue * b;
-      planes.luma.row(y)[x] = l;
-      planes.blue.row(y)[x] = (b - l) / (2 * (1 - shares.blue));
-      planes.red.row(y)[x] = (r - l) / (2 * (1 - shares.red));
+      luma[x] = l;
+      blue[x] = (b - l) / (2 * (1 - shares.blue));
+      red[x] = (r - l) / (2 * (1 - shares.red));
     }
   }
+}
+
+template <typename Sample>
+void LoadPlanes(ImageView image, Shares shares, Planes& planes) {
+  constexpr decltype(&LoadPixels<Sample, 1>) kLoad[] = {
+      LoadPixels<Sample, 1>, LoadPixels<Sample, 2>, LoadPixels<Sample, 3>, LoadPixels<Sample, 4>};
+  kLoad[image.spec.channels - 1](image, shares, planes);
 }
 
 }  // namespace

@@ -105,6 +105,78 @@ TEST(YuvTest, MonoIsGrayOfFullRange) {
   EXPECT_EQ(RgbToYuv(image.view(), format), std::string({16, static_cast<char>(235), 126, 16}));
 }
 
+// Sample `position` of a row, of which the edges are repeated, by the cubic at `width` times its
+// width, in double precision.
+double AtPosition(const std::vector<double>& row, double position, double width) {
+  const auto cubic = [](double x) {
+    x = std::abs(x);
+    if (x < 1) return 1 + x * x * (1.5 * x - 2.5);
+    return x < 2 ? 2 + x * (-4 + x * (2.5 - 0.5 * x)) : 0;
+  };
+  double sum = 0, weights = 0;
+  const int middle = static_cast<int>(std::floor(position));
+  for (int i = middle - 5; i <= middle + 6; ++i) {
+    const double weight = cubic((position - i) / width);
+    const int inside = std::clamp(i, 0, static_cast<int>(row.size()) - 1);
+    sum += weight * row[static_cast<size_t>(inside)];
+    weights += weight;
+  }
+  return sum / weights;
+}
+
+// At every width, whether it halves evenly or not. All rows are equal.
+TEST(YuvTest, ChromaIsResampledByTheCubicAtItsSiting) {
+  std::mt19937 random(std::random_device{}());
+  constexpr int kHeight = 4, kMiddle = 1 << 15;
+  for (int width = 1; width < 40; ++width) {
+    for (const Siting siting : {Siting::kLeft, Siting::kCenter, Siting::kTopLeft}) {
+      const YuvFormat format{
+          .size = {width, kHeight}, .siting = siting, .depth = 16, .full_range = true};
+      const double offset = siting == Siting::kCenter ? 0.5 : 0;
+      const auto chroma_width = static_cast<size_t>(format.chroma_size().width);
+      const auto luma_width = static_cast<size_t>(width);
+      std::uniform_int_distribution<int> samples(kMiddle - 6000, kMiddle + 6000);
+
+      // Red's difference of gray luma, enlarged.
+      std::vector<double> red(chroma_width);
+      for (double& sample : red) sample = samples(random);
+      std::string frame;
+      const auto append = [&](int sample) {
+        frame += static_cast<char>(sample & 255);
+        frame += static_cast<char>(sample >> 8);
+      };
+      for (size_t i = 0; i < luma_width * kHeight + chroma_width * kHeight / 2; ++i)
+        append(kMiddle);
+      for (size_t i = 0; i < chroma_width * kHeight / 2; ++i)
+        append(static_cast<int>(red[i % chroma_width]));
+      const Image image = YuvToRgb(AsBytes(frame), format);
+      for (int x = 0; x < width; ++x) {
+        const double difference = AtPosition(red, (x - offset) / 2, 1) - kMiddle;
+        EXPECT_NEAR(image.view().row_as<uint16_t>(1)[3 * x],
+                    kMiddle + 2 * (1 - 0.2126) * difference, 1.5)
+            << width << " " << x;
+      }
+
+      // And reduced, of gray pixels with some red.
+      Image source({width, kHeight, 3, SampleType::kU16});
+      std::vector<double> pixels(luma_width);
+      for (double& pixel : pixels) pixel = samples(random);
+      for (int y = 0; y < kHeight; ++y) {
+        auto* const row = source.mutable_view().row_as<uint16_t>(y);
+        std::fill(row, row + 3 * luma_width, kMiddle);
+        for (size_t x = 0; x < luma_width; ++x) row[3 * x] = static_cast<uint16_t>(pixels[x]);
+      }
+      const std::string reduced = RgbToYuv(source.view(), format);
+      for (size_t i = 0; i < chroma_width; ++i) {
+        const double pixel = AtPosition(pixels, 2 * static_cast<double>(i) + offset, 2);
+        const size_t at = luma_width * kHeight + chroma_width * kHeight / 2 + i;
+        EXPECT_NEAR(SampleAt(reduced, at, 16), kMiddle + (pixel - kMiddle) / 2, 1.5)
+            << width << " " << i;
+      }
+    }
+  }
+}
+
 // A smooth picture: all kinds of chroma bring it back.
 std::string SmoothFrame(const YuvFormat& format) {
   Image image({format.size.width, format.size.height, 3, SampleType::kU16});
