@@ -180,9 +180,10 @@ absl::Status FrameUpscaler::Compute(const UpscalePlan& plan, const ChangedPart& 
   Image row(one_row);
   const Rect kept = Scale(Shift(part.area, -part.cut_out.x, -part.cut_out.y), scale);
   const MutableImageView result = result_.mutable_view().Crop(Scale(part.area, scale));
-  for (int y = 0; y < plan.result.height_px; ++y) {
+  // The rows below are not needed; work on them ends with `rows`.
+  for (int y = 0; y < kept.bottom(); ++y) {
     RETURN_IF_ERROR(rows->ReadRows(row.mutable_view()));
-    if (y < kept.y || y >= kept.bottom()) continue;
+    if (y < kept.y) continue;
     const ImageView part_of_row = row.view().Crop({kept.x, 0, kept.width, 1});
     std::memcpy(result.row(y - kept.y), part_of_row.data, part_of_row.spec.row_bytes());
   }
