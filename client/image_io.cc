@@ -142,6 +142,14 @@ absl::StatusOr<std::unique_ptr<ImageSource>> OpenSource(const std::string& path)
   return std::make_unique<FileSource>(path, std::move(fd), info.st_size);
 }
 
+absl::StatusOr<UniqueFd> OpenDevice(const std::string& path) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return UniqueFd();
+  UniqueFd device(open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!device.valid()) return Errno(errno, "cannot open", path);
+  return device;
+}
+
 absl::Status PipeSink::Write(absl::string_view bytes) {
   written_ = written_ || !bytes.empty();
   return WriteFd(fd_, bytes, "the output");

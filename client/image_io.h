@@ -116,6 +116,10 @@ class PipeSource final : public ImageSource {
 // INVALID_ARGUMENT for a folder.
 absl::StatusOr<std::unique_ptr<ImageSource>> OpenSource(const std::string& path);
 
+// Opens a device or named pipe for writing, which must not be replaced by a file. An invalid
+// descriptor for any other path.
+absl::StatusOr<UniqueFd> OpenDevice(const std::string& path);
+
 // A pipe or device, which takes nothing back.
 class PipeSink final : public ImageSink {
  public:

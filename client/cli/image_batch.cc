@@ -1,6 +1,5 @@
 #include "client/cli/image_batch.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -108,12 +107,8 @@ absl::Status ImageBatch::FromSource(int id, ImageSource& source, ImageResult& re
     PipeSink sink(STDOUT_FILENO);
     return Transfer(id, source, sink, result);
   }
-  std::error_code ignored;
-  const fs::file_status existing = fs::status(job.output, ignored);
-  if (fs::exists(existing) && !fs::is_regular_file(existing)) {  // A device or a named pipe.
-    const UniqueFd device(open(job.output.c_str(), O_WRONLY | O_CLOEXEC));
-    if (!device.valid())
-      return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", job.output));
+  ASSIGN_OR_RETURN(const UniqueFd device, OpenDevice(job.output));
+  if (device.valid()) {
     PipeSink sink(device.get());
     return Transfer(id, source, sink, result);
   }

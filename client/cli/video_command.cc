@@ -2,15 +2,19 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -20,14 +24,18 @@
 #include "absl/time/time.h"
 #include "client/cli/errors.h"
 #include "client/cli/exit_code.h"
+#include "client/cli/find_images.h"
 #include "client/cli/flags.h"
 #include "client/cli/interrupt.h"
+#include "client/error_details.h"
 #include "client/image_io.h"
 #include "client/video/film.h"
 #include "engine/base/status_macros.h"
 
 namespace upscaled::client {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr char kVideoFooter[] = R"(
 Examples:
@@ -121,7 +129,7 @@ void VideoFlags::AddTo(CLI::App& command) {
   add("--matrix", matrix, "NAME", "Colours of YUV4MPEG2: 601, 709 or 2020; default: by the height")
       ->check(CLI::IsMember({"601", "709", "2020"}));
   add("--range", range, "NAME",
-      "Samples of YUV4MPEG2: limited or full; default: as the stream says, else limited")
+      "Samples of YUV: limited or full; default: as the stream or its format says, else limited")
       ->check(CLI::IsMember({"limited", "full"}));
   add("--chroma", chroma, "WAY",
       "network: as RGB with luma; resample: only luma goes through the network, and chroma is "
@@ -262,6 +270,9 @@ absl::Status RunFilm(const VideoFlags& flags, ImageSource& source, ImageSink& si
         report.Tell(so_far);
       },
       progress, interrupt.token());
+  // A film that cannot be read is no wrong argument.
+  if (absl::IsInvalidArgument(status) && DetailsOf(status).origin == ErrorOrigin::kLocal)
+    status = absl::FailedPreconditionError(status.message());
   status.Update(index.status());
   report.Finish(progress);
   if (!status.ok() && !flags.quiet) {
@@ -270,14 +281,48 @@ absl::Status RunFilm(const VideoFlags& flags, ImageSource& source, ImageSink& si
   return status;
 }
 
+// "": no path.
+absl::Status CheckApart(const std::string& a, const std::string& b, const char* what) {
+  if (a.empty() || b.empty()) return absl::OkStatus();
+  std::error_code ignored;
+  const bool is_one = fs::is_regular_file(b, ignored)
+                          ? IsSamePlace(a, b)
+                          : !fs::exists(b, ignored) && fs::weakly_canonical(a, ignored) ==
+                                                           fs::weakly_canonical(b, ignored);
+  if (!is_one) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(what, " are the same: ", b));
+}
+
+// Before anything is opened: a film and its index must not replace each other or the source.
+absl::Status CheckPlaces(const VideoFlags& flags) {
+  const std::string input = flags.input == "-" ? "/dev/stdin" : flags.input;
+  const std::string output = flags.output == "-" ? "" : flags.output;
+  RETURN_IF_ERROR(CheckApart(input, output, "input and output"));
+  RETURN_IF_ERROR(CheckApart(input, flags.index, "input and index"));
+  RETURN_IF_ERROR(CheckApart(output, flags.index, "output and index"));
+  constexpr const char* kContainers[] = {".mp4", ".mkv", ".mov", ".webm", ".avi",
+                                         ".m4v", ".ts",  ".mpg", ".gif"};
+  const std::string ending = absl::AsciiStrToLower(fs::path(output).extension().native());
+  if (std::ranges::count(kContainers, ending) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("frames are written as they came, not as ", ending,
+                                                 "; pipe them into ffmpeg: ", "-o - | ffmpeg -i - ",
+                                                 output));
+}
+
 absl::Status UpscaleVideo(const VideoFlags& flags) {
   if (flags.output == "-" && isatty(STDOUT_FILENO)) {
     return absl::InvalidArgumentError("-o - would write frames to the terminal");
   }
+  RETURN_IF_ERROR(CheckPlaces(flags));
   ASSIGN_OR_RETURN(const std::unique_ptr<ImageSource> source, OpenInput(flags.input));
   FilmProgress progress;
   if (flags.output == "-") {
     PipeSink sink(STDOUT_FILENO);
+    return RunFilm(flags, *source, sink, progress);
+  }
+  ASSIGN_OR_RETURN(const UniqueFd device, OpenDevice(flags.output));
+  if (device.valid()) {
+    PipeSink sink(device.get());
     return RunFilm(flags, *source, sink, progress);
   }
   ASSIGN_OR_RETURN(FileSink sink, FileSink::Create(flags.output));

@@ -125,6 +125,11 @@ class FilmRun {
       absl::MutexLock lock(&mutex_);
       mutex_.Await(absl::Condition(this, &FilmRun::HasRoom));
       if (!bytes.ok()) read_error_ = bytes.status();
+      if (bytes.ok() && !bytes->has_value() && number <= options_.resume_at) {
+        read_error_ = absl::InvalidArgumentError(
+            absl::StrCat("the film has ", number, " frames, and the first ", options_.resume_at,
+                         " are to be left out"));
+      }
       all_read_ = ended_ || !bytes.ok() || !bytes->has_value();
       if (all_read_) return;
       if (options_.hold_noise > 0 && !before.empty())

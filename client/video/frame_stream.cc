@@ -497,6 +497,10 @@ absl::StatusOr<std::unique_ptr<FrameReader>> FrameReader::OpenStream(
   const std::string& begin = bytes.waiting();
   if (begin.empty()) return absl::InvalidArgumentError(kNoFrames);
   if (options.raw.has_value()) {
+    if (absl::StartsWith(begin, kY4mMagic)) {
+      return absl::InvalidArgumentError(
+          "the stream has a header of YUV4MPEG2, and raw frames have none");
+    }
     auto reader = std::make_unique<RawReader>(std::move(bytes), *options.raw);
     RETURN_IF_ERROR(reader->Start(options));
     return reader;

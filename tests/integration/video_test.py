@@ -233,11 +233,42 @@ def wrong_input_is_named(upscale: str, server, folder: pathlib.Path) -> None:
                          (messages.png(9, 9)[:-5], b"within frame 0")):
         done = subprocess.run([upscale, "video", "-i", "-", "-o", "-", "--server", address], input=stream, capture_output=True,
                               timeout=300)
-        assert done.returncode != 0 and word in done.stderr, (stream[:20], done.returncode, done.stderr)
+        assert done.returncode == 5 and word in done.stderr and b"right port" not in done.stderr, (stream[:20], done.returncode, done.stderr)
     result = folder / "kept.y4m"
     result.write_bytes(b"an earlier film")
     done = subprocess.run([upscale, "video", "-i", "-", "-o", result, "--server", address], input=b"", capture_output=True, timeout=300)
     assert done.returncode != 0 and result.read_bytes() == b"an earlier film", result.read_bytes()
+
+
+def places_stay_apart(upscale: str, server, folder: pathlib.Path) -> None:
+    """A film, its index and its source do not replace each other; pipes and devices stay what they are."""
+    source, link, hard = folder / "apart.y4m", folder / "apart-link.y4m", folder / "apart-hard.y4m"
+    film = b"YUV4MPEG2 W8 H8 C444\n" + 3 * (b"FRAME\n" + random.randbytes(192))
+    source.write_bytes(film)
+    link.symlink_to(source)
+    hard.hardlink_to(source)
+    command = [upscale, "video", "--quiet", "--server", "{}:{}".format(*server.grpc)]
+
+    def refused(word: bytes, *flags, stdin=subprocess.DEVNULL) -> None:
+        done = subprocess.run([*command, *map(str, flags)], stdin=stdin, capture_output=True, timeout=300)
+        assert done.returncode == 1 and word in done.stderr, (flags, done.returncode, done.stderr)
+        assert source.read_bytes() == film, flags
+
+    for same in (source, link, hard):
+        refused(b"input and output are the same", "-i", source, "-o", same)
+        refused(b"input and index are the same", "-i", source, "-o", folder / "new.y4m", "--index", same)
+        with open(source, "rb") as stdin:
+            refused(b"input and output are the same", "-i", "-", "-o", same, stdin=stdin)
+    refused(b"output and index are the same", "-i", source, "-o", folder / "new.y4m", "--index", f"{folder}/./new.y4m")
+    refused(b"pipe them into ffmpeg", "-i", source, "-o", folder / "new.MP4")
+    assert not (folder / "new.y4m").exists()
+
+    whole = run(*command, "-i", source, "-o", "-")
+    pipe = folder / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
+    run(*command, "-i", source, "-o", pipe)
+    assert reader.communicate(timeout=300)[0] == whole and pipe.is_fifo()
 
 
 def ffmpeg_keeps_sound_and_length(upscale: str, server, folder: pathlib.Path) -> None:
@@ -355,6 +386,7 @@ def main(upscaled: str, upscale: str) -> int:
         options_of_no_use_are_named(upscale, servers[0])
         chroma_is_resampled_beside_luma(upscale, servers[0])
         wrong_input_is_named(upscale, servers[0], folder)
+        places_stay_apart(upscale, servers[0], folder)
         if shutil.which("ffmpeg") and shutil.which("ffprobe"):
             ffmpeg_keeps_sound_and_length(upscale, servers[0], folder)
             frames_of_ffmpeg_are_single_images(upscale, servers[0], folder)

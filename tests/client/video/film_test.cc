@@ -189,6 +189,16 @@ TEST_F(FilmTest, GoesOnWhereAnotherRunEnded) {
   EXPECT_EQ(service_.calls(), 2);
 }
 
+TEST_F(FilmTest, NothingIsLeftToGoOnWith) {
+  for (const int64_t resume_at : {5, 6, 1'000'000}) {
+    options_.resume_at = resume_at;
+    const absl::Status status = Run(FilmOf("aabbc"));
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("the film has 5 frames"));
+  }
+  EXPECT_EQ(sink_.bytes(), "");
+}
+
 TEST_F(FilmTest, StopEndsCallsAndReading) {
   std::stop_source stop;
   service_.on_call = [&](int call, std::stop_token stopped) {

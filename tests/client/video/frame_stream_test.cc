@@ -235,6 +235,12 @@ TEST(RawTest, FramesHaveTheSizeOfTheirFormat) {
   EXPECT_FALSE(RawFormat({5, 3}, "yuv444p")->yuv.full_range);
 }
 
+TEST(RawTest, AHeaderIsNoSamples) {
+  const Film film = Read(Y4m("W4 H4", 24, 4), {.raw = *RawFormat({4, 4}, "gray")});
+  EXPECT_TRUE(absl::IsInvalidArgument(film.status));
+  EXPECT_THAT(std::string(film.status.message()), HasSubstr("has a header of YUV4MPEG2"));
+}
+
 // FFmpeg gives gray of full range, so each of its values must come back.
 TEST(RawTest, GrayHasFullRange) {
   std::string frame(256, '\0');
