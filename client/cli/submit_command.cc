@@ -16,10 +16,12 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/errors.h"
 #include "client/cli/exit_code.h"
+#include "client/cli/find_images.h"
 #include "client/cli/flags.h"
 #include "client/cli/image_plan.h"
 #include "client/cli/queue_flags.h"
 #include "client/http/http_target.h"
+#include "client/image_io.h"
 #include "client/video/film_facts.h"
 #include "client/worker/film_check.h"
 #include "client/worker/film_commands.h"
@@ -133,6 +135,11 @@ absl::StatusOr<std::vector<ImageJob>> Plan(const SubmitFlags& flags) {
   }
   if (inputs.empty())
     return absl::InvalidArgumentError("nothing to submit: see --input and --list");
+  if (inputs.size() > 1 && FormatOfPath(flags.output) != v1::IMAGE_FORMAT_UNSPECIFIED) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there are ", inputs.size(), " inputs, so the output must be a folder, and ",
+                     flags.output, " is named like an image; end a folder's name with a slash"));
+  }
   std::vector<ImageJob> jobs;
   std::map<std::string, std::string> input_of;  // by output
   for (const std::string& input : inputs) {
@@ -169,6 +176,11 @@ absl::StatusOr<std::vector<server::NewJob>> FilmJobs(const SubmitFlags& flags) {
   }
   if (std::error_code ignored; std::filesystem::is_symlink(flags.output, ignored))
     return absl::InvalidArgumentError(absl::StrCat(flags.output, " is a link; name its file"));
+  if (IsSamePlace(flags.inputs[0], flags.output)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("input and output are the same: ", flags.output));
+  }
+  RETURN_IF_ERROR(OpenSource(flags.inputs[0]).status());
   ASSIGN_OR_RETURN(const Container container, ContainerOf(flags.output));
   RETURN_IF_ERROR(flags.upscale.CheckForFilm());
   server::Task task{.source = Absolute(flags.inputs[0]),

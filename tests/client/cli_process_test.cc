@@ -418,6 +418,7 @@ TEST_F(CliTest, AFormatThatTheNameBeliesIsWarnedAbout) {
 
 TEST_F(CliTest, BadArgumentsExitWith1) {
   WriteText(Path("a.png"), "image");
+  WriteText(Path("film.mkv"), "film");
   std::filesystem::create_directories(Path("folder"));
   const std::string a = Path("a.png"), b = Path("b.png");
   const struct {
@@ -484,6 +485,10 @@ TEST_F(CliTest, BadArgumentsExitWith1) {
       {{"load", "--size", "9x9", "-f", "png"}, "excludes --format"},
       {{"load", "--image", Path("folder")}, "is a folder"},
       {{"image", "-i", a, "-o", Path("b.gif")}, "b.gif is not named .png"},
+      {{"submit", "-i", a, a, "-o", Path("y.png")}, "there are 2 inputs"},
+      {{"submit", "--video", "-i", Path("film.mkv"), "-o", Path("film.mkv")}, "are the same"},
+      {{"submit", "--video", "-i", Path("film.mkv"), "-o", Path("folder/../film.mkv")},
+       "are the same"},
   };
   for (const auto& [arguments, message] : kCases) {
     const ProcessResult result = Upscale(arguments, "", server_.endpoint());
