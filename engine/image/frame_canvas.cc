@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/codec_checks.h"
 #include "engine/image/orientation.h"
@@ -96,6 +97,9 @@ absl::Status CanvasDecoder::Draw() {
   }
   ASSIGN_OR_RETURN(stored_, reader_->Next());
   ++frame_;
+  const ImageSpec& canvas = canvas_.spec();
+  UPSCALED_CHECK(Intersect(stored_.place, {0, 0, canvas.width_px, canvas.height_px}) ==
+                 stored_.place);
   if (!stored_.place.empty()) {
     if (stored_.disposal == Disposal::kPrevious) {
       if (previous_.spec() != Place().spec) previous_ = Image(Place().spec);

@@ -20,7 +20,7 @@ namespace upscaled {
 namespace {
 
 constexpr char kApng[] = "PNG";
-constexpr size_t kFcTlBytes = 26, kAcTlBytes = 8, kSequenceBytes = 4;
+constexpr size_t kFcTlBytes = 26, kSequenceBytes = 4;
 constexpr size_t kMaxFrameWarnings = 64;
 
 std::string_view TypeOf(std::span<const uint8_t> chunk) {
@@ -142,6 +142,7 @@ absl::Status AnimationWalk::Add(std::span<const uint8_t> chunk) {
   }
   if (chunks_.is_cut()) return absl::OkStatus();
   if (type == "IHDR") {
+    if (!animation_.ihdr.empty()) return absl::InvalidArgumentError("PNG: it has a second IHDR");
     animation_.ihdr = chunk;
     animation_.canvas = {static_cast<int>(LoadBe32(&chunk[8])),
                          static_cast<int>(LoadBe32(&chunk[12]))};

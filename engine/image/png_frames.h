@@ -18,6 +18,8 @@
 
 namespace upscaled {
 
+inline constexpr size_t kAcTlBytes = 8;  // of an animation control chunk
+
 struct PngFrame {
   StoredFrame stored;
   bool blends = false;                           // over the canvas; otherwise it replaces its place

@@ -117,7 +117,8 @@ void ParsePngExtra(std::string_view type, std::span<const uint8_t> chunk, PngExt
       extras.hdr = HdrTransferOf(std::array{ColourChunk{"cICP", {data.begin(), data.end()}}});
   }
   if (std::ranges::count(kAnimation, type) > 0) {
-    if (type == "acTL" && data.size() >= 4) extras.frames = LoadBe32(data.data());
+    if (type == "acTL" && extras.frames == 0 && data.size() >= kAcTlBytes)
+      extras.frames = LoadBe32(data.data());  // of the first, as the frames' reader
     extras.still_is_frame = extras.still_is_frame || type == "fcTL";
   } else if (!IsPngMetadata(type) && std::ranges::count(kDecoded, type) == 0 &&
              std::ranges::all_of(type, [](char c) { return absl::ascii_isalpha(c); }) &&

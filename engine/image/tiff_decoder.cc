@@ -296,7 +296,7 @@ absl::Status TiffReader::ReadMetadata() {
   if (metadata.iptc.empty()) metadata.iptc = IptcOfResources(resources, others);
   const std::optional<TiffFile> file = TiffFile::Open(file_);
   if (!file.has_value()) return absl::InternalError("TIFF: the header was read from other bytes");
-  ExifFields fields = ReadExifFields(*file, layout_.directory);
+  ExifFields fields = ReadExifFields(*file, layout_.directory, /*foreign_values=*/false);
   const std::vector<uint16_t> foreign = RemoveForeignTags(fields.image);
   if (!foreign.empty())
     warnings.push_back(

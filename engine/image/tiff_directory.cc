@@ -110,15 +110,21 @@ TiffField BytesField(uint16_t tag, TiffType type, std::string bytes) {
   return {tag, type, static_cast<uint32_t>(bytes.size()), std::move(bytes)};
 }
 
-TiffFields FieldsOf(const TiffFile& file, const TiffDirectory& directory) {
+TiffFields FieldsOf(const TiffFile& file, const TiffDirectory& directory,
+                    absl::FunctionRef<bool(uint16_t tag)> copies) {
   TiffFields fields;
+  uint64_t room = file.bytes().size();
   for (const TiffEntry& entry : directory.entries) {
     const bool is_classic = entry.type < kTiffLong8 || entry.type > kTiffDirectory8;
     if (!is_classic || entry.bytes == 0 || !file.Holds(entry.offset, entry.bytes)) continue;
     TiffField field = {entry.tag, entry.type, static_cast<uint32_t>(entry.count)};
-    const int word = TiffWordBytes(entry.type);
-    for (uint64_t i = 0; i < entry.bytes; i += word)
-      AppendLittle(file.Load(entry.offset + i, word), word, field.value);
+    if (copies(entry.tag)) {
+      if (entry.bytes > room) continue;
+      room -= entry.bytes;
+      const int word = TiffWordBytes(entry.type);
+      for (uint64_t i = 0; i < entry.bytes; i += word)
+        AppendLittle(file.Load(entry.offset + i, word), word, field.value);
+    }
     fields.push_back(std::move(field));
   }
   return fields;

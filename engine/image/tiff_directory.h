@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "engine/image/image.h"
 
 namespace upscaled {
@@ -126,8 +127,11 @@ TiffField NumberField(uint16_t tag, TiffType type, const std::vector<uint32_t>& 
 TiffField RationalField(uint16_t tag, uint32_t numerator, uint32_t denominator);
 TiffField BytesField(uint16_t tag, TiffType type, std::string bytes);
 
-// The entries of `directory` whose values are held and which a classic file can hold.
-TiffFields FieldsOf(const TiffFile& file, const TiffDirectory& directory);
+// The entries of `directory` whose values are held and which a classic file can hold, with values
+// where `copies` says so. Leaves out entries once the copied values have more bytes than the file:
+// values of a sound one do not overlap.
+TiffFields FieldsOf(const TiffFile& file, const TiffDirectory& directory,
+                    absl::FunctionRef<bool(uint16_t tag)> copies);
 
 // Appends a directory of `fields` and its values to `out`, the first byte of which stands at `base`
 // in the file. Returns the directory's offset.

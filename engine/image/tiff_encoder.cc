@@ -131,7 +131,9 @@ void TiffEncoder::AddLayout(TiffFields& fields) const {
 ExifFields TiffEncoder::Descriptions() const {
   const std::optional<TiffFile> block = TiffFile::Open(AsBytes(metadata_.exif));
   ExifFields fields;
-  if (block.has_value()) fields = ReadExifFields(*block, block->first_directory());
+  if (block.has_value()) {
+    fields = ReadExifFields(*block, block->first_directory(), /*foreign_values=*/true);
+  }
   for (const ImageText& text : metadata_.texts) {
     const std::optional<uint16_t> tag = TiffTagOfText(text.keyword);
     const auto has = [&](const TiffField& field) { return field.tag == tag; };

@@ -40,13 +40,6 @@ bool IsStructure(uint16_t tag) {
   return is_layout || std::ranges::find(kOthers, tag) != std::end(kOthers);
 }
 
-// Tags of the first directory that describe the picture, not its place in another system.
-bool IsDescription(uint16_t tag) {
-  constexpr uint16_t kTags[] = {269,   270,   271,   272,   285,   305,   306,   315,  316,
-                                18246, 18249, 33432, 40091, 40092, 40093, 40094, 40095};
-  return IsResolution(tag) || std::ranges::find(kTags, tag) != std::end(kTags);
-}
-
 std::optional<TiffDirectory> DirectoryAt(const TiffFile& file, uint64_t offset) {
   if (offset < 8 || !file.Holds(offset, file.count_bytes())) return std::nullopt;
   const uint64_t end = file.EndOfDirectory(offset);
@@ -65,18 +58,28 @@ std::optional<TiffDirectory> Follow(const TiffFile& file, const std::optional<Ti
 TiffFields FieldsBut(const TiffFile& file, const std::optional<TiffDirectory>& directory,
                      uint16_t but) {
   if (!directory.has_value()) return {};
-  TiffFields fields = FieldsOf(file, *directory);
-  std::erase_if(fields, [but](const TiffField& field) { return field.tag == but; });
+  const auto is_other = [but](uint16_t tag) { return tag != but; };
+  TiffFields fields = FieldsOf(file, *directory, is_other);
+  std::erase_if(fields, [&](const TiffField& field) { return !is_other(field.tag); });
   return fields;
 }
 
 }  // namespace
 
-ExifFields ReadExifFields(const TiffFile& file, uint64_t first) {
+bool IsTiffDescription(uint16_t tag) {
+  constexpr uint16_t kTags[] = {269,   270,   271,   272,   285,   305,   306,   315,  316,
+                                18246, 18249, 33432, 40091, 40092, 40093, 40094, 40095};
+  return IsResolution(tag) || std::ranges::find(kTags, tag) != std::end(kTags);
+}
+
+ExifFields ReadExifFields(const TiffFile& file, uint64_t first, bool foreign_values) {
   const std::optional<TiffDirectory> image = DirectoryAt(file, first);
   const std::optional<TiffDirectory> exif = Follow(file, image, kTiffExifDirectory);
   ExifFields fields;
-  if (image.has_value()) fields.image = FieldsOf(file, *image);
+  const auto copies = [foreign_values](uint16_t tag) {
+    return !IsStructure(tag) && (foreign_values || IsTiffDescription(tag));
+  };
+  if (image.has_value()) fields.image = FieldsOf(file, *image, copies);
   std::erase_if(fields.image, [](const TiffField& field) { return IsStructure(field.tag); });
   fields.exif = FieldsBut(file, exif, kTiffInteropDirectory);
   fields.gps = FieldsBut(file, Follow(file, image, kTiffGpsDirectory), 0xFFFF);
@@ -87,8 +90,9 @@ ExifFields ReadExifFields(const TiffFile& file, uint64_t first) {
 std::vector<uint16_t> RemoveForeignTags(TiffFields& image) {
   std::vector<uint16_t> removed;
   for (const TiffField& field : image)
-    if (!IsDescription(field.tag) && field.tag != kTiffOrientation) removed.push_back(field.tag);
-  std::erase_if(image, [](const TiffField& field) { return !IsDescription(field.tag); });
+    if (!IsTiffDescription(field.tag) && field.tag != kTiffOrientation)
+      removed.push_back(field.tag);
+  std::erase_if(image, [](const TiffField& field) { return !IsTiffDescription(field.tag); });
   return removed;
 }
 

@@ -16,10 +16,14 @@ struct ExifFields {
   TiffFields image, exif, gps, interop;
 };
 
+// Whether a tag of an image's directory describes the picture, not its place in another system.
+bool IsTiffDescription(uint16_t tag);
+
 // The fields that `file` holds, of the directory at `first` and those that it leads to. `image`
 // lacks the tags that describe how pixels are stored, the tags of other metadata and of
-// directories. Safe for any bytes; damaged directories are passed over.
-ExifFields ReadExifFields(const TiffFile& file, uint64_t first);
+// directories. Its tags that are no descriptions have values if `foreign_values`: an image file's
+// may be larger than its pixels. Safe for any bytes; damaged directories are passed over.
+ExifFields ReadExifFields(const TiffFile& file, uint64_t first, bool foreign_values);
 
 // Removes the fields of `image` that stand for something else than a photograph's description, such
 // as places on a map, and returns their tags.

@@ -16,6 +16,7 @@
 #include "engine/image/colour_profile.h"
 #include "engine/image/orientation.h"
 #include "engine/image/tiff_directory.h"
+#include "engine/image/tiff_exif.h"
 
 namespace upscaled {
 namespace {
@@ -261,6 +262,9 @@ class TiffParser {
       return TiffFault(absl::StrCat("its palette has ", colours.size(), " numbers, not ",
                                     size_t{3} << layout_.bits));
     layout_.palette.assign(colours.begin(), colours.end());
+    // Old programs wrote 8 bits, as other readers know.
+    const bool is_short = std::ranges::all_of(colours, [](uint64_t value) { return value < 256; });
+    if (is_short) std::ranges::for_each(layout_.palette, [](auto& value) { value *= 256; });
     return absl::OkStatus();
   }
 
@@ -382,7 +386,7 @@ class TiffParser {
       // Descriptions and tables of the compression are short; large values of other tags are
       // private.
       constexpr uint64_t kMaxShortBytes = 64 << 10;
-      if (block != nullptr || entry.bytes <= kMaxShortBytes)
+      if (block != nullptr || entry.bytes <= kMaxShortBytes || IsTiffDescription(entry.tag))
         RETURN_IF_ERROR(AddMetadata(entry.offset, entry.bytes));
     }
     for (const uint16_t tag : {kTiffExifDirectory, kTiffGpsDirectory}) {

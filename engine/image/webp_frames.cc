@@ -87,11 +87,16 @@ class WebpAnimationWalk {
 };
 
 absl::StatusOr<bool> WebpAnimationWalk::Run(bool is_whole) {
+  constexpr size_t kHeadBytes = kRiffHeadBytes + kChunkHeadBytes + kVp8xPayloadBytes;
+  if (file_.size() < kHeadBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "WebP: the file says that it has ", stated_bytes_, " bytes; its header alone has more"));
+  }
   const uint8_t* const vp8x = &file_[kRiffHeadBytes + kChunkHeadBytes];
   animation_.canvas = {static_cast<int>(LoadLe24(vp8x + 4) + 1),
                        static_cast<int>(LoadLe24(vp8x + 7) + 1)};
   FrameCounter counter(kAnimatedWebp, animation_.canvas, limits_);
-  size_t position = kRiffHeadBytes + kChunkHeadBytes + kVp8xPayloadBytes;
+  size_t position = kHeadBytes;
   bool cut_in_frame = false;
   while (file_.size() >= position + kChunkHeadBytes) {
     const std::span<const uint8_t> chunk = file_.subspan(position);

@@ -7,7 +7,9 @@ namespace upscaled {
 namespace {
 
 bool CanTakeOver(const Layer& producer) {
-  return !producer.weights.empty() && producer.activation == Activation::kNone;
+  // Attention in windows has weights, of its positions, and no bias.
+  return !producer.weights.empty() && producer.activation == Activation::kNone &&
+         std::ssize(producer.bias) == producer.out_channels;
 }
 
 // Calls function(weights, count) for each run of weights of channel `out`: one run, or in a

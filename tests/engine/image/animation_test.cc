@@ -9,6 +9,7 @@
 #include <webp/encode.h>
 #include <webp/mux.h>
 
+#include "absl/strings/str_cat.h"
 #include "engine/image/codec.h"
 #include "tests/support/animations.h"
 #include "tests/support/prefixes.h"
@@ -282,6 +283,22 @@ TEST(ApngTest, RefusesHostileOnesByTheirHeader) {
   EXPECT_TRUE(refusal(9, {}).ok());  // the first alone
 }
 
+TEST(ApngTest, RefusesASecondHeader) {
+  std::mt19937 random = test::FreshRandom();
+  const std::string bytes = test::WriteApng(RandomApng({10, 10}, 3, SampleType::kU8, true, random));
+  const size_t control = bytes.find("acTL") - 4;
+  const std::string large = test::Be32(1000) + test::Be32(1000) + bytes.substr(24, 5);
+  for (const std::string& second :
+       {std::string(), std::string(5, '\0'), bytes.substr(16, 13), large}) {
+    for (const size_t at : {control, bytes.find("fcTL") - 4, bytes.find("IEND") - 4}) {
+      std::string changed = bytes;
+      changed.insert(at, test::PngChunk("IHDR", second));
+      EXPECT_THAT(std::string(test::DecodeFrames(changed, random).status().message()),
+                  HasSubstr("PNG: it has a second IHDR"));
+    }
+  }
+}
+
 TEST(ApngTest, RefusesFramesOutsideOfTheCanvas) {
   std::mt19937 random = test::FreshRandom();
   for (const Rect& place : {Rect{3, 0, 5, 3}, Rect{0, 4, 3, 5}, Rect{-1, 0, 2, 2}}) {
@@ -438,6 +455,16 @@ TEST(WebpAnimationTest, RefusesHostileOnes) {
                               .status()
                               .message()),
               HasSubstr("WebP: the animation has more than 300 bytes"));
+  for (int stated = 0; stated < 22; stated += 2) {  // behind RIFF and this number
+    std::string small = bytes;
+    small[4] = static_cast<char>(stated);
+    small[5] = small[6] = small[7] = '\0';
+    for (const size_t length : {size_t{30}, small.size()}) {
+      EXPECT_THAT(
+          std::string(test::DecodeFrames(small.substr(0, length), random).status().message()),
+          HasSubstr(absl::StrCat("WebP: the file says that it has ", stated + 8, " bytes")));
+    }
+  }
   std::string outside = bytes;
   outside[outside.find("ANMF") + 8] = 3;
   EXPECT_THAT(std::string(test::DecodeFrames(outside, random).status().message()),

@@ -273,12 +273,15 @@ TEST(TiffTest, NoBeginningOfAFileIsRefusedForValuesThatAreStillToCome) {
 
 TEST(TiffTest, ReadsPalettes) {
   std::mt19937 random = test::FreshRandom();
-  for (const int bits : {1, 2, 4, 8}) {
+  constexpr int kOf16Bits = 257, kOf8Bits = 1;  // as old programs write them
+  for (const auto& [bits, unit] :
+       {std::pair(1, kOf16Bits), std::pair(2, kOf16Bits), std::pair(4, kOf16Bits),
+        std::pair(8, kOf16Bits), std::pair(1, kOf8Bits), std::pair(8, kOf8Bits)}) {
     TiffKind kind = {.bits = bits, .samples = 1, .photometric = PHOTOMETRIC_PALETTE};
     std::vector<uint16_t> colours[3];
     for (auto& channel : colours)
       for (int i = 0; i < 1 << bits; ++i)
-        channel.push_back(static_cast<uint16_t>(257 * test::RandomInt(random, 0, 255)));
+        channel.push_back(static_cast<uint16_t>(unit * test::RandomInt(random, 1, 255)));
     kind.set = [&colours](TIFF* tiff) {
       TIFFSetField(tiff, TIFFTAG_COLORMAP, colours[0].data(), colours[1].data(), colours[2].data());
     };
@@ -287,7 +290,7 @@ TEST(TiffTest, ReadsPalettes) {
     for (int y = 0; y < kind.size.height; ++y)
       for (int i = 0; i < 3 * kind.size.width; ++i)
         expected.mutable_view().row(y)[i] = static_cast<uint8_t>(
-            colours[i % 3][samples[static_cast<size_t>(y) * kind.size.width + i / 3]] / 257);
+            colours[i % 3][samples[static_cast<size_t>(y) * kind.size.width + i / 3]] / unit);
     ExpectReads(kind, samples, expected);
   }
 }
@@ -475,6 +478,29 @@ TEST(TiffTest, FractionsOfResolutionAndTagsOfOthersAreNotLostInSilence) {
   EXPECT_EQ(decoded->metadata.density, (PixelDensity{PixelDensity::Unit::kMetre, 2854, 2854}));
   EXPECT_THAT(decoded->warnings,
               ElementsAre("TIFF: 1 tags that describe no picture are left out: 318"));
+}
+
+// Entries of EXIF that share their bytes: the result has no more of them than the block.
+TEST(TiffTest, SharedValuesOfExifDoNotMultiply) {
+  constexpr int kEntries = 1000, kValueBytes = 50'000;
+  std::string exif("II\x2a\0\x08\0\0\0", 8);
+  const auto append = [&exif](uint32_t value, int bytes) {
+    for (int i = 0; i < bytes; ++i) exif.push_back(static_cast<char>(value >> 8 * i));
+  };
+  append(kEntries, 2);
+  const uint32_t values = 8 + 2 + 12 * kEntries + 4;
+  for (int i = 0; i < kEntries; ++i) {
+    append(0xC000 + i, 2);
+    append(7, 2);  // bytes
+    append(kValueBytes, 4);
+    append(values, 4);
+  }
+  append(0, 4);
+  exif.append(kValueBytes, 'x');
+  const Image image({8, 8, 3, SampleType::kU8});
+  const auto bytes = test::Encode(image.view(), {.format = ImageFormat::kTiff}, {.exif = exif});
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_LT(bytes->size(), 3 * exif.size());
 }
 
 TEST(TiffTest, RefusesByNameWhatItDoesNotRead) {
