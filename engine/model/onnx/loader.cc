@@ -61,7 +61,7 @@ absl::StatusOr<Network> Build(const onnx::GraphProto& graph, std::optional<Size>
   return network;
 }
 
-// Operators that stand for patterns are ours alone: those in a file keep none of their rules.
+// Refuses operators that stand for patterns: a file has them only by intent, and not by their rules.
 absl::Status CheckOperatorNames(const onnx::GraphProto& graph) {
   for (const onnx::NodeProto& node : graph.node()) {
     if (node.op_type() == onnx::kNormalize || node.op_type() == onnx::kWindowAttention) {
