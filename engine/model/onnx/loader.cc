@@ -61,17 +61,6 @@ absl::StatusOr<Network> Build(const onnx::GraphProto& graph, std::optional<Size>
   return network;
 }
 
-// Refuses operators that stand for patterns: a file has them only by intent, and not by their rules.
-absl::Status CheckOperatorNames(const onnx::GraphProto& graph) {
-  for (const onnx::NodeProto& node : graph.node()) {
-    if (node.op_type() == onnx::kNormalize || node.op_type() == onnx::kWindowAttention) {
-      return absl::UnimplementedError(
-          absl::StrCat("the operator \"", node.op_type(), "\" is not supported"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<Network> ParseOnnx(std::string_view bytes) {
@@ -90,7 +79,6 @@ absl::StatusOr<Network> ParseOnnx(std::string_view bytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat("has ", graph.node_size(), " nodes, the limit is ", kMaxOnnxNodes));
   }
-  RETURN_IF_ERROR(CheckOperatorNames(graph));
   onnx::RecognisePatterns(graph);
   onnx::RecogniseAttention(graph);
   std::optional<Size> named, none;

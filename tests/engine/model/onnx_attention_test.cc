@@ -471,8 +471,9 @@ TEST_F(OnnxAttentionTest, OtherProductsAreRefused) {
 
 // An operator of our own in a file has no other meaning than the one that we would give it.
 TEST_F(OnnxAttentionTest, ItsOwnOperatorIsChecked) {
-  const auto file = [&](auto change) {
+  const auto file = [&](auto change, const char* behind = "Identity") {
     OnnxFile written;
+    written.Floats("factors", {2}, {2, 3});
     written.Floats("weights", {6, 3, 1, 1}, std::vector<float>(18, 0.5f));
     written.Floats("last", {3, 2, 1, 1}, std::vector<float>(6, 0.5f));
     written.Floats("bias", {1, 4, 4}, std::vector<float>(16, 0.5f));
@@ -481,7 +482,12 @@ TEST_F(OnnxAttentionTest, ItsOwnOperatorIsChecked) {
     OnnxNode attention("upscaled.WindowAttention", {"planes", "bias"}, "attended");
     change(attention);
     written.Add(attention);
-    written.Add(OnnxNode("Transpose", {"attended"}, "back").Ints("perm", {0, 3, 1, 2}));
+    const bool is_plain = std::string_view(behind) == "Identity";
+    written.Add(OnnxNode(behind,
+                         is_plain ? std::vector<std::string>{"attended"}
+                                  : std::vector<std::string>{"attended", "factors"},
+                         "scaled"));
+    written.Add(OnnxNode("Transpose", {"scaled"}, "back").Ints("perm", {0, 3, 1, 2}));
     written.Add({"Conv", {"back", "last"}, "out"});
     return ParseOnnx(written.bytes());
   };
@@ -491,6 +497,12 @@ TEST_F(OnnxAttentionTest, ItsOwnOperatorIsChecked) {
     });
   };
   EXPECT_TRUE(attention(1, 2, 2, 1).ok()) << attention(1, 2, 2, 1).status();
+  for (const char* behind : {"Mul", "Add", "Sub"}) {  // which no bias of it takes over
+    const auto sound = [](OnnxNode& node) {
+      node.Int("heads", 1).Ints("window", {2, 2}).Ints("roll", {0, 0});
+    };
+    EXPECT_TRUE(file(sound, behind).ok()) << behind << ": " << file(sound, behind).status();
+  }
   constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
   ExpectError(attention(0, 2, 2, 0), kInvalid, "of 0 heads");
   ExpectError(attention(4, 2, 2, 0), kInvalid, "of 4 heads");

@@ -478,11 +478,6 @@ const FileDefect kFileDefects[] = {
        f.Add(node);
      },
      kUnimplemented, "the operator of domain 'com.example' is not supported"},
-    {"OperatorOfOurPatterns",
-     [](OnnxFile& f) {
-       f.Add({"upscaled.WindowAttention", {"x"}, "out"});
-     },
-     kUnimplemented, "the operator \"upscaled.WindowAttention\" is not supported"},
     {"OperatorSet", [](OnnxFile& f) { f.model().mutable_opset_import(0)->set_version(99); },
      kUnimplemented, "operator set 99 is not supported, only 1..23"},
     {"NoOperatorSet", [](OnnxFile& f) { f.model().clear_opset_import(); }, kInvalid,
