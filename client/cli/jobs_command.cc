@@ -24,6 +24,9 @@
 namespace upscaled::client {
 namespace {
 
+// These commands look at jobs of others: a queue that is not there is a wrong name.
+constexpr auto kError = server::IfAbsent::kError;
+
 struct JobsFlags {
   QueueFlags queue;
   std::string state;
@@ -122,7 +125,7 @@ absl::Status CancelJobs(const JobsFlags& flags, server::JobQueue& queue) {
 
 int RunFollow(const JobsFlags& flags) {
   Interrupt interrupt;
-  const absl::StatusOr<std::unique_ptr<server::JobQueue>> queue = flags.queue.OpenExisting();
+  const absl::StatusOr<std::unique_ptr<server::JobQueue>> queue = flags.queue.Open(kError);
   if (!queue.ok()) return Fail(queue.status());
   const absl::StatusOr<bool> all_done = FollowJobs(
       **queue, flags.followed, [&flags](const server::JobInfo& job) { Print(flags, job); },
@@ -132,7 +135,7 @@ int RunFollow(const JobsFlags& flags) {
 }
 
 int RunJobs(const JobsFlags& flags, bool cancel) {
-  const absl::StatusOr<std::unique_ptr<server::JobQueue>> queue = flags.queue.OpenExisting();
+  const absl::StatusOr<std::unique_ptr<server::JobQueue>> queue = flags.queue.Open(kError);
   if (!queue.ok()) return Fail(queue.status());
   const absl::Status status = cancel ? CancelJobs(flags, **queue) : ListJobs(flags, **queue);
   return status.ok() ? kExitOk : Fail(status);

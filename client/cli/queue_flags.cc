@@ -1,6 +1,5 @@
 #include "client/cli/queue_flags.h"
 
-#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "server/jobs/job_queue.h"
 
@@ -22,18 +21,10 @@ absl::StatusOr<std::string> QueueFlags::Address() const {
   return folder.string();
 }
 
-absl::StatusOr<std::unique_ptr<server::JobQueue>> QueueFlags::Open() const {
+absl::StatusOr<std::unique_ptr<server::JobQueue>> QueueFlags::Open(
+    server::IfAbsent if_absent) const {
   ASSIGN_OR_RETURN(const std::string address, Address());
-  return server::OpenQueue(address);
-}
-
-absl::StatusOr<std::unique_ptr<server::JobQueue>> QueueFlags::OpenExisting() const {
-  ASSIGN_OR_RETURN(const std::string address, Address());
-  if (!server::HasQueue(address)) {
-    return absl::NotFoundError(
-        absl::StrCat("there is no queue in ", address, "; 'upscale submit' makes one"));
-  }
-  return server::OpenQueue(address);
+  return server::OpenQueue(address, {}, if_absent);
 }
 
 }  // namespace upscaled::client

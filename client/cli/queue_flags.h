@@ -16,10 +16,7 @@ struct QueueFlags {
   void AddTo(CLI::App& command);
   // Where it is.
   absl::StatusOr<std::string> Address() const;
-  // Makes the folder of a queue that is not there yet.
-  absl::StatusOr<std::unique_ptr<server::JobQueue>> Open() const;
-  // NOT_FOUND for such a folder.
-  absl::StatusOr<std::unique_ptr<server::JobQueue>> OpenExisting() const;
+  absl::StatusOr<std::unique_ptr<server::JobQueue>> Open(server::IfAbsent if_absent) const;
 };
 
 }  // namespace upscaled::client

@@ -233,7 +233,8 @@ absl::StatusOr<std::vector<server::NewJob>> ImageJobs(const SubmitFlags& flags) 
 absl::StatusOr<std::vector<server::NewJob>> Submit(const SubmitFlags& flags) {
   ASSIGN_OR_RETURN(const std::vector<server::NewJob> jobs,
                    flags.video ? FilmJobs(flags) : ImageJobs(flags));
-  ASSIGN_OR_RETURN(const std::unique_ptr<server::JobQueue> queue, flags.queue.Open());
+  ASSIGN_OR_RETURN(const std::unique_ptr<server::JobQueue> queue,
+                   flags.queue.Open(server::IfAbsent::kMake));
   RETURN_IF_ERROR(queue->Enqueue(jobs));
   return jobs;
 }

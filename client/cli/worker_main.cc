@@ -172,7 +172,8 @@ absl::Status RunWorker(const WorkerFlags& flags) {
     ASSIGN_OR_RETURN(options.webhook_secret, ReadWebhookSecret(flags.webhook_secret_file));
   }
   Interrupt interrupt(options.drain + kGrace);
-  ASSIGN_OR_RETURN(const std::unique_ptr<server::JobQueue> queue, flags.queue.Open());
+  ASSIGN_OR_RETURN(const std::unique_ptr<server::JobQueue> queue,
+                   flags.queue.Open(server::IfAbsent::kMake));
   ASSIGN_OR_RETURN(const std::string place, PlaceOfResults(flags));
   ASSIGN_OR_RETURN(options.allowed, AllowedOf(flags, place));
   ASSIGN_OR_RETURN(const std::unique_ptr<ResultStore> results, OpenResults(place, options.s3));

@@ -45,6 +45,10 @@ absl::Status NoSuchJob(const std::string& id) {
   return absl::NotFoundError(absl::StrCat("there is no job ", id));
 }
 
+absl::Status NoSuchQueue(const std::string& place) {
+  return absl::NotFoundError(absl::StrCat("there is no queue in ", place));
+}
+
 absl::Status CannotCancel(const std::string& id, absl::string_view state) {
   return absl::FailedPreconditionError(absl::StrCat("job ", id, " is ", state));
 }

@@ -155,14 +155,19 @@ class JobQueue {
   virtual absl::StatusOr<bool> TakeTurn(const std::string& duty, absl::Duration interval) = 0;
 };
 
+// The fate of a queue that does not exist: it is made, or opening it is NOT_FOUND and makes
+// nothing.
+enum class IfAbsent { kMake, kError };
+
+// NOT_FOUND for a queue at `place`.
+absl::Status NoSuchQueue(const std::string& place);
+
 // Opens a folder as SqliteQueue, or the broker of a URL whose library is built in, as RedisQueue,
 // NatsQueue and PostgresQueue have it. SqliteQueue reads the time from `clock`. INVALID_ARGUMENT
-// for another URL.
+// for another URL. A queue in Redis exists once it had a job or a worker.
 absl::StatusOr<std::unique_ptr<JobQueue>> OpenQueue(const std::string& address,
-                                                    SystemClock clock = {});
-
-// Returns whether a folder has a queue, which OpenQueue would otherwise make; true of every URL.
-bool HasQueue(const std::string& address);
+                                                    SystemClock clock = {},
+                                                    IfAbsent if_absent = IfAbsent::kMake);
 
 // Returns the folder of this user's jobs unless they say otherwise: upscale/ in XDG_STATE_HOME,
 // else in ~/.local/state. FAILED_PRECONDITION if neither that nor HOME is set.

@@ -119,11 +119,12 @@ struct NatsQueue::Record {
   }
 };
 
-absl::StatusOr<std::unique_ptr<JobQueue>> NatsQueue::Open(const std::string& url) {
+absl::StatusOr<std::unique_ptr<JobQueue>> NatsQueue::Open(const std::string& url,
+                                                          IfAbsent if_absent) {
   const bool tls = absl::StartsWith(url, "tls://");
   ASSIGN_OR_RETURN(BrokerUrl broker, ParseBrokerUrl(url, tls ? "tls" : "nats", kDefaultNatsPort));
   broker.tls = tls;
-  ASSIGN_OR_RETURN(std::unique_ptr<NatsStreams> streams, NatsStreams::Open(broker));
+  ASSIGN_OR_RETURN(std::unique_ptr<NatsStreams> streams, NatsStreams::Open(broker, if_absent));
   return std::unique_ptr<JobQueue>(new NatsQueue(std::move(streams)));
 }
 

@@ -34,7 +34,8 @@ class NatsQueue final : public JobQueue {
   // nats://[USER:PASSWORD@]HOST[:PORT][/PREFIX], or tls://...; 4222 and "upscale" unless it says
   // so. With TLS the broker's certificate is of HOST and of an authority that OpenSSL trusts.
   // INVALID_ARGUMENT for another URL; UNAVAILABLE if no broker answers.
-  static absl::StatusOr<std::unique_ptr<JobQueue>> Open(const std::string& url);
+  static absl::StatusOr<std::unique_ptr<JobQueue>> Open(const std::string& url,
+                                                        IfAbsent if_absent = IfAbsent::kMake);
 
   absl::Status Enqueue(std::span<const NewJob> jobs) override;
   absl::StatusOr<std::optional<LeasedJob>> Lease(absl::Duration term) override;

@@ -94,7 +94,8 @@ NatsRecord RecordOf(kvEntry* entry) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<NatsStreams>> NatsStreams::Open(const BrokerUrl& broker) {
+absl::StatusOr<std::unique_ptr<NatsStreams>> NatsStreams::Open(const BrokerUrl& broker,
+                                                               IfAbsent if_absent) {
   if (!CheckJobId(broker.prefix).ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("the queue's prefix \"", broker.prefix,
@@ -102,6 +103,7 @@ absl::StatusOr<std::unique_ptr<NatsStreams>> NatsStreams::Open(const BrokerUrl& 
   }
   std::unique_ptr<NatsStreams> streams(new NatsStreams(broker.prefix));
   RETURN_IF_ERROR(streams->Connect(broker));
+  if (if_absent == IfAbsent::kError) RETURN_IF_ERROR(streams->FindBucket(broker));
   RETURN_IF_ERROR(streams->MakeStreams());
   return streams;
 }
@@ -141,6 +143,15 @@ absl::Status NatsStreams::Connect(const BrokerUrl& broker) {
   RETURN_IF_ERROR(ToStatus(natsConnection_JetStream(&context, connection, &api), "use JetStream"));
   context_.reset(context);
   return absl::OkStatus();
+}
+
+absl::Status NatsStreams::FindBucket(const BrokerUrl& broker) {
+  kvStore* found = nullptr;
+  const natsStatus status = js_KeyValue(&found, context_.get(), prefix_.c_str());
+  records_.reset(found);
+  if (status != NATS_NOT_FOUND) return ToStatus(status, absl::StrCat("find the bucket ", prefix_));
+  return NoSuchQueue(absl::StrCat(broker.tls ? "tls" : "nats", "://", broker.host, ":", broker.port,
+                                  "/", prefix_));
 }
 
 absl::Status NatsStreams::MakeStreams() {

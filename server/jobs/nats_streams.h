@@ -42,8 +42,10 @@ struct NatsRecord {
 // texts that are longer than the broker takes.
 class NatsStreams {
  public:
-  // Makes what is not there. INVALID_ARGUMENT for a prefix that is no job's id (CheckJobId).
-  static absl::StatusOr<std::unique_ptr<NatsStreams>> Open(const BrokerUrl& broker);
+  // Makes what is not there, or NOT_FOUND as `if_absent` says. INVALID_ARGUMENT for a prefix that
+  // is no job's id (CheckJobId).
+  static absl::StatusOr<std::unique_ptr<NatsStreams>> Open(const BrokerUrl& broker,
+                                                           IfAbsent if_absent);
 
   // The number of the message; nullopt: there is one of this job.
   // `labels`, of one line, go with it.
@@ -79,6 +81,8 @@ class NatsStreams {
   explicit NatsStreams(std::string prefix) : prefix_(std::move(prefix)) {}
   absl::Status Connect(const BrokerUrl& broker);
   static absl::Status SetTls(const BrokerUrl& broker, natsOptions* options);
+  // NOT_FOUND if there is no bucket of the prefix.
+  absl::Status FindBucket(const BrokerUrl& broker);
   absl::Status MakeStreams();
   // The number of the message; nullopt: `options` expect something else.
   absl::StatusOr<std::optional<uint64_t>> Publish(const std::string& subject,

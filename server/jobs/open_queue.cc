@@ -35,31 +35,30 @@ absl::StatusOr<std::filesystem::path> DefaultQueueFolder() {
   return absl::FailedPreconditionError("HOME is not set; say with --queue where the jobs are");
 }
 
-absl::StatusOr<std::unique_ptr<JobQueue>> OpenQueue(const std::string& address, SystemClock clock) {
-  if (!absl::StrContains(address, "://")) return SqliteQueue::Open(address, std::move(clock));
+absl::StatusOr<std::unique_ptr<JobQueue>> OpenQueue(const std::string& address, SystemClock clock,
+                                                    IfAbsent if_absent) {
+  if (!absl::StrContains(address, "://")) {
+    return SqliteQueue::Open(address, std::move(clock), if_absent);
+  }
   std::string known = "a folder";
 #ifdef UPSCALED_REDIS
-  if (absl::StartsWith(address, "redis://")) return RedisQueue::Open(address);
+  if (absl::StartsWith(address, "redis://")) return RedisQueue::Open(address, if_absent);
   known += ", redis://HOST";
 #endif
 #ifdef UPSCALED_NATS
   if (absl::StartsWith(address, "nats://") || absl::StartsWith(address, "tls://")) {
-    return NatsQueue::Open(address);
+    return NatsQueue::Open(address, if_absent);
   }
   known += ", nats://HOST, tls://HOST (NATS with TLS)";
 #endif
 #ifdef UPSCALED_POSTGRES
-  if (absl::StartsWith(address, "postgresql://")) return PostgresQueue::Open(address);
+  if (absl::StartsWith(address, "postgresql://")) return PostgresQueue::Open(address, if_absent);
   known += ", postgresql://HOST/DATABASE";
 #endif
   // The rest may hold a password.
   const std::string scheme = address.substr(0, address.find("://"));
   return absl::InvalidArgumentError(
       absl::StrCat("the queue ", scheme, "://... is not built in; these are: ", known));
-}
-
-bool HasQueue(const std::string& address) {
-  return absl::StrContains(address, "://") || std::filesystem::exists(SqliteQueue::FileOf(address));
 }
 
 }  // namespace upscaled::server

@@ -13,6 +13,7 @@
 #include "engine/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "server/jobs/broker_url.h"
+#include "server/jobs/job_place.h"
 
 namespace upscaled::server {
 namespace {
@@ -172,13 +173,14 @@ void PostgresQueue::ConnectionDeleter::operator()(pg_conn* connection) const {
   PQfinish(connection);
 }
 
-absl::StatusOr<std::unique_ptr<JobQueue>> PostgresQueue::Open(const std::string& url) {
+absl::StatusOr<std::unique_ptr<JobQueue>> PostgresQueue::Open(const std::string& url,
+                                                              IfAbsent if_absent) {
   ASSIGN_OR_RETURN(const BrokerUrl broker, ParseBrokerUrl(url, "postgresql", kPostgresDefaultPort));
   std::unique_ptr<PostgresQueue> queue(
       new PostgresQueue(url, absl::StrCat(broker.host, ":", broker.port)));
   absl::MutexLock lock(&queue->mutex_);
   RETURN_IF_ERROR(queue->Connect());
-  RETURN_IF_ERROR(queue->Prepare());
+  RETURN_IF_ERROR(queue->Prepare(if_absent));
   return std::unique_ptr<JobQueue>(std::move(queue));
 }
 
@@ -197,10 +199,11 @@ absl::Status PostgresQueue::Connect() {
                                              absl::StripTrailingAsciiWhitespace(why)));
 }
 
-absl::Status PostgresQueue::Prepare() {
+absl::Status PostgresQueue::Prepare(IfAbsent if_absent) {
   // A worker may lack the right to make tables.
   ASSIGN_OR_RETURN(const Rows made, Ask("SELECT to_regclass('upscale.duties_1') IS NOT NULL", {}));
   if (made.size() == 1 && made[0][0] == "t") return absl::OkStatus();
+  if (if_absent == IfAbsent::kError) return NoSuchQueue(WithoutSecrets(url_));
   return Ask(kPostgresPrepare, {}).status();
 }
 

@@ -26,7 +26,8 @@ class PostgresQueue final : public JobQueue {
  public:
   // postgresql://[USER:PASSWORD@]HOST[:PORT]/DATABASE[?sslmode=verify-full&...], as libpq has it.
   // INVALID_ARGUMENT for another URL; UNAVAILABLE if no server answers.
-  static absl::StatusOr<std::unique_ptr<JobQueue>> Open(const std::string& url);
+  static absl::StatusOr<std::unique_ptr<JobQueue>> Open(const std::string& url,
+                                                        IfAbsent if_absent = IfAbsent::kMake);
 
   absl::Status Enqueue(std::span<const NewJob> jobs) override;
   absl::StatusOr<std::optional<LeasedJob>> Lease(absl::Duration term) override;
@@ -53,7 +54,7 @@ class PostgresQueue final : public JobQueue {
       : url_(std::move(url)), place_(std::move(place)) {}
   absl::Status Connect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Makes the tables unless they are there.
-  absl::Status Prepare() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Prepare(IfAbsent if_absent) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Without arguments, `statement` may be several: all are executed, or none.
   absl::StatusOr<Rows> Ask(const char* statement, const Arguments& arguments)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

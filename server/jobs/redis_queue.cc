@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "server/jobs/job_place.h"
 #include "server/jobs/redis_scripts.h"
 
 namespace upscaled::server {
@@ -47,11 +48,18 @@ struct RedisQueue::Reply {
 
 void RedisQueue::ContextDeleter::operator()(redisContext* context) const { redisFree(context); }
 
-absl::StatusOr<std::unique_ptr<JobQueue>> RedisQueue::Open(const std::string& url) {
+absl::StatusOr<std::unique_ptr<JobQueue>> RedisQueue::Open(const std::string& url,
+                                                           IfAbsent if_absent) {
   ASSIGN_OR_RETURN(BrokerUrl broker, ParseBrokerUrl(url, "redis", kDefaultPort));
   std::unique_ptr<RedisQueue> queue(new RedisQueue(std::move(broker)));
   absl::MutexLock lock(&queue->mutex_);
   RETURN_IF_ERROR(queue->Connect());
+  if (if_absent == IfAbsent::kError) {
+    const std::string& prefix = queue->broker_.prefix;
+    ASSIGN_OR_RETURN(const Reply keys,
+                     queue->Command({"EXISTS", prefix + ":number", prefix + ":due"}));
+    if (keys.text == "0") return NoSuchQueue(WithoutSecrets(url));
+  }
   return std::unique_ptr<JobQueue>(std::move(queue));
 }
 

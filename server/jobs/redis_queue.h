@@ -32,7 +32,8 @@ class RedisQueue final : public JobQueue {
  public:
   // redis://[USER:PASSWORD@]HOST[:PORT][/PREFIX]; 6379 and "upscale" unless it says so.
   // INVALID_ARGUMENT for another URL; UNAVAILABLE if no broker answers.
-  static absl::StatusOr<std::unique_ptr<JobQueue>> Open(const std::string& url);
+  static absl::StatusOr<std::unique_ptr<JobQueue>> Open(const std::string& url,
+                                                        IfAbsent if_absent = IfAbsent::kMake);
 
   absl::Status Enqueue(std::span<const NewJob> jobs) override;
   absl::StatusOr<std::optional<LeasedJob>> Lease(absl::Duration term) override;

@@ -234,14 +234,18 @@ int64_t LeaseOf(const LeasedJob& job) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<JobQueue>> SqliteQueue::Open(const std::filesystem::path& folder,
-                                                            SystemClock clock,
+                                                            SystemClock clock, IfAbsent if_absent,
                                                             absl::Duration patience) {
+  const std::filesystem::path file = folder / "jobs.sqlite";
   std::error_code error;
+  if (if_absent == IfAbsent::kError && !std::filesystem::exists(file, error) &&
+      (!error || error == std::errc::no_such_file_or_directory)) {
+    return NoSuchQueue(folder.native());
+  }
   std::filesystem::create_directories(folder, error);
   if (error) {
     return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot make ", folder.native()));
   }
-  const std::filesystem::path file = FileOf(folder);
   ASSIGN_OR_RETURN(SqliteFile database,
                    SqliteFile::Open(file, absl::StrCat("the jobs in ", file.native()),
                                     SqliteFile::Users::kSeveral));

@@ -17,16 +17,13 @@ namespace upscaled::server {
 // and Extend: after one, jobs of lost leases are due again.
 class SqliteQueue final : public JobQueue {
  public:
-  // The file of a folder's queue.
-  static std::filesystem::path FileOf(const std::filesystem::path& folder) {
-    return folder / "jobs.sqlite";
-  }
-  // Opens FileOf(`folder`), and makes the folder and the file if they do not exist. Times are
-  // `clock`'s; leases and waits do not change when the system's clock is set. Calls are UNAVAILABLE
-  // after other processes have held the file for `patience`.
+  // Opens `folder`/jobs.sqlite, and makes the folder and the file if they do not exist, or
+  // NOT_FOUND as `if_absent` says. Times are `clock`'s; leases and waits do not change when the
+  // system's clock is set. Calls are UNAVAILABLE after other processes have held the file for
+  // `patience`.
   static absl::StatusOr<std::unique_ptr<JobQueue>> Open(
       const std::filesystem::path& folder, SystemClock clock = {},
-      absl::Duration patience = absl::Seconds(20));
+      IfAbsent if_absent = IfAbsent::kMake, absl::Duration patience = absl::Seconds(20));
 
   absl::Status Enqueue(std::span<const NewJob> jobs) override;
   absl::StatusOr<std::optional<LeasedJob>> Lease(absl::Duration term) override;

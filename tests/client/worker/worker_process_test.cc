@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <atomic>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -204,6 +205,23 @@ TEST_F(WorkerProcessTest, ListsWhatIsNoTask) {
   const ProcessResult listed = Upscale({"jobs"});
   EXPECT_EQ(listed.exit_code, kExitOk) << listed.err;
   EXPECT_THAT(listed.out, HasSubstr("odd  waiting   ?\n"));
+}
+
+TEST_F(WorkerProcessTest, LooksForNoJobsInAQueueThatIsNotThere) {
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"jobs"},
+                                                    {"jobs", "--json"},
+                                                    {"jobs", "follow", "a"},
+                                                    {"jobs", "cancel", "a"},
+                                                    {"jobs", "cancel", "--all"}}) {
+    const ProcessResult result = Upscale(arguments);
+    EXPECT_EQ(result.exit_code, kExitLocalError) << arguments.back();
+    EXPECT_EQ(result.out, "");
+    EXPECT_THAT(result.err, HasSubstr("there is no queue in " + Path("queue")));
+  }
+  EXPECT_FALSE(std::filesystem::exists(Path("queue")));
+  WriteText(Path("a.png"), "a");
+  ASSERT_EQ(Upscale({"submit", "-i", Path("a.png"), "-o", Path("b.png")}).exit_code, kExitOk);
+  EXPECT_THAT(Upscale({"jobs"}).out, HasSubstr("1 waiting"));
 }
 
 TEST_F(WorkerProcessTest, SaysWhatCannotBeSubmittedOrWorkedOn) {

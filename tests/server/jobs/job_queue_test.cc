@@ -1,6 +1,7 @@
 // The promises of every queue (job_queue.h).
 #include "server/jobs/job_queue.h"
 
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <set>
@@ -121,6 +122,30 @@ class JobQueueTest : public ::testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(Queues, JobQueueTest,
                          ::testing::Values("sqlite", "redis", "nats", "postgresql"),
                          [](const auto& info) { return std::string(info.param); });
+
+// Commands that only look made the queue of a mistyped name.
+TEST_P(JobQueueTest, AnAbsentQueueIsAnErrorThatMakesNothing) {
+  const std::string kind = GetParam();
+  const std::string address = kind == "sqlite" ? std::string(folder_ / "none/deep")
+                              : kind == "postgresql"
+                                  ? Broker<PostgresServer>().NewDatabase(RandomUuid())
+                                  : BrokerOf(kind).url(kind, RandomUuid());
+  const auto open = [&](IfAbsent if_absent) {
+    return OpenQueue(address, TimeOf(clock_), if_absent);
+  };
+  for (int i = 0; i < 2; ++i) {
+    const absl::Status absent = open(IfAbsent::kError).status();
+    EXPECT_TRUE(absl::IsNotFound(absent)) << absent;
+    EXPECT_NE(absent.message().find("there is no queue in "), std::string::npos) << absent;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "none"));
+  const auto made = open(IfAbsent::kMake);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(*(*made)->Lease(kTerm), std::nullopt);  // as a worker that waits for the first job
+  const auto found = open(IfAbsent::kError);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_TRUE((*found)->Count()->empty());
+}
 
 TEST_P(JobQueueTest, DeliversInOrderOfSubmissionAndEachJobOnce) {
   Enqueue({"b", "a"});
