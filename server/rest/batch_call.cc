@@ -13,6 +13,7 @@
 #include "server/calls/call_steps.h"
 #include "server/rest/batch_body.h"
 #include "server/rest/body_source.h"
+#include "server/rest/content_digest.h"
 #include "server/rest/job_calls.h"
 #include "server/rest/job_json.h"
 #include "server/rest/job_request.h"
@@ -89,6 +90,7 @@ void BatchCall::Begin(RestHost& host, std::unique_ptr<HttpExchange> exchange) {
 absl::Status BatchCall::CheckHeader() {
   if (host().jobs == nullptr) return NoJobs();
   ASSIGN_OR_RETURN(query_, ParseQuery(request().query));
+  RETURN_IF_ERROR(CheckNoContentDigest(request(), "a batch"));
   const std::string_view type = request().Field("Content-Type");
   if (IsJson(type)) return absl::OkStatus();
   if (!IsMultipart(type)) {

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
@@ -13,6 +12,7 @@
 #include "engine/image/replay_source.h"
 #include "server/base/error.h"
 #include "server/rest/body_source.h"
+#include "server/rest/content_digest.h"
 #include "server/rest/json_body.h"
 
 namespace upscaled::server {
@@ -105,6 +105,13 @@ absl::Status Upload::CheckHeader() {
     multipart_.emplace(*body_, boundary);
   }
   is_json_ = !multipart_.has_value() && IsJson(type);
+  if (multipart_.has_value() || is_json_) {
+    RETURN_IF_ERROR(CheckNoContentDigest(request, is_json_ ? "JSON" : "a form"));
+  } else if (!parameters_.url.empty()) {
+    RETURN_IF_ERROR(CheckNoContentDigest(request, "an image that url names"));
+  } else {
+    ASSIGN_OR_RETURN(digest_, ReadContentDigest(request));
+  }
   if (!InBody()) return absl::OkStatus();
   constexpr auto kMax = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
   image_bytes_ = static_cast<int64_t>(std::min(request.content_length.value_or(0), kMax));
@@ -270,18 +277,6 @@ absl::Status Upload::KeepBeginning() {
   }
   held_.resize(size);
   return CheckSourceBytes(admission_.limits(), static_cast<int64_t>(size));
-}
-
-std::optional<Digest> Upload::digest() const {
-  constexpr absl::string_view kAlgorithm = "sha-256=:";
-  if (multipart_.has_value() || is_json_ || has_image_ || fetched_ != nullptr) return std::nullopt;
-  const absl::string_view field = ToAbsl(exchange_.request().Field("Content-Digest"));
-  const size_t begin = field.find(kAlgorithm);
-  if (begin == absl::string_view::npos) return std::nullopt;
-  const absl::string_view rest = field.substr(begin + kAlgorithm.size());
-  std::string bytes;
-  if (!absl::Base64Unescape(rest.substr(0, rest.find(':')), &bytes)) return std::nullopt;
-  return DigestFromBytes(bytes);
 }
 
 }  // namespace upscaled::server

@@ -69,9 +69,8 @@ class Upload {
   // The image's file name, as the form or the URL has it; "" without a name.
   const std::string& file_name() const { return file_name_; }
 
-  // The SHA-256 of an image that is the body itself, where the client tells it (RFC 9530,
-  // Content-Digest).
-  std::optional<Digest> digest() const;
+  // The SHA-256 that the client names for an image that is the body (content_digest.h).
+  std::optional<Digest> digest() const { return digest_; }
 
  private:
   class SpooledSource;
@@ -101,6 +100,7 @@ class Upload {
   const std::unique_ptr<ByteSource> body_;
   std::optional<MultipartReader> multipart_;
   AdmissionController::Reservation held_memory_, text_memory_, fetch_memory_;
+  std::optional<Digest> digest_;
   bool is_json_ = false;
   bool has_image_ = false;  // the form, the JSON or a data: URL
   std::vector<uint8_t> held_;

@@ -1,8 +1,13 @@
-// Conditional requests and parts of results.
+// Conditional requests, parts of results, and digests of bodies.
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/rest/answer.h"
 #include "server/rest/byte_range.h"
+#include "server/rest/content_digest.h"
 #include "server/rest/entity_tags.h"
 #include "server/rest/upload.h"
 #include "tests/server/rest/fake_exchange.h"
@@ -14,6 +19,7 @@ namespace pb = upscale::v1;
 
 using testing::Contains;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
@@ -86,23 +92,89 @@ TEST(ImageResponseTest, HasTheResultsTagOnceItIsKnown) {
   EXPECT_EQ(FieldOf(SummaryFields(summary, "{}"), "ETag"), "\"def\"");
 }
 
-TEST(UploadTest, ReadsTheDigestThatTheClientTells) {
-  const auto digest_of = [](const std::string& field) {
-    FakeExchange exchange({.fields = {{"Content-Digest", field}}}, std::make_shared<FakeClient>());
+constexpr char kTest[] = "sha-256=:n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg=:";
+constexpr char kOther[] = "sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:";
+
+TEST(ContentDigestTest, ReadsTheDigestThatTheClientTells) {
+  const std::string more[] = {std::string(kTest), absl::StrCat("md5=:AA==:, ", kTest),
+                              absl::StrCat(kTest, ";a;b=1;c=\"x\" , sha-512=:AA==:"),
+                              absl::StrCat(kOther, ",", kTest)};  // the last one counts
+  for (const std::string& text : more) {
+    for (const char* field : {"Content-Digest", "content-digest", "Repr-Digest"}) {
+      const auto digest = ReadContentDigest({.fields = {{field, text}}});
+      ASSERT_TRUE(digest.ok() && digest->has_value()) << text << " " << digest.status();
+      EXPECT_EQ(ToHex(**digest),
+                "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08");
+    }
+  }
+  const auto lines =
+      ReadContentDigest({.fields = {{"Content-Digest", kOther}, {"Content-Digest", kTest}}});
+  ASSERT_TRUE(lines.ok());
+  EXPECT_EQ(*lines, *ReadContentDigest({.fields = {{"Content-Digest", kTest}}}));
+  for (const HttpField& none : {HttpField{"Content-Digest", ""},
+                                {"Content-Digest", " "},
+                                {"Want-Content-Digest", "sha-256=1"},
+                                {"Trailer", "X-Time"}}) {
+    const auto digest = ReadContentDigest({.fields = {none}});
+    ASSERT_TRUE(digest.ok()) << digest.status();
+    EXPECT_FALSE(digest->has_value()) << none.name;
+  }
+}
+
+// All of these were ignored in silence.
+TEST(ContentDigestTest, RefusesEveryDigestThatIsNotCompared) {
+  const std::string quoted = absl::StrCat("sha-256=\"", std::string(kTest).substr(9, 44), "\"");
+  const std::vector<HttpField> refused = {{"Content-Digest", "sha-512=:AA==:"},
+                                          {"Content-Digest", "md5=:AA==:"},
+                                          {"Content-Digest", "sha-256=xyz"},
+                                          {"Content-Digest", "sha-256=:AA==:"},
+                                          {"Content-Digest", "sha-256=:!!:"},
+                                          {"Content-Digest", "sha-256"},
+                                          {"Content-Digest", "xyz"},
+                                          {"Content-Digest", "SHA-256=:AA==:"},
+                                          {"Content-Digest", quoted},
+                                          {"Content-Digest", absl::StrCat(kTest, ",")},
+                                          {"Content-Digest", absl::StrCat(kTest, " x")},
+                                          {"Content-Digest", absl::StrCat(kTest, ", sha-256=x")},
+                                          {"Content-Digest", absl::StrCat("(", kTest, ")")},
+                                          {"Repr-Digest", "sha-512=:AA==:"},
+                                          {"Repr-Digest", "xyz"},
+                                          {"Digest", "SHA-256=AA=="},
+                                          {"Content-MD5", "AA=="},
+                                          {"Trailer", "X-Time, Content-Digest"}};
+  for (const HttpField& field : refused) {
+    const absl::Status status = ReadContentDigest({.fields = {field}}).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << field.name << ": " << field.value;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(field.name)) << field.value;
+  }
+  const absl::Status both =
+      ReadContentDigest({.fields = {{"Content-Digest", kTest}, {"Repr-Digest", kOther}}}).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(both)) << both;
+}
+
+TEST(ContentDigestTest, IsOfAnImageThatIsTheBody) {
+  const auto check = [](std::vector<HttpField> fields, const std::string& query) {
+    fields.push_back({"Content-Digest", kTest});
+    FakeExchange exchange({.query = query, .fields = std::move(fields)},
+                          std::make_shared<FakeClient>());
     AdmissionController admission({}, 1 << 20, Clock::Real());
     RequestRecord record;
     const Payer payer;
     AdmissionController::CallSlot slot;
     UpscaleParameters parameters;
-    return Upload(exchange, admission, slot, payer, record, parameters).digest();
+    Upload upload(exchange, admission, slot, payer, record, parameters);
+    const absl::Status status = upload.CheckHeader();
+    EXPECT_EQ(upload.digest().has_value(), status.ok()) << status;
+    return status;
   };
-  const auto digest =
-      digest_of("md5=:AA==:, sha-256=:n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg=:");
-  ASSERT_TRUE(digest.has_value());
-  EXPECT_EQ(ToHex(*digest), "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08");
-  for (const char* field : {"", "sha-256=:AA==:", "sha-256=:!!:", "sha-512=:AA==:"}) {
-    EXPECT_FALSE(digest_of(field).has_value()) << field;
-  }
+  EXPECT_TRUE(check({}, "scale=2").ok());
+  EXPECT_TRUE(check({{"Content-Type", "image/png"}}, "").ok());
+  EXPECT_THAT(std::string(check({{"Content-Type", "application/json"}}, "").message()),
+              HasSubstr("JSON"));
+  EXPECT_THAT(
+      std::string(check({{"Content-Type", "multipart/form-data; boundary=X"}}, "").message()),
+      HasSubstr("a form"));
+  EXPECT_THAT(std::string(check({}, "url=https://a.example/").message()), HasSubstr("url"));
 }
 
 }  // namespace
