@@ -194,7 +194,7 @@ void Stop(Server& server, const ServerConfig& config, int hang_code, ForcedExit&
     logger.Info("takes no more calls");
   }
   if (!server.FinishCalls(config.drain_timeout)) {
-    logger.Warning(absl::StrCat("calls were cancelled after ",
+    logger.Warning(absl::StrCat("calls were cancelled, or their answers cut, after ",
                                 absl::FormatDuration(config.drain_timeout), " (--drain-timeout)"));
   }
   forced_exit.Arm(grace, leftovers(), hang_code);  // from now on even after --drain-timeout=inf

@@ -46,15 +46,18 @@ absl::Status HttpServer::Listen(const std::string& address) {
   return absl::OkStatus();
 }
 
-void HttpServer::Close(absl::Duration timeout) {
-  if (std::exchange(closed_, true)) return;
+bool HttpServer::AwaitAnswers(absl::Duration timeout) {
   if (listener_ != nullptr) listener_->Stop();
   StartDraining();
-  if (timeout > absl::ZeroDuration()) {
-    const auto empty = std::make_shared<std::promise<void>>();
-    thread_.RunAndWait([&] { host_.sessions.CloseIdle([empty] { empty->set_value(); }); });
-    empty->get_future().wait_for(absl::ToChronoNanoseconds(timeout));
-  }
+  const auto empty = std::make_shared<std::promise<void>>();
+  thread_.RunAndWait([&] { host_.sessions.CloseIdle([empty] { empty->set_value(); }); });
+  return empty->get_future().wait_for(absl::ToChronoNanoseconds(timeout)) ==
+         std::future_status::ready;
+}
+
+void HttpServer::Close(absl::Duration timeout) {
+  if (std::exchange(closed_, true)) return;
+  AwaitAnswers(timeout);
   host_.link->Cut();
   thread_.RunAndWait([this] { host_.sessions.CloseAll(); });
   if (spool_.has_value()) spool_->Close();

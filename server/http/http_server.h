@@ -61,8 +61,10 @@ class HttpServer {
 
   // No connection is kept for another request from now on; new ones are still accepted.
   void StartDraining() { host_.draining = true; }
-  // Closes the port and idle connections, waits for at most `timeout` for the answers to begun
-  // requests, and closes the others. The exchanges left fail with CANCELLED.
+  // Closes the port and idle connections, and waits for at most `timeout` for the answers to begun
+  // requests. Returns whether all have got theirs.
+  bool AwaitAnswers(absl::Duration timeout);
+  // The same, and closes the others. The exchanges left fail with CANCELLED.
   void Close(absl::Duration timeout);
 
  private:

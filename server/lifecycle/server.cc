@@ -520,6 +520,11 @@ bool Server::FinishCalls(absl::Duration timeout) {
   if (http_ != nullptr) http_->StartDraining();
   finished_in_time_ = admission_.AwaitIdle(timeout);
   if (!finished_in_time_) registry_.CancelAll(Draining());
+  if (http_ == nullptr) return finished_in_time_;
+  rest_->EndStreams();
+  // HTTP calls have ended, and slow readers may still read their results.
+  const absl::Duration left = std::clamp(drain_end_ - clock_.Now(), kFarewell, absl::Hours(24));
+  finished_in_time_ = http_->AwaitAnswers(left) && finished_in_time_;
   return finished_in_time_;
 }
 
@@ -534,11 +539,8 @@ void Server::Close() {
   for (Http2Port* port : {admin_grpc_port_.get(), grpc_port_.get()}) {
     if (port != nullptr) port->Hurry(kFarewell);
   }
-  // First, because gRPC's end cancels all calls: HTTP calls may still be sending their results, and
-  // those may wait for slow readers until the drain's end.
-  if (http_ != nullptr) {
-    http_->Close(std::clamp(drain_end_ - clock_.Now(), kFarewell, absl::Hours(24)));
-  }
+  // First, because gRPC's end cancels all calls, and HTTP calls may send an error yet.
+  if (http_ != nullptr) http_->Close(kFarewell);
   if (admin_grpc_ != nullptr) admin_grpc_->Shutdown();
   grpc_->Shutdown(Draining());
   for (Http2Port* port : {admin_grpc_port_.get(), grpc_port_.get()}) {

@@ -47,13 +47,13 @@ class EventStreams::Listener {
     return exchange_->Begin(std::move(response), {});
   }
 
-  // Sends the feed's news. Returns whether it goes on.
-  bool Advance(absl::Time now) {
+  // Sends the feed's news, as the last ones if it is `ending`. Returns whether it goes on.
+  bool Advance(absl::Time now, bool ending) {
     if (gone_->load()) return false;
     const std::string text = feed_->Next(now);
     if (!text.empty() && !exchange_->Write(AsBytes(text)).ok()) return false;
     sent_bytes_ += text.size();
-    if (!feed_->ended() && sent_bytes_ < kMaxStreamBytes) return true;
+    if (!ending && !feed_->ended() && sent_bytes_ < kMaxStreamBytes) return true;
     exchange_->Finish({});
     return false;
   }
@@ -108,14 +108,20 @@ void EventStreams::Leave(const Listener& listener) {
   tenants_.Give(TenantOf(listener.request()), 1);
 }
 
+void EventStreams::End() {
+  ending_ = true;
+  task_.Request();
+}
+
 void EventStreams::Advance() {
+  const bool ending = ending_;
   {
     absl::MutexLock lock(&mutex_);
     listeners_.splice(listeners_.end(), arrivals_);
   }
   const absl::Time now = clock_.Now();
   std::erase_if(listeners_, [&](const std::unique_ptr<Listener>& listener) {
-    if (listener->Advance(now)) return false;
+    if (listener->Advance(now, ending)) return false;
     Leave(*listener);
     return true;
   });

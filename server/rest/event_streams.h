@@ -1,6 +1,7 @@
 // Streams server-sent events to all listeners of a kind.
 #pragma once
 
+#include <atomic>
 #include <list>
 #include <memory>
 #include <string>
@@ -48,6 +49,8 @@ class EventStreams {
   // this address or of this tenant.
   absl::Status Add(std::unique_ptr<HttpExchange>& exchange, std::vector<HttpField> fields,
                    std::unique_ptr<EventFeed> feed) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Ends all streams soon, behind the news that their feeds have, and those to come as well.
+  void End();
 
  private:
   class Listener;
@@ -57,6 +60,7 @@ class EventStreams {
 
   const Clock& clock_;
   const absl::Duration period_;
+  std::atomic<bool> ending_ = false;
   absl::Mutex mutex_;
   int listener_count_ ABSL_GUARDED_BY(mutex_) = 0;
   AddressShares shares_ ABSL_GUARDED_BY(mutex_);

@@ -24,6 +24,8 @@ class ProgressStreams {
 
   // Streams the events of the request that the route's parameter names. As EventStreams::Add.
   absl::Status Add(std::unique_ptr<HttpExchange>& exchange, std::vector<HttpField> fields);
+  // As EventStreams::End.
+  void End() { streams_.End(); }
 
  private:
   ProgressBoard& board_;

@@ -199,6 +199,11 @@ void RestService::RefuseGet(HttpExchange& exchange) const {
   exchange.Send(FaultAnswer()(fault, exchange.request()));
 }
 
+void RestService::EndStreams() {
+  streams_.End();
+  job_streams_.End();
+}
+
 void RestService::StreamProgress(std::unique_ptr<HttpExchange> exchange) {
   const absl::StatusOr<std::string> id = ChooseRequestId(exchange->request().parameter);
   std::vector<HttpField> fields = cors_.Fields(exchange->request());

@@ -38,6 +38,8 @@ class RestService {
   std::vector<HttpRoute> Routes();
   // How the port of these routes tells of what it refuses itself: as they tell of errors.
   HttpFaultAnswer FaultAnswer() const;
+  // Ends the streams of events, which last longer than any call: for a drain without calls.
+  void EndStreams();
 
  private:
   std::vector<HttpRoute> CallRoutes();

@@ -44,6 +44,7 @@ class RestEnvironment {
     return client;
   }
   // POST /v1/upscale with a body that has arrived.
+  RestService& service() { return service_; }
   std::shared_ptr<FakeClient> Post(const std::string& query, const std::string& body,
                                    std::vector<HttpField> fields = {}) {
     auto client = Call("POST", {.path = "/v1/upscale",
