@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,8 @@
 #include "nlohmann/json.hpp"
 #include "proto/json/shallow_json.h"
 #include "server/jobs/cancel_job.h"
+#include "server/jobs/job_message.h"
+#include "server/jobs/job_place.h"
 #include "server/jobs/job_queue.h"
 
 namespace upscaled::client {
@@ -48,7 +51,13 @@ nlohmann::json ProgressJson(const server::JobProgress& progress) {
   return {{"tiles_done", progress.tiles_done}, {"tiles", progress.tiles}};
 }
 
-void PrintJson(const server::JobInfo& job) {
+// null without a webhook.
+nlohmann::json WebhookJson(const std::optional<server::Telling>& telling) {
+  if (!telling.has_value()) return nullptr;
+  return Parse(server::WithTelling("", *telling))["webhook"];
+}
+
+void PrintJson(server::JobQueue& queue, const server::JobInfo& job) {
   const nlohmann::json object = {{"id", job.id},
                                  {"state", std::string(server::JobStateName(job.state))},
                                  {"deliveries", job.deliveries},
@@ -56,13 +65,30 @@ void PrintJson(const server::JobInfo& job) {
                                  {"changed", absl::FormatTime(job.changed)},
                                  {"progress", ProgressJson(job.progress)},
                                  {"task", Parse(job.task)},
-                                 {"report", Parse(job.report)}};
+                                 {"report", Parse(job.report)},
+                                 {"webhook", WebhookJson(server::FindTelling(queue, job))}};
   absl::PrintF("%s\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-void PrintLine(const server::JobInfo& job) {
+// Warnings of the result, and a webhook that does not know of it.
+void PrintRemarks(server::JobQueue& queue, const server::JobInfo& job,
+                  const nlohmann::json& report) {
+  if (const auto warnings = report.find("warnings"); warnings != report.end()) {
+    for (const nlohmann::json& warning : *warnings)
+      if (warning.is_string()) absl::PrintF("  warning: %s\n", warning.get<std::string>());
+  }
+  const std::optional<server::Telling> telling = server::FindTelling(queue, job);
+  if (!telling.has_value() || telling->told || telling->tries == 0) return;
+  absl::PrintF("  the webhook was not told after %d %s%s: %s\n", telling->tries,
+               telling->tries == 1 ? "try" : "tries",
+               telling->message.empty() ? "" : ", and is tried again", telling->error);
+}
+
+void PrintLine(server::JobQueue& queue, const server::JobInfo& job) {
   const nlohmann::json task = Parse(job.task), report = Parse(job.report);
-  const std::string source = TextOf(task, "source"), message = TextOf(report, "message");
+  const bool is_message = task.contains("ended_job") || task.contains("cancelled_job");
+  const std::string source = TextOf(task, is_message ? "webhook" : "source"),
+                    message = TextOf(report, "message");
   const std::string output = TextOf(task.contains("output") ? task : report,
                                     task.contains("output") ? "output" : "result");
   const bool is_under_way = job.state == server::JobState::kRunning && job.progress.tiles > 0;
@@ -70,12 +96,16 @@ void PrintLine(const server::JobInfo& job) {
                                                            job.progress.tiles, " tiles)")
                                             : "";
   absl::PrintF("%s  %-9s %s%s%s%s\n", job.id, server::JobStateName(job.state),
-               source.empty() ? "?" : source, output.empty() ? "" : " -> " + output, progress,
+               source.empty() ? "?"
+               : is_message   ? server::WithoutSecrets(source)
+                              : source,
+               output.empty() || is_message ? "" : " -> " + output, progress,
                message.empty() ? "" : ": " + message);
+  PrintRemarks(queue, job, report);
 }
 
-void Print(const JobsFlags& flags, const server::JobInfo& job) {
-  flags.json ? PrintJson(job) : PrintLine(job);
+void Print(const JobsFlags& flags, server::JobQueue& queue, const server::JobInfo& job) {
+  flags.json ? PrintJson(queue, job) : PrintLine(queue, job);
   std::fflush(stdout);  // for who follows them through a pipe
 }
 
@@ -83,7 +113,7 @@ absl::Status ListJobs(const JobsFlags& flags, server::JobQueue& queue) {
   server::JobFilter filter{.limit = flags.limit};
   if (!flags.state.empty()) filter.state = server::ParseJobState(flags.state);
   ASSIGN_OR_RETURN(const std::vector<server::JobInfo> jobs, queue.List(filter));
-  for (const server::JobInfo& job : jobs) Print(flags, job);
+  for (const server::JobInfo& job : jobs) Print(flags, queue, job);
   if (flags.json) return absl::OkStatus();
   ASSIGN_OR_RETURN(const auto counts, queue.Count());
   const std::string summary = absl::StrJoin(counts, ", ", [](std::string* out, const auto& count) {
@@ -128,7 +158,7 @@ int RunFollow(const JobsFlags& flags) {
   const absl::StatusOr<std::unique_ptr<server::JobQueue>> queue = flags.queue.Open(kError);
   if (!queue.ok()) return Fail(queue.status());
   const absl::StatusOr<bool> all_done = FollowJobs(
-      **queue, flags.followed, [&flags](const server::JobInfo& job) { Print(flags, job); },
+      **queue, flags.followed, [&](const server::JobInfo& job) { Print(flags, **queue, job); },
       RetryClock::Real(), interrupt.token());
   if (!all_done.ok()) return Fail(all_done.status());
   return *all_done ? kExitOk : kExitSomeFailed;

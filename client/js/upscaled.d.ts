@@ -156,6 +156,10 @@ export interface JobFacts {
   reference: string | null;
   progress: { tiles_done: number; tiles: number } | null;
   size: { width_px: number; height_px: number } | null;
+  /** Sentences about all that the result has dropped or changed. */
+  warnings: string[];
+  /** The fate of the job's webhook; null without one. */
+  webhook: { state: "waiting" | "told" | "failed"; tries: number; error: string | null } | null;
   error: { code: string; reason: string; message: string } | null;
 }
 
@@ -171,6 +175,8 @@ export class Job implements JobFacts {
   readonly reference: string | null;
   readonly progress: { tiles_done: number; tiles: number } | null;
   readonly size: { width_px: number; height_px: number } | null;
+  readonly warnings: string[];
+  readonly webhook: JobFacts["webhook"];
   readonly error: { code: string; reason: string; message: string } | null;
   /** Whether its state is for good. */
   get ended(): boolean;

@@ -292,6 +292,8 @@ export class Job {
     this.reference = facts.reference ?? null;
     this.progress = facts.progress ?? null;
     this.size = facts.size ?? null;
+    this.warnings = facts.warnings ?? [];
+    this.webhook = facts.webhook ?? null;
     this.error = facts.error ?? null;
   }
 

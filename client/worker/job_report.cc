@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "client/error_details.h"
 #include "nlohmann/json.hpp"
 #include "proto/json/shallow_json.h"
@@ -26,8 +27,9 @@ json ToJson(const absl::Status& error) {
 std::string WhatCame(const TaskOutcome& outcome) {
   switch (outcome.blame) {
     case Blame::kNobody:
-      if (outcome.result.empty()) return "its webhook knows that a job was cancelled";
-      return absl::StrCat(outcome.result, outcome.computed ? "" : ", which was there already");
+      return absl::StrCat(
+          outcome.result, outcome.computed ? "" : ", which was there already",
+          outcome.warnings.empty() ? "" : "; warning: ", absl::StrJoin(outcome.warnings, "; "));
     case Blame::kTask:
       return absl::StrCat("failed: ", outcome.status.message());
     case Blame::kPassing:
@@ -49,6 +51,7 @@ std::string ResultReport(const TaskOutcome& outcome) {
     report["height_px"] = outcome.height_px;
   }
   if (outcome.result_bytes > 0) report["bytes"] = outcome.result_bytes;
+  if (!outcome.warnings.empty()) report["warnings"] = outcome.warnings;
   return Text(report);
 }
 

@@ -11,7 +11,8 @@
 namespace upscaled::client {
 
 // JobInfo::report as JSON: {"result": NAME, "computed": BOOL, "width_px": N, "height_px": N,
-// "bytes": N}, without a size that is not known.
+// "bytes": N, "warnings": [...]}, without a size that is not known; "warnings" only if the
+// result has some.
 std::string ResultReport(const TaskOutcome& outcome);
 // {"code": ..., "reason": ..., "message": ...}, the reason being the server's.
 std::string ErrorReport(const absl::Status& error);

@@ -5,6 +5,8 @@
 
 #include <cerrno>
 #include <chrono>
+#include <fstream>
+#include <iterator>
 #include <system_error>
 #include <vector>
 
@@ -17,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kErrors[] = "errors";
+constexpr char kErrors[] = "errors", kWarnings[] = "warnings";
 constexpr std::chrono::hours kStaleAge{24};
 
 // As FileSink names them.
@@ -38,6 +40,13 @@ void RemoveStale(const fs::path& folder) {
     }
   }
   for (const fs::path& path : stale) fs::remove(path, error);
+}
+
+absl::Status WriteNote(const fs::path& path, const std::string& text) {
+  ASSIGN_OR_RETURN(FileSink sink, FileSink::Create(path));
+  RETURN_IF_ERROR(sink.Write(text));
+  RETURN_IF_ERROR(sink.Write("\n"));
+  return sink.Commit();
 }
 
 class FolderDraft final : public ResultDraft {
@@ -95,10 +104,24 @@ absl::StatusOr<std::unique_ptr<ResultDraft>> ResultFolder::Create() const {
 
 absl::Status ResultFolder::WriteError(const std::string& job, const std::string& json,
                                       std::stop_token) const {
-  ASSIGN_OR_RETURN(FileSink sink, FileSink::Create(folder_ / kErrors / (job + ".json")));
-  RETURN_IF_ERROR(sink.Write(json));
-  RETURN_IF_ERROR(sink.Write("\n"));
-  return sink.Commit();
+  return WriteNote(folder_ / kErrors / (job + ".json"), json);
+}
+
+absl::Status ResultFolder::WriteWarnings(const std::string& name, const std::string& json,
+                                         std::stop_token) const {
+  const fs::path folder = folder_ / kWarnings;
+  std::error_code error;
+  fs::create_directory(folder, error);
+  if (error) {
+    return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot make ", folder.native()));
+  }
+  return WriteNote(folder / (name + ".json"), json);
+}
+
+absl::StatusOr<std::string> ResultFolder::ReadWarnings(const std::string& name,
+                                                       std::stop_token) const {
+  std::ifstream file(folder_ / kWarnings / (name + ".json"));
+  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 }  // namespace upscaled::client

@@ -23,6 +23,10 @@ class ResultFolder final : public ResultStore {
   absl::StatusOr<std::unique_ptr<ResultDraft>> Create() const override;
   absl::Status WriteError(const std::string& job, const std::string& json,
                           std::stop_token stop) const override;
+  absl::Status WriteWarnings(const std::string& name, const std::string& json,
+                             std::stop_token stop) const override;
+  absl::StatusOr<std::string> ReadWarnings(const std::string& name,
+                                           std::stop_token stop) const override;
 
  private:
   explicit ResultFolder(std::filesystem::path folder) : folder_(std::move(folder)) {}

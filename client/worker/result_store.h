@@ -35,6 +35,13 @@ class ResultStore {
   // errors/`job`.json: why the job has no result and never will.
   virtual absl::Status WriteError(const std::string& job, const std::string& json,
                                   std::stop_token stop) const = 0;
+  // warnings/`name`.json: a JSON array of what the result has dropped or changed. A worker writes
+  // it before it commits the result, and none for a result without warnings.
+  virtual absl::Status WriteWarnings(const std::string& name, const std::string& json,
+                                     std::stop_token stop) const = 0;
+  // "" for a result without warnings.
+  virtual absl::StatusOr<std::string> ReadWarnings(const std::string& name,
+                                                   std::stop_token stop) const = 0;
 };
 
 // `place` is a folder, or s3://BUCKET/PREFIX, to which `access` leads.

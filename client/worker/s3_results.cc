@@ -1,5 +1,7 @@
 #include "client/worker/s3_results.h"
 
+#include <unistd.h>
+
 #include "absl/strings/str_cat.h"
 #include "client/worker/result_names.h"
 #include "client/worker/spool_file.h"
@@ -10,6 +12,7 @@ namespace upscaled::client {
 namespace {
 
 constexpr int64_t kMaxResultBytes = int64_t{1} << 40;  // S3's own limit is less
+constexpr int64_t kMaxWarningBytes = int64_t{1} << 20;
 
 }  // namespace
 
@@ -49,11 +52,35 @@ absl::StatusOr<std::unique_ptr<ResultDraft>> S3Results::Create() const {
 
 absl::Status S3Results::WriteError(const std::string& job, const std::string& json,
                                    std::stop_token stop) const {
+  return PutText(absl::StrCat("errors/", job, ".json"), json, std::move(stop));
+}
+
+absl::Status S3Results::WriteWarnings(const std::string& name, const std::string& json,
+                                      std::stop_token stop) const {
+  return PutText(absl::StrCat("warnings/", name, ".json"), json, std::move(stop));
+}
+
+absl::StatusOr<std::string> S3Results::ReadWarnings(const std::string& name,
+                                                    std::stop_token stop) const {
+  const absl::StatusOr<UniqueFd> file =
+      Download(UrlOf(absl::StrCat("warnings/", name, ".json")), kMaxWarningBytes, access_,
+               /*allowed=*/nullptr, std::move(stop));
+  if (absl::IsNotFound(file.status())) return "";
+  RETURN_IF_ERROR(file.status());
+  std::string text(kMaxWarningBytes, '\0');
+  const ssize_t count = pread(file->get(), text.data(), text.size(), 0);
+  if (count < 0) return absl::InternalError("cannot read a download");
+  text.resize(static_cast<size_t>(count));
+  return text;
+}
+
+absl::Status S3Results::PutText(const std::string& name, const std::string& text,
+                                std::stop_token stop) const {
   ASSIGN_OR_RETURN(SpoolFile file, SpoolFile::Create());
-  RETURN_IF_ERROR(file.Write(json + "\n"));
+  RETURN_IF_ERROR(file.Write(text + "\n"));
   ASSIGN_OR_RETURN(const UniqueFd whole, file.Finish());
-  return Upload(UrlOf(absl::StrCat("errors/", job, ".json")), whole.get(), "application/json",
-                access_, /*allowed=*/nullptr, std::move(stop));
+  return Upload(UrlOf(name), whole.get(), "application/json", access_, /*allowed=*/nullptr,
+                std::move(stop));
 }
 
 }  // namespace upscaled::client

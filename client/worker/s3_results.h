@@ -20,9 +20,17 @@ class S3Results final : public ResultStore {
   absl::StatusOr<std::unique_ptr<ResultDraft>> Create() const override;
   absl::Status WriteError(const std::string& job, const std::string& json,
                           std::stop_token stop) const override;
+  absl::Status WriteWarnings(const std::string& name, const std::string& json,
+                             std::stop_token stop) const override;
+  absl::StatusOr<std::string> ReadWarnings(const std::string& name,
+                                           std::stop_token stop) const override;
 
  private:
   class Draft;
+
+  // The object `name` of the prefix, one line.
+  absl::Status PutText(const std::string& name, const std::string& text,
+                       std::stop_token stop) const;
 
   std::string UrlOf(const std::string& name) const { return prefix_ + "/" + name; }
 

@@ -17,6 +17,8 @@
 #include "client/worker/source_digest.h"
 #include "client/worker/url_file.h"
 #include "engine/base/status_macros.h"
+#include "nlohmann/json.hpp"
+#include "proto/json/shallow_json.h"
 #include "server/jobs/job_place.h"
 
 namespace upscaled::client {
@@ -102,6 +104,23 @@ std::string FileNameOf(const std::string& etag, v1::ImageFormat format, const st
 void RecordSize(const v1::UpscaleImageHeader& header, TaskOutcome& outcome) {
   outcome.width_px = header.result_width_px();
   outcome.height_px = header.result_height_px();
+}
+
+void AddWarnings(const google::protobuf::RepeatedPtrField<std::string>& more,
+                 std::vector<std::string>& warnings) {
+  warnings.insert(warnings.end(), more.begin(), more.end());
+}
+
+// Reads back what WarningsText wrote; a file with other text tells nothing.
+std::vector<std::string> ParseWarnings(const std::string& text) {
+  std::vector<std::string> warnings;
+  for (const nlohmann::json& warning : ParseShallow(text))
+    if (warning.is_string()) warnings.push_back(warning.get<std::string>());
+  return warnings;
+}
+
+std::string WarningsText(const std::vector<std::string>& warnings) {
+  return nlohmann::json(warnings).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 absl::Status Copy(ImageSource& source, const std::string& to, std::stop_token stop) {
@@ -214,6 +233,13 @@ TaskOutcome TaskRunner::RunOn(ImageSource& source, const std::string& job, const
   RecordSize(named->header, outcome);
   absl::StatusOr<bool> is_there = results_.Has(outcome.result, stop);
   if (!is_there.ok()) return Failed(is_there.status(), BlameAtResults(is_there.status()));
+  if (*is_there) {
+    const absl::StatusOr<std::string> text = results_.ReadWarnings(outcome.result, stop);
+    if (!text.ok()) return Failed(text.status(), BlameAtResults(text.status()));
+    outcome.warnings = ParseWarnings(*text);
+    // Earlier releases kept none. The header has those that do not need the pixels.
+    if (outcome.warnings.empty()) AddWarnings(named->header.warnings(), outcome.warnings);
+  }
   UniqueFd result;
   if (*is_there && !task.output.empty()) {
     absl::StatusOr<UniqueFd> stored = results_.Open(outcome.result, stop);
@@ -252,6 +278,13 @@ TaskOutcome TaskRunner::Compute(ImageSource& source, const ImageRequest& request
   TaskOutcome outcome{.computed = true, .result_bytes = computed->summary.result_bytes()};
   outcome.result = FileNameOf(computed->summary.etag(), computed->header.format(), job);
   RecordSize(computed->header, outcome);
+  AddWarnings(computed->header.warnings(), outcome.warnings);
+  AddWarnings(computed->summary.warnings(), outcome.warnings);
+  if (!outcome.warnings.empty()) {
+    const absl::Status kept =
+        results_.WriteWarnings(outcome.result, WarningsText(outcome.warnings), stop);
+    if (!kept.ok()) return Failed(kept, BlameAtResults(kept));
+  }
   absl::StatusOr<UniqueFd> committed = (*draft)->Commit(outcome.result, std::move(stop));
   if (!committed.ok()) return Failed(committed.status(), BlameAtResults(committed.status()));
   result = *std::move(committed);

@@ -6,6 +6,7 @@
 #include <stop_token>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -35,6 +36,8 @@ struct TaskOutcome {
   bool computed = false;            // or it was there before
   int width_px = 0, height_px = 0;  // of the result
   int64_t result_bytes = 0;         // 0: not known, because the result was there before
+  // The server's sentences about all that the result has dropped or changed.
+  std::vector<std::string> warnings;
 };
 
 // Does the same when it does it twice. A film's part is a file next to the film's output. An

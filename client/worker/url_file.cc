@@ -145,6 +145,13 @@ class Request {
                         absl::StrCat(message, why));
   }
 
+  // 0: there was no answer.
+  long AnswerStatus() const {
+    long status = 0;
+    curl_easy_getinfo(easy_.get(), CURLINFO_RESPONSE_CODE, &status);
+    return status;
+  }
+
   // The place that the answer names instead; "": none. A request to S3 follows no redirection,
   // since each one needs a signature of its own.
   std::string Redirection() const {
@@ -195,12 +202,6 @@ class Request {
 
   static bool IsGood(long status) { return status >= 200 && status <= 299; }
 
-  long AnswerStatus() const {
-    long status = 0;
-    curl_easy_getinfo(easy_.get(), CURLINFO_RESPONSE_CODE, &status);
-    return status;
-  }
-
   int64_t SentBytes() const {
     curl_off_t bytes = 0;
     curl_easy_getinfo(easy_.get(), CURLINFO_SIZE_UPLOAD_T, &bytes);
@@ -210,8 +211,10 @@ class Request {
   absl::Status OfAnswer(absl::string_view failed) const {
     const long status = AnswerStatus();
     const std::string s3_code = server::IsS3Url(url_) ? S3ErrorCode(refusal_) : "";
+    const bool redirects = status >= 300 && status <= 399;
     const std::string message =
-        absl::StrCat(failed, "the answer was ", status, s3_code.empty() ? "" : ", ", s3_code);
+        absl::StrCat(failed, "the answer was ", status, s3_code.empty() ? "" : ", ", s3_code,
+                     redirects ? ", a redirection, which is not followed" : "");
     if (std::ranges::count(kErrorsOfKeys, s3_code) > 0) return absl::UnauthenticatedError(message);
     if (s3_code == "RequestTimeout") return absl::UnavailableError(message);
     if (status >= 500 || status == 408 || status == 429) return absl::UnavailableError(message);
@@ -293,14 +296,18 @@ absl::StatusOr<UniqueFd> Download(const std::string& url, int64_t max_bytes, con
 }
 
 absl::Status Post(const std::string& url, const std::vector<std::string>& fields,
-                  const std::string& body, const AllowedPlaces* allowed, std::stop_token stop) {
+                  const std::string& body, const AllowedPlaces* allowed, std::stop_token stop,
+                  int& answer) {
+  answer = 0;
   ASSIGN_OR_RETURN(const Reach reach, ReachOf(url, allowed));
   Request request(url, reach, kMaxAnswerTime, std::move(stop));
   for (const std::string& field : fields) request.AddField(field);
   request.Set(CURLOPT_POSTFIELDS, body.data());
   request.Set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
   request.MustSend(static_cast<int64_t>(body.size()));
-  return request.Perform("post to");
+  absl::Status status = request.Perform("post to");
+  answer = static_cast<int>(request.AnswerStatus());
+  return status;
 }
 
 absl::Status Head(const std::string& url, const S3Access& access, std::stop_token stop) {

@@ -40,9 +40,11 @@ absl::StatusOr<UniqueFd> Download(const std::string& url, int64_t max_bytes, con
 // OK where HEAD finds something.
 absl::Status Head(const std::string& url, const S3Access& access, std::stop_token stop);
 
-// POSTs `body` with these fields, "NAME: VALUE".
+// POSTs `body` with these fields, "NAME: VALUE". `answer` becomes the status code of the answer; 0:
+// none came.
 absl::Status Post(const std::string& url, const std::vector<std::string>& fields,
-                  const std::string& body, const AllowedPlaces* allowed, std::stop_token stop);
+                  const std::string& body, const AllowedPlaces* allowed, std::stop_token stop,
+                  int& answer);
 
 // PUTs the file `fd`, whole.
 absl::Status Upload(const std::string& url, int fd, const std::string& media_type,

@@ -26,12 +26,12 @@ std::string Shown(const std::string& shown, const std::string& place) {
 }
 
 // The report as the receiver may know it; an object.
-json ToldReport(const server::Task& task, server::JobState state, const std::string& report) {
-  if (state == server::JobState::kFailed && !task.shown_output.empty()) {
-    const server::JobFailure failure = server::ReadFailure(report);
+json ToldReport(const server::Task& task, const server::EndedJob& ended) {
+  if (ended.state == server::JobState::kFailed && !task.shown_output.empty()) {
+    const server::JobFailure failure = server::ReadFailure(ended.report);
     return {{"code", failure.code}, {"reason", failure.reason}, {"message", failure.message}};
   }
-  json object = ParseShallow(report);
+  json object = ParseShallow(ended.report);
   return object.is_object() ? object : json::object();
 }
 
@@ -61,11 +61,11 @@ std::string WebhookSignature(const std::string& secret, const std::string& id, i
                       absl::Base64Escape({reinterpret_cast<const char*>(digest.data()), size}));
 }
 
-std::string WebhookBody(const std::string& job, const server::Task& task, server::JobState state,
-                        const std::string& report, absl::Time now) {
-  const json told = ToldReport(task, state, report);
-  json data = {{"job", job},
-               {"state", std::string(server::JobStateName(state))},
+std::string WebhookBody(const server::EndedJob& ended, const server::Task& task, absl::Time now) {
+  const json told = ToldReport(task, ended);
+  const std::string state(server::JobStateName(ended.state));
+  json data = {{"job", ended.id},
+               {"state", state},
                {"source", Shown(task.shown_source, task.source)},
                {"report", told}};
   if (!task.reference.empty()) data["reference"] = task.reference;
@@ -78,26 +78,35 @@ std::string WebhookBody(const std::string& job, const server::Task& task, server
       if (told.contains(name)) data["size"][name] = told[name];
     }
   }
-  const json event = {{"type", absl::StrCat("upscale.job.", server::JobStateName(state))},
+  if (told.contains("warnings")) data["warnings"] = told["warnings"];
+  const json event = {{"type", absl::StrCat("upscale.job.", state)},
                       {"timestamp", absl::FormatTime(absl::RFC3339_sec, now, absl::UTCTimeZone())},
                       {"data", std::move(data)}};
   return event.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-absl::Status SendWebhook(const std::string& secret, const std::string& job,
-                         const server::Task& task, server::JobState state,
-                         const std::string& report, absl::Time now, const AllowedPlaces& allowed,
-                         std::stop_token stop) {
-  const std::string body = WebhookBody(job, task, state, report, now);
+WebhookTry SendWebhook(const std::string& secret, const server::EndedJob& ended,
+                       const server::Task& task, absl::Time now, const AllowedPlaces& allowed,
+                       std::stop_token stop) {
+  const std::string body = WebhookBody(ended, task, now);
   const int64_t unix_s = absl::ToUnixSeconds(now);
   std::vector<std::string> fields = {"Content-Type: application/json",
-                                     absl::StrCat("webhook-id: ", job),
+                                     absl::StrCat("webhook-id: ", ended.id),
                                      absl::StrCat("webhook-timestamp: ", unix_s)};
   if (!secret.empty()) {
     fields.push_back(
-        absl::StrCat("webhook-signature: ", WebhookSignature(secret, job, unix_s, body)));
+        absl::StrCat("webhook-signature: ", WebhookSignature(secret, ended.id, unix_s, body)));
   }
-  return Post(task.webhook, fields, body, &allowed, std::move(stop));
+  server::Telling telling{.tries = 1};
+  const absl::Status posted =
+      Post(task.webhook, fields, body, &allowed, std::move(stop), telling.answer);
+  telling.told = posted.ok();
+  telling.error = std::string(posted.message());
+  const bool refused_here =
+      telling.answer == 0 && (absl::IsPermissionDenied(posted) || absl::IsInvalidArgument(posted));
+  constexpr int kGone = 410;
+  const bool may_pass = !posted.ok() && !refused_here && telling.answer != kGone;
+  return {.telling = std::move(telling), .may_pass = may_pass};
 }
 
 }  // namespace upscaled::client

@@ -1,6 +1,7 @@
 #include "client/worker/worker.h"
 
 #include <algorithm>
+#include <iterator>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -15,10 +16,15 @@
 namespace upscaled::client {
 namespace {
 
+// Part by which a wait for a webhook is longer at most, so that many messages do not come at once.
+constexpr double kWebhookJitter = 0.1;
 // Between two sweeps of a queue, by any worker.
 constexpr absl::Duration kSweepInterval = absl::Minutes(10);
 // Jobs that are forgotten in one call, which holds other calls up meanwhile.
 constexpr int kForgottenAtOnce = 200;
+// A worker that ends with the queue waits for this many tries of a message, which take five
+// minutes. Later ones are left to the next worker.
+constexpr int kAwaitedTries = 3;
 constexpr absl::Duration kForever = absl::Hours(24 * 365);
 
 // Has the heartbeat tell what the server tells.
@@ -101,8 +107,17 @@ bool Worker::ServerIsReady() {
 
 bool Worker::IsEmpty() {
   const auto counts = queue_.Count();
-  return counts.ok() && !counts->contains(server::JobState::kWaiting) &&
-         !counts->contains(server::JobState::kRunning);
+  if (!counts.ok() || counts->contains(server::JobState::kRunning)) return false;
+  const auto waiting = counts->find(server::JobState::kWaiting);
+  if (waiting == counts->end()) return true;
+  const auto messages = queue_.List({.state = server::JobState::kWaiting,
+                                     .tenant = server::kMessageTenant,
+                                     .limit = static_cast<int>(waiting->second)});
+  const bool only_messages = messages.ok() && std::ssize(*messages) == waiting->second;
+  const auto may_wait = [](const server::JobInfo& job) { return job.deliveries >= kAwaitedTries; };
+  if (!only_messages || !std::ranges::all_of(*messages, may_wait)) return false;
+  log_(absl::StrCat(waiting->second, " webhooks have not answered; the next worker tries again"));
+  return true;
 }
 
 void Worker::Sweep() {
@@ -134,10 +149,17 @@ void Worker::RunJob(const server::LeasedJob& job) {
     const auto request_stop = [&stop] { stop.request_stop(); };
     const std::stop_callback lost(keeper.token(), request_stop);
     const std::stop_callback abort(abort_.get_token(), request_stop);
-    // Should reading a task be what kills workers, its webhook hears nothing.
-    const absl::StatusOr<server::Task> task = job.delivery > options_.max_deliveries + 1
+    // Should reading a task be what kills workers, its webhook is not told. Messages have as many
+    // deliveries as tries.
+    const int most = std::max(options_.max_deliveries, static_cast<int>(std::size(kWebhookWaits)));
+    const absl::StatusOr<server::Task> task = job.delivery > most + 1
                                                   ? absl::AbortedError("not read any more")
                                                   : server::ParseTask(job.task);
+    if (task.ok() && task->ended_job.has_value()) {
+      const absl::Status sent = Send(job, *task, stop.get_token());
+      if (!sent.ok()) log_(absl::StrCat("job ", job.id, ": ", sent.message()));
+      return;
+    }
     ProgressTeller teller(keeper);
     outcome = Attempt(job, task, teller, stop.get_token());
     settled = keeper.lost();
@@ -156,7 +178,6 @@ TaskOutcome Worker::Attempt(const server::LeasedJob& job, const absl::StatusOr<s
             .blame = Blame::kTask};
   }
   if (!task.ok()) return {.status = task.status(), .blame = Blame::kTask};
-  if (!task->cancelled_job.empty()) return {};  // End tells the webhook
   return runner_.Run(job.id, *task, observer, std::move(stop));
 }
 
@@ -205,27 +226,59 @@ absl::Status Worker::GiveUp(const server::LeasedJob& job, const server::Task* ta
 
 absl::Status Worker::End(const server::LeasedJob& job, const server::Task* task,
                          server::JobState state, const std::string& report, std::stop_token stop) {
+  std::string whole = report;
   if (task != nullptr && !task->webhook.empty()) {
-    const absl::Status told = Tell(job, *task, state, report, std::move(stop));
-    if (!told.ok()) {
-      log_(absl::StrCat("job ", job.id, ": ", told.message()));
-      if (abort_.stop_requested()) return queue_.HandBack(job);
-      if (job.delivery < options_.max_deliveries) {
-        return queue_.Retry(job, ErrorReport(told), WaitAfter(job.delivery));
-      }
+    const absl::StatusOr<server::Telling> telling =
+        Tell(*task, {.id = job.id, .state = state, .report = report}, stop);
+    if (!telling.ok()) {
+      return queue_.Retry(job, ErrorReport(telling.status()), WaitAfter(job.delivery));
     }
-    // Nothing else was to be done.
-    if (!task->cancelled_job.empty() && !told.ok()) return queue_.Fail(job, ErrorReport(told));
+    // The worker is to end, or the lease is lost, of which the queue knows.
+    if (!telling->told && stop.stop_requested()) return queue_.HandBack(job);
+    whole = server::WithTelling(report, *telling);
   }
-  return state == server::JobState::kDone ? queue_.Complete(job, report) : queue_.Fail(job, report);
+  return state == server::JobState::kDone ? queue_.Complete(job, whole) : queue_.Fail(job, whole);
 }
 
-absl::Status Worker::Tell(const server::LeasedJob& job, const server::Task& task,
-                          server::JobState state, const std::string& report, std::stop_token stop) {
-  const bool is_message = !task.cancelled_job.empty();
-  return SendWebhook(options_.webhook_secret, is_message ? task.cancelled_job : job.id, task,
-                     is_message ? server::JobState::kCancelled : state, is_message ? "" : report,
-                     clock_.Now(), options_.allowed, std::move(stop));
+absl::StatusOr<server::Telling> Worker::Tell(const server::Task& task,
+                                             const server::EndedJob& ended, std::stop_token stop) {
+  WebhookTry first =
+      SendWebhook(options_.webhook_secret, ended, task, clock_.Now(), options_.allowed, stop);
+  if (first.telling.told || stop.stop_requested()) return std::move(first.telling);
+  log_(absl::StrCat("job ", ended.id, ": the webhook was not told",
+                    first.may_pass ? ", it is tried again: " : ": ", first.telling.error));
+  if (!first.may_pass) return std::move(first.telling);
+  ASSIGN_OR_RETURN(const server::NewJob message, server::MakeMessage(task, ended));
+  RETURN_IF_ERROR(queue_.Enqueue({&message, 1}));
+  first.telling.message = message.id;
+  return std::move(first.telling);
+}
+
+absl::Status Worker::Send(const server::LeasedJob& job, const server::Task& task,
+                          std::stop_token stop) {
+  const server::EndedJob& ended = *task.ended_job;
+  WebhookTry attempt =
+      SendWebhook(options_.webhook_secret, ended, task, clock_.Now(), options_.allowed, stop);
+  if (stop.stop_requested()) return queue_.HandBack(job);
+  server::Telling& telling = attempt.telling;
+  // A job that a worker ended has been tried by that one too.
+  telling.tries = job.delivery + (ended.state == server::JobState::kCancelled ? 0 : 1);
+  const std::string report = server::WithTelling("", telling);
+  if (telling.told) {
+    log_(absl::StrCat("job ", ended.id, ": the webhook was told at try ", telling.tries));
+    return queue_.Complete(job, report);
+  }
+  if (attempt.may_pass && job.delivery <= std::ssize(kWebhookWaits)) {
+    const absl::Duration wait =
+        kWebhookWaits[job.delivery - 1] * (1 + kWebhookJitter * clock_.Random());
+    log_(absl::StrCat("job ", ended.id, ": the webhook is tried again after ",
+                      absl::FormatDuration(absl::Trunc(wait, absl::Seconds(1))), ": ",
+                      telling.error));
+    return queue_.Retry(job, report, wait);
+  }
+  log_(absl::StrCat("job ", ended.id, ": the webhook was not told after ", telling.tries,
+                    telling.tries == 1 ? " try: " : " tries: ", telling.error));
+  return queue_.Fail(job, report);
 }
 
 absl::Status Worker::HandBackAfter(const server::LeasedJob& job, absl::Duration wait,

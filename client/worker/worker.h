@@ -16,6 +16,7 @@
 #include "client/worker/result_store.h"
 #include "client/worker/s3.h"
 #include "client/worker/task_runner.h"
+#include "server/jobs/job_message.h"
 #include "server/jobs/job_queue.h"
 #include "server/jobs/task.h"
 
@@ -47,10 +48,10 @@ struct WorkerOptions {
 // Takes jobs only while the server is ready: an outage costs no deliveries, and neither does a
 // refusal for load or for a quota, whose wait the worker keeps. Acknowledges a job
 // last. A worker killed at any time therefore loses nothing, and repeated work gives the same
-// result (see TaskRunner). Calls the task's webhook before it settles the job, so the webhook
-// hears at least once. If the webhook does not answer, the worker retries the job, and finally
-// ends it unheard. A cancelled job's webhook is told by a job of its own (CancelJob). A job failed
-// for good leaves errors/ID.json next to the results.
+// result (see TaskRunner). Tells the task's webhook before it settles the job, so the webhook is
+// told at least once. If the webhook does not answer, the worker queues the message as a job of its
+// own (job_message.h), which is tried again after each of kWebhookWaits. A job failed for good
+// leaves errors/ID.json next to the results.
 class Worker {
  public:
   // All are borrowed. `log` gets one line per job, on any thread.
@@ -76,12 +77,14 @@ class Worker {
                       const TaskOutcome& outcome, std::stop_token stop);
   absl::Status GiveUp(const server::LeasedJob& job, const server::Task* task,
                       const absl::Status& error, std::stop_token stop);
-  // Tells the webhook, if there is one, and then the queue.
+  // Tells the webhook, if there is one, and then the queue. The report says what became of it.
   absl::Status End(const server::LeasedJob& job, const server::Task* task, server::JobState state,
                    const std::string& report, std::stop_token stop);
-  // Tells only the webhook. For a task that only does this, the message is about the cancelled job.
-  absl::Status Tell(const server::LeasedJob& job, const server::Task& task, server::JobState state,
-                    const std::string& report, std::stop_token stop);
+  // Tries once to tell the webhook. If it may answer later, queues the message.
+  absl::StatusOr<server::Telling> Tell(const server::Task& task, const server::EndedJob& ended,
+                                       std::stop_token stop);
+  // Tells only the webhook: the task is a message.
+  absl::Status Send(const server::LeasedJob& job, const server::Task& task, std::stop_token stop);
   // To another worker, or this one, once `wait` is over or the worker is to end. Costs no delivery.
   absl::Status HandBackAfter(const server::LeasedJob& job, absl::Duration wait,
                              std::stop_token stop);

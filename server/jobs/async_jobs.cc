@@ -14,6 +14,7 @@
 #include "proto/json/shallow_json.h"
 #include "server/base/error.h"
 #include "server/jobs/cancel_job.h"
+#include "server/jobs/job_message.h"
 #include "server/jobs/job_queue.h"
 #include "server/jobs/task.h"
 
@@ -75,7 +76,29 @@ AsyncJob ToJob(const JobInfo& info, bool has_result) {
   if (has_result) job.result_name = std::filesystem::path(TextOf(report, "result")).stem().string();
   job.width_px = Number(report, "width_px");
   job.height_px = Number(report, "height_px");
+  if (const auto warnings = report.find("warnings"); warnings != report.end()) {
+    for (const nlohmann::json& warning : *warnings)
+      if (warning.is_string()) job.warnings.push_back(warning.get<std::string>());
+  }
   return job;
+}
+
+JobWebhook ToWebhook(const Telling& telling) {
+  if (telling.told) return {.state = "told", .tries = telling.tries};
+  JobWebhook webhook{.state = telling.message.empty() ? "failed" : "waiting",
+                     .tries = telling.tries};
+  const bool good = telling.answer >= 200 && telling.answer <= 299;
+  if (telling.tries == 0) return webhook;
+  webhook.error = telling.answer == 0 || good ? "no whole answer came; the operator knows why"
+                                              : absl::StrCat("the answer was ", telling.answer);
+  return webhook;
+}
+
+std::optional<JobWebhook> WebhookOf(JobQueue& queue, const JobInfo& job) {
+  if (TextOf(ParseShallow(job.task), "webhook").empty()) return std::nullopt;
+  if (!HasEnded(job.state)) return JobWebhook{.state = "waiting"};
+  const std::optional<Telling> telling = FindTelling(queue, job);
+  return telling.has_value() ? std::optional(ToWebhook(*telling)) : std::nullopt;
 }
 
 // Tasks are JSON, and workers have folders of their own to start from.
@@ -152,6 +175,7 @@ absl::StatusOr<std::vector<AsyncJob>> AsyncJobs::Batch::Queue(
     queued.push_back({.id = id, .task = std::move(text), .labels = labels});
     told.push_back(ToJob({.id = id, .submitted = now, .changed = now, .labels = labels},
                          /*has_result=*/false));
+    if (!request.webhook.empty()) told.back().webhook = JobWebhook{.state = "waiting"};
   }
   if (const absl::Status done = jobs_.queue_->Enqueue(queued); !done.ok()) {
     jobs_.TakeBack(queued);
@@ -216,7 +240,9 @@ absl::StatusOr<JobInfo> AsyncJobs::Look(const std::string& tenant, const std::st
 
 AsyncJob AsyncJobs::Show(const JobInfo& job) const {
   std::error_code ignored;
-  return ToJob(job, std::filesystem::is_regular_file(store_.Result(job.id), ignored));
+  AsyncJob shown = ToJob(job, std::filesystem::is_regular_file(store_.Result(job.id), ignored));
+  shown.webhook = WebhookOf(*queue_, job);
+  return shown;
 }
 
 absl::StatusOr<AsyncJob> AsyncJobs::Find(const std::string& tenant, const std::string& id) {

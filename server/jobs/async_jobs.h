@@ -54,6 +54,13 @@ struct JobQuery {
   int limit = 100;               // the latest of them
 };
 
+// The fate of a job's webhook.
+struct JobWebhook {
+  std::string state;  // "waiting" for the job or for another try, "told", "failed"
+  int tries = 0;
+  std::string error;  // of the last try, in words that the submitter may read; "": none
+};
+
 struct AsyncJob {
   std::string id;
   std::string batch, reference;  // "": none
@@ -66,6 +73,9 @@ struct AsyncJob {
   std::string result_name;            // content address of a result that is there; "": none is
   int width_px = 0, height_px = 0;    // of the result of a job that is done; 0: not known
   std::optional<JobFailure> failure;  // of one that has failed
+  std::vector<std::string> warnings;  // about all that the result has dropped or changed
+  // nullopt: it has none, or ended under a release that kept no record of it.
+  std::optional<JobWebhook> webhook;
 };
 
 // Jobs are found by ids that cannot be guessed, and only by callers of their tenant. The workers

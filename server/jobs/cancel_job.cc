@@ -3,9 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "engine/base/random_uuid.h"
 #include "engine/base/status_macros.h"
+#include "server/jobs/job_message.h"
 #include "server/jobs/task.h"
 
 namespace upscaled::server {
@@ -15,14 +14,10 @@ absl::Status CancelJob(JobQueue& queue, const std::string& id) {
   ASSIGN_OR_RETURN(const std::vector<JobInfo> jobs, queue.List({.id = id, .limit = 1}));
   if (jobs.empty()) return absl::OkStatus();  // forgotten meanwhile
   absl::StatusOr<Task> task = ParseTask(jobs.front().task);
-  const bool tells = task.ok() && !task->webhook.empty() && task->cancelled_job.empty();
+  const bool tells = task.ok() && !task->webhook.empty() && !task->ended_job.has_value();
   if (!tells) return absl::OkStatus();
-  task->cancelled_job = id;
-  // The same id for the same job, so that a message that waits is not queued twice.
-  std::string message_id = absl::StrCat("cancelled-", id);
-  if (!CheckJobId(message_id).ok()) message_id = RandomUuid();  // too long
-  ASSIGN_OR_RETURN(std::string text, TaskToJson(*task));
-  const NewJob message{.id = std::move(message_id), .task = std::move(text)};
+  ASSIGN_OR_RETURN(const NewJob message,
+                   MakeMessage(*std::move(task), {.id = id, .state = JobState::kCancelled}));
   return queue.Enqueue({&message, 1});
 }
 

@@ -90,6 +90,34 @@ absl::Status ReadFilm(const json& object, std::optional<FilmPart>& result) {
   return absl::OkStatus();
 }
 
+absl::Status ReadEndedJob(const json& object, std::optional<EndedJob>& result) {
+  if (!object.is_object() || object.size() != 3)
+    return Wrong("has an \"ended_job\" that is no object of id, state and report");
+  EndedJob ended;
+  std::string state;
+  const std::pair<const char*, std::string*> texts[] = {
+      {"id", &ended.id}, {"state", &state}, {"report", &ended.report}};
+  for (const auto& [name, text] : texts)
+    RETURN_IF_ERROR(ReadText(name, object.value(name, json()), *text));
+  const std::optional<JobState> known = ParseJobState(state);
+  if (!known.has_value() || !HasEnded(*known))
+    return Wrong(absl::StrCat("has an ended job with the state \"", state, "\""));
+  ended.state = *known;
+  result = std::move(ended);
+  return absl::OkStatus();
+}
+
+absl::Status ReadCancelledJob(const json& id, std::optional<EndedJob>& result) {
+  result = EndedJob{.state = JobState::kCancelled};
+  return ReadText("cancelled_job", id, result->id);
+}
+
+json ToJson(const EndedJob& ended) {
+  return {{"id", ended.id},
+          {"state", std::string(JobStateName(ended.state))},
+          {"report", ended.report}};
+}
+
 json ToJson(const FilmPart& film) {
   json object = {{"id", film.id},           {"number", film.number},
                  {"frames", film.frames},   {"part_frames", film.part_frames},
@@ -113,7 +141,8 @@ absl::Status ReadField(const std::string& name, const json& value, Task& task) {
   if (name == "reference") return ReadText(name, value, task.reference);
   if (name == "shown_source") return ReadText(name, value, task.shown_source);
   if (name == "shown_output") return ReadText(name, value, task.shown_output);
-  if (name == "cancelled_job") return ReadText(name, value, task.cancelled_job);
+  if (name == "ended_job") return ReadEndedJob(value, task.ended_job);
+  if (name == "cancelled_job") return ReadCancelledJob(value, task.ended_job);
   if (name == "options") return ReadOptions(value, task.options);
   if (name == "film") return ReadFilm(value, task.film);
   return Wrong(absl::StrCat("has a field \"", name, "\", which is not known"));
@@ -139,17 +168,16 @@ absl::StatusOr<std::string> TaskToJson(const Task& task) {
                        MessageDifferencer::Equals(kept, task.options);
   if (!is_kept) return Wrong("has \"options\" that JSON would change: their texts must be UTF-8");
   json object = {{"source", task.source}, {"options", ParseShallow(text)}};
-  const std::pair<const char*, const std::string*> texts[] = {
-      {"output", &task.output},
-      {"webhook", &task.webhook},
-      {"reference", &task.reference},
-      {"shown_source", &task.shown_source},
-      {"shown_output", &task.shown_output},
-      {"cancelled_job", &task.cancelled_job}};
+  const std::pair<const char*, const std::string*> texts[] = {{"output", &task.output},
+                                                              {"webhook", &task.webhook},
+                                                              {"reference", &task.reference},
+                                                              {"shown_source", &task.shown_source},
+                                                              {"shown_output", &task.shown_output}};
   for (const auto& [name, value] : texts) {
     if (!value->empty()) object[name] = *value;
   }
   if (task.film.has_value()) object["film"] = ToJson(*task.film);
+  if (task.ended_job.has_value()) object["ended_job"] = ToJson(*task.ended_job);
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

@@ -6,12 +6,23 @@
 
 #include "absl/status/statusor.h"
 #include "server/jobs/film_part.h"
+#include "server/jobs/job_queue.h"
 #include "upscale/v1/upscale.pb.h"
 
 namespace upscaled::server {
 
+// A job that has ended, for a task that only tells its webhook.
+struct EndedJob {
+  std::string id;
+  JobState state = JobState::kDone;
+  std::string report;  // as JobInfo's
+
+  bool operator==(const EndedJob&) const = default;
+};
+
 // As JSON: an object with fields of these names, all texts except the options, which are
-// UpscaleOptions in the proto3 JSON mapping, and the film, an object. Only the source is required.
+// UpscaleOptions in the proto3 JSON mapping, and the film and the ended job, which are objects.
+// Only the source is required.
 struct Task {
   std::string source;  // an absolute path, or a URL that begins with http://, https:// or s3://
   upscale::v1::UpscaleOptions options;
@@ -23,9 +34,9 @@ struct Task {
   // Told to the webhook instead of the source and the output, if these are the operator's paths.
   // With an output to show, failures are told as JobFailure. "": source and output are told.
   std::string shown_source, shown_output;
-  // The id of a job that was cancelled: the task is only to tell its webhook. "": an image is to be
-  // upscaled.
-  std::string cancelled_job;
+  // Set: the task only tells the webhook that this job has ended. Earlier releases wrote the id of
+  // a cancelled job as "cancelled_job", which is read too.
+  std::optional<EndedJob> ended_job;
   // Set: the source is a film, the output its result, both paths, and the job is one part of it.
   std::optional<FilmPart> film;
 };

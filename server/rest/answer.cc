@@ -76,12 +76,12 @@ std::string FieldText(absl::string_view text) {
   return safe;
 }
 
-// A list of strings of RFC 8941; "" for an empty one.
+// Upscale-Warning, a list of strings of RFC 8941.
 template <typename Sentences>
-std::string StringList(const Sentences& sentences) {
-  return absl::StrJoin(sentences, ", ", [](std::string* out, const std::string& sentence) {
-    absl::StrAppend(out, "\"", FieldText(sentence), "\"");
-  });
+HttpField FieldOfWarnings(const Sentences& sentences) {
+  return {kWarning, absl::StrJoin(sentences, ", ", [](std::string* out, const std::string& text) {
+            absl::StrAppend(out, "\"", FieldText(text), "\"");
+          })};
 }
 
 std::string CacheControl(const pb::UpscaleImageHeader& header,
@@ -93,6 +93,10 @@ std::string CacheControl(const pb::UpscaleImageHeader& header,
 }
 
 }  // namespace
+
+HttpField WarningField(const std::vector<std::string>& sentences) {
+  return FieldOfWarnings(sentences);
+}
 
 std::string ContentDisposition(std::string_view kind, std::string_view file_name) {
   std::string plain, encoded;
@@ -137,9 +141,7 @@ HttpResponse ImageResponse(const pb::UpscaleImageHeader& header,
           {kServerTiming, absl::StrFormat("plan;dur=%.1f", absl::ToDoubleMilliseconds(planning))},
       }};
   if (!header.etag().empty()) response.fields.push_back({kETag, QuotedTag(header.etag())});
-  if (!header.warnings().empty()) {
-    response.fields.push_back({kWarning, StringList(header.warnings())});
-  }
+  if (!header.warnings().empty()) response.fields.push_back(FieldOfWarnings(header.warnings()));
   return response;
 }
 
@@ -168,7 +170,7 @@ std::vector<HttpField> SummaryFields(const pb::UpscaleSummary& summary, std::str
                        Milliseconds(timings.total()))},
       {kSummary, std::move(summary_json)}};
   if (!summary.etag().empty()) fields.push_back({kETag, QuotedTag(summary.etag())});
-  if (!summary.warnings().empty()) fields.push_back({kWarning, StringList(summary.warnings())});
+  if (!summary.warnings().empty()) fields.push_back(FieldOfWarnings(summary.warnings()));
   return fields;
 }
 

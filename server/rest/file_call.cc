@@ -8,9 +8,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "server/base/error.h"
 #include "server/calls/call_steps.h"
+#include "server/rest/answer.h"
 #include "server/rest/byte_range.h"
 #include "server/rest/entity_tags.h"
+#include "server/rest/problem.h"
 
 namespace upscaled::server {
 namespace {
@@ -28,21 +31,25 @@ std::optional<ByteRange> RangeOf(const HttpRequest& request, const std::string& 
 }
 
 HttpResponse WholeResponse(const FileAnswer& answer) {
-  return {.status = 200,
-          .fields = {{"Content-Type", answer.media_type},
-                     {"X-Content-Type-Options", "nosniff"},
-                     {"ETag", QuotedTag(answer.name)},
-                     {"Cache-Control", answer.cache_control},
-                     {"Accept-Ranges", "bytes"}}};
+  HttpResponse response{.status = 200,
+                        .fields = {{"Content-Type", answer.media_type},
+                                   {"X-Content-Type-Options", "nosniff"},
+                                   {"ETag", QuotedTag(answer.name)},
+                                   {"Cache-Control", answer.cache_control},
+                                   {"Accept-Ranges", "bytes"}}};
+  if (!answer.warnings.empty()) response.fields.push_back(WarningField(answer.warnings));
+  return response;
 }
 
-// The answer that has a part of the file, or says that there is no such part.
+HttpFault NoSuchPart(int64_t bytes) {
+  return {416,
+          MakeError(absl::StatusCode::kOutOfRange, ErrorReason::kUnspecified,
+                    absl::StrCat("Range names no byte of the image, which has ", bytes),
+                    {{"field", "Range"}}),
+          {{"Content-Range", absl::StrCat("bytes */", bytes)}}};
+}
+
 HttpResponse PartResponse(const FileAnswer& answer, int64_t bytes, const ByteRange& range) {
-  if (range.empty()) {
-    return {.status = 416,
-            .fields = {{"Cache-Control", "no-store"},
-                       {"Content-Range", absl::StrCat("bytes */", bytes)}}};
-  }
   HttpResponse response = WholeResponse(answer);
   response.status = 206;
   response.fields.push_back(
@@ -55,20 +62,29 @@ HttpResponse PartResponse(const FileAnswer& answer, int64_t bytes, const ByteRan
 void FileCall::Run() {
   const absl::Status status = GuardHandler(record(), [this] { return Answer(); });
   Conclude(status);
+  if (fault_.has_value()) return exchange().Send(WithCors(ProblemResponse(*fault_)));
   if (!status.ok()) return Fail(status);
   sink().Finish({});
 }
 
 absl::Status FileCall::Send(const FileAnswer& answer, const ResultFile& file) {
+  if (absl::Status status = CheckIfMatch(request(), answer.name); !status.ok()) {
+    fault_ = HttpFault{412, status};
+    return status;
+  }
   HttpResponse response = WholeResponse(answer);
   ByteRange part{0, file.bytes()};
-  if (Has(ParseTags(request().Field("If-None-Match")), answer.name)) {
+  if (Has(ParseTags(request().AllFields("If-None-Match")), answer.name)) {
     response.status = 304;
     part = {};
   } else if (const auto range = request().method == "HEAD"
                                     ? std::nullopt  // RFC 9110, section 14.2
                                     : RangeOf(request(), answer.name, file.bytes())) {
     part = *range;
+    if (part.empty()) {
+      fault_ = NoSuchPart(file.bytes());
+      return fault_->error;
+    }
     response = PartResponse(answer, file.bytes(), part);
   }
   if (!part.empty()) response.length = static_cast<uint64_t>(part.end - part.begin);

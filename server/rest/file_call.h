@@ -3,9 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "server/http/http_fault.h"
 #include "server/rest/answer_sink.h"
 #include "server/rest/rest_call.h"
 #include "server/results/result_file.h"
@@ -17,9 +20,10 @@ struct FileAnswer {
   std::string name;  // of the entity tag
   std::string media_type;
   std::string cache_control;
+  std::vector<std::string> warnings;  // about all that the image has dropped or changed
 };
 
-// Heeds If-None-Match, Range and If-Range.
+// Heeds If-Match, If-None-Match, Range and If-Range.
 class FileCall : public RestCall {
  public:
  protected:
@@ -31,11 +35,15 @@ class FileCall : public RestCall {
 
   // As Send, or the error.
   virtual absl::Status Answer() = 0;
-  // Leaves the answer's end to be sent. DATA_LOSS for a file that is cut short meanwhile.
+  // Leaves the answer's end to be sent. DATA_LOSS for a file that is cut short meanwhile;
+  // FAILED_PRECONDITION (412) and OUT_OF_RANGE (416) if the request's conditions and the file do
+  // not go together.
   absl::Status Send(const FileAnswer& answer, const ResultFile& file);
 
  private:
   void Run() override;
+
+  std::optional<HttpFault> fault_;  // the answer to a condition that does not hold
 };
 
 }  // namespace upscaled::server

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,7 +30,11 @@ constexpr int kMaxListed = 1000;
 absl::StatusOr<JobQuery> ReadQuery(std::string_view text) {
   JobQuery query;
   ASSIGN_OR_RETURN(const std::vector<FormField> fields, ParseQuery(text));
+  std::set<std::string> names;
   for (const FormField& field : fields) {
+    if (!names.insert(field.name).second) {
+      return InvalidForm(absl::StrCat(field.name.substr(0, 64), " is given more than once"));
+    }
     const std::string value = field.value.value_or("");
     if (field.name == "state") {
       query.state = value;
@@ -145,7 +150,8 @@ absl::Status JobResultCall::Answer() {
   ASSIGN_OR_RETURN(std::string type, TypeOf(*file));
   return Send({.name = job.result_name,
                .media_type = std::move(type),
-               .cache_control = "private, no-cache"},
+               .cache_control = "private, no-cache",
+               .warnings = job.warnings},
               *file);
 }
 

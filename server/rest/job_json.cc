@@ -28,10 +28,17 @@ ordered_json ToJson(const AsyncJob& job) {
       {"progress", nullptr},
       {"result", nullptr},
       {"size", nullptr},
+      {"warnings", job.warnings},
+      {"webhook", nullptr},
       {"error", nullptr}};
   if (job.tiles > 0) json["progress"] = {{"tiles_done", job.tiles_done}, {"tiles", job.tiles}};
   if (!job.result_name.empty()) json["result"] = absl::StrCat(JobPath(job.id), "/result");
   if (job.width_px > 0) json["size"] = {{"width_px", job.width_px}, {"height_px", job.height_px}};
+  if (job.webhook.has_value()) {
+    json["webhook"] = {{"state", job.webhook->state},
+                       {"tries", job.webhook->tries},
+                       {"error", TextOrNull(job.webhook->error)}};
+  }
   if (job.failure.has_value()) {
     json["error"] = {{"code", job.failure->code},
                      {"reason", job.failure->reason},

@@ -37,7 +37,7 @@ std::string MediaTypeOf(std::string_view name) {
 
 // Whether the client has the file of that name.
 bool Has(const HttpRequest& request, const std::string& name) {
-  const std::vector<std::string> tags = ParseTags(request.Field("If-None-Match"));
+  const std::vector<std::string> tags = ParseTags(request.AllFields("If-None-Match"));
   return std::any_of(tags.begin(), tags.end(),
                      [&](const std::string& tag) { return tag == name || tag == "*"; });
 }

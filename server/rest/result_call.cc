@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/handlers/result_sharing.h"
+#include "upscale/v1/upscale.pb.h"
 
 namespace upscaled::server {
 namespace {
@@ -25,12 +26,15 @@ absl::Status ResultCall::Answer() {
   if (store == nullptr) return NoResult();
   const std::optional<ResultStore::Found> found = store->Find(request().parameter, payer().tenant);
   if (!found.has_value()) return NoResult();
+  upscale::v1::UpscaleImageHeader header;
+  if (!header.ParseFromString(found->result.header)) return NoResult();  // of another release
   // Every caller may have it if the server asks for no keys.
   const bool for_all = request().caller == nullptr;
   return Send({.name = found->result.name,
                .media_type = found->result.media_type,
                .cache_control =
-                   absl::StrCat(for_all ? "public" : "private", ", max-age=31536000, immutable")},
+                   absl::StrCat(for_all ? "public" : "private", ", max-age=31536000, immutable"),
+               .warnings = {header.warnings().begin(), header.warnings().end()}},
               found->file);
 }
 

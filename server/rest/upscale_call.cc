@@ -120,9 +120,10 @@ absl::Status UpscaleCall::CheckHeader() {
 void UpscaleCall::Run() {
   const absl::Status status = GuardHandler(record(), [this] { return Answer(); });
   reservation_.Release();
-  const bool original = !status.ok() && AnswerOriginal(status);
+  const bool original = !status.ok() && !fault_.has_value() && AnswerOriginal(status);
   if (progress_) progress_->End(status, summary_json_);
   Conclude(status);
+  if (fault_.has_value()) return exchange().Send(WithCors(ProblemResponse(*fault_)));
   if (!status.ok() && !original) return Fail(WithCurlAdvice(status, request()));
   sink().Finish(std::move(last_fields_));
 }
@@ -194,12 +195,16 @@ absl::Status UpscaleCall::Upscale(RequestOptions options) {
   ASSIGN_OR_RETURN(ImageRequest image, StartRequest(host().handlers, std::move(options)));
   image.input_bytes = upload_.image_bytes();
   image.claimed_digest = upload_.digest();
-  image.known_results = ParseTags(request().Field("If-None-Match"));
+  image.known_results = ParseTags(request().AllFields("If-None-Match"));
   const ImageStreams streams{
       .input = *source,
       .output = sink(),
       .on_header =
           [this](const pb::UpscaleImageHeader& header) {
+            if (absl::Status status = CheckIfMatch(request(), header.etag()); !status.ok()) {
+              fault_ = HttpFault{412, status};
+              return status;
+            }
             Announce(header);
             return absl::OkStatus();
           },

@@ -57,6 +57,7 @@ class UpscaleCall final : public RestCall {
     return {cancellation(), record(), start(), reservation_, payer(), deadline()};
   }
 
+  std::optional<HttpFault> fault_;  // the answer if the result is not the one of If-Match
   AdmissionController::Reservation reservation_, kept_memory_;
   Watchdog::Id watch_;
   UpscaleParameters parameters_;

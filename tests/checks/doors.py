@@ -27,7 +27,7 @@ OVERFLOW = "engine/backends/overflow.h"
 ENGINE_INTERFACE = ["engine/autotune/tuner.h", "engine/base", "engine/image", "engine/model", "engine/pipeline", "engine/backends/backend.h",
                "engine/backends/backend_list.h"]
 # All that submitters and workers see of the queue of jobs.
-QUEUE_INTERFACE = ["server/jobs/cancel_job.h", "server/jobs/film_part.h", "server/jobs/job_failure.h", "server/jobs/job_place.h", "server/jobs/job_queue.h", "server/jobs/task.h"]
+QUEUE_INTERFACE = ["server/jobs/cancel_job.h", "server/jobs/film_part.h", "server/jobs/job_failure.h", "server/jobs/job_message.h", "server/jobs/job_place.h", "server/jobs/job_queue.h", "server/jobs/task.h"]
 
 # folder -> prefixes (folders or single files) it may include. The longest matching folder rules.
 MAY_INCLUDE = {

@@ -87,6 +87,7 @@ void FakeImageCall::SendHeader() {
   header.set_model("fake");
   header.set_tiles(kTiles);
   header.set_etag(Etag());
+  header.mutable_warnings()->Assign(header_warnings.begin(), header_warnings.end());
   Write(response);
 }
 
@@ -115,6 +116,7 @@ void FakeImageCall::SendSummary() {
   summary.set_tiles(kTiles);
   summary.set_device("fake:0");
   summary.set_etag(Etag());
+  summary.mutable_warnings()->Assign(summary_warnings.begin(), summary_warnings.end());
   summary.mutable_timings()->mutable_total()->set_nanos(250'000'000);
   Write(response);
 }

@@ -41,6 +41,7 @@ class FakeImageCall {
   grpc::ServerContext& context;
   v1::UpscaleImageStart start;
   std::string image;
+  std::vector<std::string> header_warnings, summary_warnings;  // to be sent
 
   // Reads start and image.
   void ReceiveAll();

@@ -309,10 +309,14 @@ test("a job is submitted, waited for and fetched", async () => {
   assert.deepEqual(query, { scale: "2", reference: "order 7", webhook: "https://example.org/hook" });
   assert.equal(headers.prefer, "respond-async");
   assert.deepEqual([job.id, job.state, job.reference, job.ended], ["ok", "waiting", "order 7", false]);
+  assert.deepEqual([job.warnings, job.webhook], [[], null], "of an earlier release's server");
   const result = await job.result();
   assert.equal(Buffer.from(await result.bytes()).toString(), "an image");
   assert.deepEqual([result.width, result.height, result.etag], [20, 10, '"abc"']);
   assert.deepEqual([job.state, job.ended], ["done", true]);
+  assert.deepEqual(job.warnings, ["alpha is left out"]);
+  assert.deepEqual(result.warnings, job.warnings);
+  assert.equal(job.webhook.error, "the answer was 500");
   const again = await client.job("ok");
   assert.equal(again.state, "done");
 });

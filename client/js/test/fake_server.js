@@ -45,15 +45,18 @@ export async function startFakeServer() {
       return;
     }
     if (request.url.endsWith("/result")) {
-      response.writeHead(200, { "content-type": "image/png", etag: '"abc"' });
+      const warning = '"alpha is left out"';
+      response.writeHead(200, { "content-type": "image/png", etag: '"abc"', "upscale-warning": warning });
       response.end(IMAGE);
       return;
     }
     const size = { width_px: 20, height_px: 10 };
     const error = { code: "INVALID_ARGUMENT", reason: "INVALID_IMAGE", message: "no image" };
+    const warnings = ["alpha is left out"];
+    const webhook = { state: "waiting", tries: 1, error: "the answer was 500" };
     let job = { id, state: "running", progress: { tiles_done: 1, tiles: 2 } };
     if (times === -Infinity) job = { id, state: "cancelled" };
-    else if (times > 2 && id === "ok") job = { id, state: "done", size };
+    else if (times > 2 && id === "ok") job = { id, state: "done", size, warnings, webhook };
     else if (times > 2) job = { id, state: "failed", error };
     if (request.url.endsWith("/events")) {
       response.writeHead(200, { "content-type": "text/event-stream" });

@@ -35,7 +35,8 @@ class _Handler(BaseHTTPRequestHandler):
         job_id = self.path.split("/")[3]
         size = {"width_px": 20, "height_px": 10}
         if self.path.endswith("/result"):
-            self._begin(200, {"Content-Type": "image/png", "ETag": '"abc"'})
+            fields = {"ETag": '"abc"', "Upscale-Warning": '"alpha is left out"'}
+            self._begin(200, {"Content-Type": "image/png", **fields})
             self._chunk(b"an image")
             self._chunk(b"")
             return
@@ -54,7 +55,9 @@ class _Handler(BaseHTTPRequestHandler):
         if job_id in self.server.cancelled:
             job = {"id": job_id, "state": "cancelled"}
         elif asked > 2 and job_id == "ok":
-            job = {"id": job_id, "state": "done", "size": size}
+            webhook = {"state": "waiting", "tries": 1, "error": "the answer was 500"}
+            job = {"id": job_id, "state": "done", "size": size, "webhook": webhook}
+            job["warnings"] = ["alpha is left out"]
         elif asked > 2 and job_id != "waits":
             error = {"code": "INVALID_ARGUMENT", "reason": "INVALID_IMAGE", "message": "no image"}
             job = {"id": job_id, "state": "failed", "error": error}

@@ -67,10 +67,14 @@ class ClientTest(unittest.TestCase):
         )
         self.assertEqual(headers["Prefer"], "respond-async")
         self.assertEqual((job.id, job.state, job.reference), ("ok", "waiting", "order 7"))
+        self.assertEqual((job.warnings, job.webhook), ([], None), "of an earlier release's server")
         with job.result(timeout=20) as result:
             self.assertEqual(result.read(), b"an image")
         self.assertEqual((result.width, result.height, result.etag), (20, 10, '"abc"'))
         self.assertEqual((job.state, job.ended), ("done", True))
+        self.assertEqual(job.warnings, ["alpha is left out"])
+        self.assertEqual(result.warnings, job.warnings)
+        self.assertEqual(job.webhook["error"], "the answer was 500")
 
     def test_a_jobs_failure_and_its_cancellation_are_raised(self):
         with self.assertRaises(InvalidImageError):

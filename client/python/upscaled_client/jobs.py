@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Dict, Iterator, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional
 
 from .cancellation import Cancellation
 from .errors import UpscaledError, error_of
@@ -17,7 +17,8 @@ _ENDED = ("done", "failed", "cancelled")
 
 class Job:
     """A job as the server last told: `state` ("waiting", "running", "done", "failed" or
-    "cancelled"), `batch`, `reference`, `progress`, `size` and `error`, each None until it is known.
+    "cancelled"), `batch`, `reference`, `progress`, `size`, `webhook` and `error`, each None until it
+    is known, and `warnings`, a list of all that the result has dropped or changed.
 
     Its server keeps it when this program ends: Client.job(id) finds it again.
     """
@@ -34,6 +35,8 @@ class Job:
         self.reference: Optional[str] = facts.get("reference")
         self.progress: Optional[Mapping[str, int]] = facts.get("progress")
         self.size: Optional[Mapping[str, int]] = facts.get("size")
+        self.warnings: List[str] = list(facts.get("warnings") or ())
+        self.webhook: Optional[Mapping[str, Any]] = facts.get("webhook")
         self.error: Optional[Mapping[str, str]] = facts.get("error")
 
     def __repr__(self) -> str:

@@ -21,7 +21,8 @@ using ::testing::HasSubstr;
 
 absl::Status PostTo(const std::string& answer) {
   const FakeHttpServer server([&](const FakeHttpRequest&) { return answer; });
-  return Post(server.url(), {}, "body", /*allowed=*/nullptr, {});
+  int code = 0;
+  return Post(server.url(), {}, "body", /*allowed=*/nullptr, {}, code);
 }
 
 TEST(PostTest, AnEndlessAnswerIsCut) {

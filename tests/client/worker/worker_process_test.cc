@@ -16,6 +16,7 @@
 #include "nlohmann/json.hpp"
 #include "server/jobs/sqlite_queue.h"
 #include "tests/client/environment_variable.h"
+#include "tests/client/fake_http_server.h"
 #include "tests/client/fake_server.h"
 #include "tests/client/process.h"
 #include "tests/client/temp_folder.h"
@@ -222,6 +223,28 @@ TEST_F(WorkerProcessTest, LooksForNoJobsInAQueueThatIsNotThere) {
   WriteText(Path("a.png"), "a");
   ASSERT_EQ(Upscale({"submit", "-i", Path("a.png"), "-o", Path("b.png")}).exit_code, kExitOk);
   EXPECT_THAT(Upscale({"jobs"}).out, HasSubstr("1 waiting"));
+}
+
+TEST_F(WorkerProcessTest, ListsWarningsAndWebhooksThatDoNotAnswer) {
+  server_.OnImage([](FakeImageCall& call) {
+    call.ReceiveAll();
+    call.header_warnings = {"alpha is left out"};
+    return FakeServer::Serve(call);
+  });
+  const FakeHttpServer gone([](const FakeHttpRequest&) { return FakeAnswer("410 Gone", "", ""); });
+  WriteText(Path("a.png"), "a");
+  ASSERT_EQ(Upscale({"submit", "-i", Path("a.png"), "-o", Path("b.png"), "--webhook", gone.url()})
+                .exit_code,
+            kExitOk);
+  const ProcessResult worked = Process(Worker({"--allow-private-urls", gone.url() + "/"})).Wait();
+  EXPECT_EQ(worked.exit_code, kExitOk) << worked.err;
+  EXPECT_THAT(worked.err, HasSubstr("warning: alpha is left out"));
+  const ProcessResult listed = Upscale({"jobs"});
+  EXPECT_THAT(listed.out, HasSubstr("\n  warning: alpha is left out\n"));
+  EXPECT_THAT(listed.out, HasSubstr("\n  the webhook was not told after 1 try: "));
+  EXPECT_THAT(listed.out, HasSubstr("the answer was 410"));
+  EXPECT_EQ(Job()["webhook"]["answer"], 410);
+  EXPECT_EQ(Job()["report"]["warnings"][0], "alpha is left out");
 }
 
 TEST_F(WorkerProcessTest, SaysWhatCannotBeSubmittedOrWorkedOn) {

@@ -21,6 +21,7 @@
 #include "nlohmann/json.hpp"
 #include "server/fetch/url_prefix.h"
 #include "server/jobs/cancel_job.h"
+#include "server/jobs/job_message.h"
 #include "server/jobs/sqlite_queue.h"
 #include "server/jobs/task.h"
 #include "tests/client/environment_variable.h"
@@ -446,7 +447,8 @@ TEST_F(WorkerTest, ARedirectionOfWhatIsSentIsNoSuccess) {
   EXPECT_EQ(Info("put").state, server::JobState::kFailed);
   EXPECT_THAT(Info("put").report, HasSubstr("302"));
   EXPECT_EQ(Info("post").state, server::JobState::kDone);
-  EXPECT_EQ(Info("post").deliveries, options_.max_deliveries);
+  EXPECT_THAT(Info("post").report, HasSubstr("302, a redirection, which is not followed"));
+  for (const FakeHttpRequest& request : moved.requests()) EXPECT_NE(request.target, "/elsewhere");
 }
 
 TEST_F(WorkerTest, WhatUrlsHoldSecretIsNotWritten) {
@@ -495,7 +497,9 @@ TEST_F(WorkerTest, PrivateAddressesAreRefusedUnlessTheOperatorNamesThem) {
     EXPECT_THAT(Info(id).report, HasSubstr("--allow-private-urls")) << id;
   }
   EXPECT_THAT(Info("metadata").report, HasSubstr("169.254.169.254 is special"));
-  EXPECT_THAT(log(), HasSubstr("--allow-private-urls"));  // and the webhook stays unheard
+  EXPECT_THAT(Info("webhook").report, HasSubstr("--allow-private-urls"));
+  EXPECT_THAT(log(), HasSubstr("the webhook was not told: "));  // and no other try is made
+  EXPECT_EQ(Info("done-webhook").id, "");
 }
 
 TEST_F(WorkerTest, ARedirectionLeadsToNoBucket) {
@@ -565,10 +569,11 @@ TEST_F(WorkerTest, WebhooksHearOfEveryEnd) {
   options_.webhook_secret = "a secret of two dozen bytes";
   ASSERT_TRUE(Work().ok()) << log();
   EXPECT_EQ(Info("done").state, server::JobState::kDone);
-  EXPECT_EQ(Info("done").deliveries, 2);
+  EXPECT_EQ(Info("done").deliveries, 1);
   EXPECT_EQ(Info("failed").state, server::JobState::kFailed);
   EXPECT_EQ(Info("unheard").state, server::JobState::kDone);
-  EXPECT_EQ(deaf.requests().size(), static_cast<size_t>(options_.max_deliveries));
+  EXPECT_EQ(Info("done-unheard").state, server::JobState::kWaiting) << "after five minutes";
+  EXPECT_THAT(log(), HasSubstr("1 webhooks have not answered"));
   EXPECT_EQ(computations(), 1);
   std::map<std::string, int> types;
   for (const FakeHttpRequest& request : hook.requests()) {
@@ -647,9 +652,142 @@ TEST_F(WorkerTest, AMessageThatNobodyTakesFails) {
   AllowPrivate(deaf);
   SubmitTask("a", *server::TaskToJson({.source = "/a.png", .webhook = deaf.url()}));
   ASSERT_TRUE(server::CancelJob(*queue_, "a").ok());
+  for (const absl::Duration wait : kWebhookWaits) {
+    EXPECT_EQ(server::FindTelling(*queue_, Info("a"))->message, "cancelled-a");
+    ASSERT_TRUE(Work().ok()) << log();
+    clock_.Advance(wait);
+  }
   ASSERT_TRUE(Work().ok()) << log();
-  EXPECT_EQ(deaf.requests().size(), static_cast<size_t>(options_.max_deliveries));
+  const size_t tries = 1 + std::size(kWebhookWaits);
+  EXPECT_EQ(deaf.requests().size(), tries);
   EXPECT_EQ(Info("cancelled-a").state, server::JobState::kFailed);
+  const auto telling = server::FindTelling(*queue_, Info("a"));
+  ASSERT_TRUE(telling.has_value());
+  EXPECT_EQ(telling->message, "") << "nobody tries any more";
+  EXPECT_EQ(telling->tries, tries);
+  EXPECT_EQ(telling->answer, 404);
+  EXPECT_THAT(log(), HasSubstr(absl::StrCat("was not told after ", tries, " tries: ")));
+}
+
+// An endpoint that was down for a quarter of a minute lost its message for good.
+TEST_F(WorkerTest, AWebhookThatIsDownForHoursIsToldAfterIt) {
+  std::atomic<bool> down = true;
+  FakeHttpServer hook([&](const FakeHttpRequest&) {
+    return FakeAnswer(down ? "502 Bad Gateway" : "200 OK", "", "");
+  });
+  AllowPrivate(hook);
+  WriteText(folder_ / "in/a", "an image");
+  SubmitTask("a", *server::TaskToJson({.source = folder_ / "in/a", .webhook = hook.url()}));
+  SubmitTask("b", *server::TaskToJson({.source = folder_ / "in/b-none", .webhook = hook.url()}));
+  ASSERT_TRUE(Work().ok()) << log();
+  EXPECT_EQ(Info("a").state, server::JobState::kDone) << "it waits for no webhook";
+  EXPECT_EQ(Info("b").state, server::JobState::kFailed);
+  EXPECT_EQ(server::FindTelling(*queue_, Info("a"))->answer, 502);
+  EXPECT_EQ(server::FindTelling(*queue_, Info("a"))->message, "done-a");
+  // A worker takes the message and is killed.
+  clock_.Advance(absl::Hours(1));
+  ASSERT_TRUE((*queue_->Lease(options_.lease)).has_value());
+  clock_.Advance(options_.lease);
+  down = false;
+  const size_t before = hook.requests().size();
+  ASSERT_TRUE(Work().ok()) << log();
+  ASSERT_EQ(hook.requests().size(), before + 2);
+  EXPECT_EQ(computations(), 1);
+  EXPECT_THAT(log(), HasSubstr("job a: the webhook was told at try "));
+  std::map<std::string, nlohmann::json> told;
+  for (const FakeHttpRequest& request : hook.requests()) {
+    const auto data = nlohmann::json::parse(request.body)["data"];
+    const auto [first, is_new] = told.try_emplace(data["job"], data);
+    EXPECT_EQ(data, first->second) << "each try tells the same";
+    EXPECT_THAT(request.header,
+                HasSubstr("webhook-id: " + data["job"].get<std::string>() + "\r\n"));
+  }
+  EXPECT_EQ(told["a"]["state"], "done");
+  EXPECT_EQ(told["b"]["state"], "failed");
+  for (const char* id : {"a", "b"}) {
+    const auto telling = server::FindTelling(*queue_, Info(id));
+    ASSERT_TRUE(telling.has_value());
+    EXPECT_TRUE(telling->told);
+    EXPECT_GT(telling->tries, 4);
+    EXPECT_EQ(telling->message, "");
+  }
+}
+
+TEST_F(WorkerTest, AWebhookThatIsGoneIsNotTriedAgain) {
+  FakeHttpServer gone([](const FakeHttpRequest&) { return FakeAnswer("410 Gone", "", ""); });
+  AllowPrivate(gone);
+  WriteText(folder_ / "in/a", "an image");
+  SubmitTask("a", *server::TaskToJson({.source = folder_ / "in/a", .webhook = gone.url()}));
+  SubmitTask("b", *server::TaskToJson({.source = "/b.png", .webhook = gone.url()}));
+  ASSERT_TRUE(server::CancelJob(*queue_, "b").ok());
+  ASSERT_TRUE(Work().ok()) << log();
+  EXPECT_EQ(gone.requests().size(), 2u);
+  EXPECT_EQ(Info("a").state, server::JobState::kDone);
+  EXPECT_EQ(Info("cancelled-b").state, server::JobState::kFailed);
+  for (const char* id : {"a", "b"}) {
+    const auto telling = server::FindTelling(*queue_, Info(id));
+    ASSERT_TRUE(telling.has_value());
+    EXPECT_FALSE(telling->told);
+    EXPECT_EQ(telling->answer, 410);
+    EXPECT_EQ(telling->message, "");
+    EXPECT_EQ(telling->tries, 1);
+  }
+  EXPECT_THAT(log(), HasSubstr("the webhook was not told: "));
+  EXPECT_THAT(log(), HasSubstr("the webhook was not told after 1 try: "));
+}
+
+// Messages stood behind all jobs that were there before them.
+TEST_F(WorkerTest, AMessageWaitsBehindNoBacklog) {
+  std::vector<server::NewJob> jobs;
+  for (int i = 0; i < 20; ++i) jobs.push_back({.id = absl::StrCat("job", i), .task = "{}"});
+  ASSERT_TRUE(queue_->Enqueue(jobs).ok());
+  const auto message = server::MakeMessage({.source = "/a.png", .webhook = "https://a.example/"},
+                                           {.id = "a", .state = server::JobState::kDone});
+  ASSERT_TRUE(message.ok()) << message.status();
+  ASSERT_TRUE(queue_->Enqueue({&*message, 1}).ok());
+  const auto first = queue_->Lease(options_.lease), second = queue_->Lease(options_.lease);
+  EXPECT_TRUE((*first)->id == "done-a" || (*second)->id == "done-a");
+}
+
+// Jobs lost all that the server has to say about their results.
+TEST_F(WorkerTest, WarningsReachTheReportTheLogAndTheWebhook) {
+  server_.OnImage([](FakeImageCall& call) {
+    call.ReceiveAll();
+    call.header_warnings = {"alpha is left out"};
+    if (!call.start.name_only()) call.summary_warnings = {"the file is cut short"};
+    return FakeServer::Serve(call);
+  });
+  FakeHttpServer hook([](const FakeHttpRequest&) { return FakeAnswer("200 OK", "", ""); });
+  AllowPrivate(hook);
+  WriteText(folder_ / "in/a", "an image");
+  const server::Task task{.source = folder_ / "in/a", .webhook = hook.url()};
+  SubmitTask("first", *server::TaskToJson(task));
+  SubmitTask("again", *server::TaskToJson(task));  // whose result is there already
+  ASSERT_TRUE(Work().ok()) << log();
+  EXPECT_EQ(computations(), 1);
+  const nlohmann::json both = {"alpha is left out", "the file is cut short"};
+  for (const char* id : {"first", "again"}) {
+    EXPECT_EQ(nlohmann::json::parse(Info(id).report)["warnings"], both) << id;
+    EXPECT_THAT(log(), HasSubstr(absl::StrCat("job ", id, ": ")));
+  }
+  EXPECT_THAT(log(), HasSubstr("which was there already; warning: alpha is left out; the file"));
+  ASSERT_EQ(hook.requests().size(), 2u);
+  for (const FakeHttpRequest& request : hook.requests()) {
+    EXPECT_EQ(nlohmann::json::parse(request.body)["data"]["warnings"], both);
+  }
+  // A result of an earlier release, or whose warnings were removed.
+  std::filesystem::remove_all(folder_ / "results/warnings");
+  SubmitTask("later", *server::TaskToJson(task));
+  ASSERT_TRUE(Work().ok()) << log();
+  EXPECT_EQ(nlohmann::json::parse(Info("later").report)["warnings"],
+            nlohmann::json({"alpha is left out"}));
+}
+
+TEST_F(WorkerTest, AResultWithoutWarningsHasNone) {
+  Submit("a", "a");
+  ASSERT_TRUE(Work().ok()) << log();
+  EXPECT_FALSE(nlohmann::json::parse(Info("a").report).contains("warnings"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "results/warnings"));
 }
 
 TEST(WebhookTest, TellsNoPathsOfTheOperatorAndNoSecrets) {
@@ -658,19 +796,19 @@ TEST(WebhookTest, TellsNoPathsOfTheOperatorAndNoSecrets) {
                            .shown_source = "https://user:word@example.org/cat.png?token=1",
                            .shown_output = "/v1/jobs/x/result"};
   const std::string failed =
-      WebhookBody("x", shown, server::JobState::kFailed,
-                  R"({"code": "NOT_FOUND", "message": "cannot open /var/lib/jobs/x/source"})",
-                  absl::UnixEpoch());
+      WebhookBody({"x", server::JobState::kFailed,
+                   R"({"code": "NOT_FOUND", "message": "cannot open /var/lib/jobs/x/source"})"},
+                  shown, absl::UnixEpoch());
   EXPECT_THAT(failed, Not(HasSubstr("/var/lib")));
   EXPECT_THAT(failed, Not(HasSubstr("word")));
   EXPECT_THAT(failed, Not(HasSubstr("token")));
   EXPECT_THAT(failed, HasSubstr("/v1/jobs/x/result"));
   EXPECT_THAT(failed, HasSubstr("example.org/cat.png"));
   EXPECT_THAT(failed, HasSubstr("the operator knows why"));
-  const std::string told =
-      WebhookBody("x", shown, server::JobState::kFailed,
-                  R"({"code": "INVALID_ARGUMENT", "reason": "INVALID_IMAGE", "message": "no PNG"})",
-                  absl::UnixEpoch());
+  const std::string told = WebhookBody(
+      {"x", server::JobState::kFailed,
+       R"({"code": "INVALID_ARGUMENT", "reason": "INVALID_IMAGE", "message": "no PNG"})"},
+      shown, absl::UnixEpoch());
   EXPECT_THAT(told, HasSubstr("no PNG"));
 }
 
@@ -727,7 +865,9 @@ TEST(TaskTest, IsReadBack) {
                     .reference = "order \"7\"\nof \u00fc",
                     .shown_source = "a.png",
                     .shown_output = "/v1/jobs/a/result",
-                    .cancelled_job = "another"};
+                    .ended_job = server::EndedJob{.id = "another",
+                                                  .state = server::JobState::kFailed,
+                                                  .report = "{\"code\": \"NOT_FOUND\"}"}};
   task.options.set_noise_level(2);
   task.options.mutable_size()->set_width_px(3840);
   task.options.set_format(v1::IMAGE_FORMAT_WEBP);
@@ -739,8 +879,15 @@ TEST(TaskTest, IsReadBack) {
   EXPECT_EQ(read->reference, task.reference);
   EXPECT_EQ(read->shown_source, task.shown_source);
   EXPECT_EQ(read->shown_output, task.shown_output);
-  EXPECT_EQ(read->cancelled_job, task.cancelled_job);
+  EXPECT_EQ(read->ended_job, task.ended_job);
   EXPECT_EQ(read->options.SerializeAsString(), task.options.SerializeAsString());
+}
+
+TEST(TaskTest, MessagesOfEarlierReleasesAreRead) {
+  const auto read = server::ParseTask(R"({"source": "/a.png", "cancelled_job": "a"})");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->ended_job,
+            (server::EndedJob{.id = "a", .state = server::JobState::kCancelled, .report = ""}));
 }
 
 TEST(TaskTest, HasNoOptionsThatAreNoText) {
@@ -824,6 +971,10 @@ TEST(TaskTest, SaysWhatIsWrong) {
       {R"({"source": "/a", "webhook": "/b"})", "no URL"},
       {R"({"source": "/a", "options": {"scal": 2}})", "scal"},
       {R"({"source": "/a", "options": 2})", "wrong \"options\""},
+      {R"({"source": "/a", "ended_job": "b"})", "\"ended_job\""},
+      {R"({"source": "/a", "ended_job": {"id": "b", "state": "running", "report": ""}})",
+       "the state \"running\""},
+      {R"({"source": "/a", "cancelled_job": 1})", "no text"},
       {R"({"source": "/a", "priority": 2})", "\"priority\""}};
   for (const auto& [text, what] : wrong) {
     const absl::Status status = server::ParseTask(text).status();

@@ -175,7 +175,7 @@ TEST(CorsTest, TellsAllowedOriginsAlone) {
   EXPECT_THAT(FieldOf(preflight, "Access-Control-Allow-Headers"), testing::HasSubstr("Prefer"));
   const std::string exposed = FieldOf({.fields = cors.Fields(request("https://a.example"))},
                                       "Access-Control-Expose-Headers");
-  for (const char* field : {"ETag", "Location", "Preference-Applied"}) {
+  for (const char* field : {"ETag", "Location", "Preference-Applied", "Upscale-Warning"}) {
     EXPECT_THAT(exposed, testing::HasSubstr(field));
   }
   EXPECT_EQ(

@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "server/jobs/async_jobs.h"
+#include "server/jobs/job_message.h"
 #include "server/rest/prefer.h"
 #include "server/rest/question_pool.h"
 #include "server/results/digest.h"
@@ -349,8 +350,96 @@ TEST_F(JobCallsTest, ACancelledJobsWebhookIsTold) {
   EXPECT_EQ(Call("DELETE", "/v1/jobs/{id}", id)->status(), 204);
   EXPECT_EQ(Call("DELETE", "/v1/jobs/{id}", id)->status(), 204);
   const LeasedJob message = worker_.Take();
-  EXPECT_EQ(WorkerOf::TaskOf(message).cancelled_job, id);
+  EXPECT_EQ(WorkerOf::TaskOf(message).ended_job->id, id);
   EXPECT_EQ(*worker_.queue().Lease(absl::Minutes(1)), std::nullopt) << "once";
+}
+
+TEST_F(JobCallsTest, WarningsOfAResultAreTold) {
+  const std::string id = IdOf(*env_.Post("", PngOf(8, 8), kAsync));
+  EXPECT_EQ(Job(id)["warnings"], json::array());
+  const LeasedJob leased = worker_.Take();
+  client::WriteText(WorkerOf::TaskOf(leased).output, PngOf(16, 16));
+  const std::string report =
+      R"({"result": "abc.png", "computed": true, "warnings": ["alpha is left out", "cut \"short\""]})";
+  ASSERT_TRUE(worker_.queue().Complete(leased, report).ok());
+  EXPECT_EQ(Job(id)["warnings"], json({"alpha is left out", "cut \"short\""}));
+  const auto result = Call("GET", "/v1/jobs/{id}/result", id);
+  EXPECT_EQ(result->status(), 200);
+  EXPECT_EQ(result->Field("Upscale-Warning"), "\"alpha is left out\", \"cut ?short?\"");
+  const auto events = env_.Call("GET", {.path = "/v1/jobs/{id}/events", .parameter = id});
+  events->AwaitEnd();
+  EXPECT_THAT(events->body(), HasSubstr("alpha is left out"));
+}
+
+// A report may be of another release, or damaged.
+TEST_F(JobCallsTest, ReportsWithoutWarningsHaveNone) {
+  for (const char* report :
+       {R"({"result": "abc.png", "computed": true})", R"({"result": "abc.png", "warnings": 1})",
+        R"({"result": "abc.png", "warnings": [1, null]})", "", "[]"}) {
+    const std::string id = IdOf(*env_.Post("webhook=https://a.example/", PngOf(8, 8), kAsync));
+    ASSERT_TRUE(worker_.queue().Complete(worker_.Take(), report).ok());
+    EXPECT_EQ(Job(id)["state"], "done") << report;
+    EXPECT_EQ(Job(id)["warnings"], json::array()) << report;
+    EXPECT_EQ(Job(id)["webhook"], nullptr) << report;
+  }
+}
+
+TEST_F(JobCallsTest, AJobTellsWhatBecameOfItsWebhook) {
+  const auto webhook = [](const char* state, int tries, const json& error) {
+    return json{{"state", state}, {"tries", tries}, {"error", error}};
+  };
+  const std::string without = IdOf(*env_.Post("", PngOf(8, 8), kAsync));
+  EXPECT_EQ(Job(without)["webhook"], nullptr);
+  worker_.Complete(worker_.Take(), "result");
+  const auto submit = [&] {
+    const auto submitted = env_.Post("webhook=https://a.example/", PngOf(8, 8), kAsync);
+    EXPECT_EQ(json::parse(submitted->body())["webhook"], webhook("waiting", 0, nullptr));
+    const std::string id = IdOf(*submitted);
+    EXPECT_EQ(Job(id)["webhook"], webhook("waiting", 0, nullptr));
+    return id;
+  };
+  const auto end = [&](const Telling& telling) {
+    const LeasedJob job = worker_.Take();
+    ASSERT_TRUE(worker_.queue().Complete(job, WithTelling("{}", telling)).ok());
+  };
+  const std::string told = submit();
+  end({.told = true, .tries = 1});
+  EXPECT_EQ(Job(told)["webhook"], webhook("told", 1, nullptr));
+
+  const std::string gone = submit();
+  end({.tries = 1, .answer = 410, .error = "the answer of 10.0.0.1 was 410"});
+  EXPECT_EQ(Job(gone)["webhook"], webhook("failed", 1, "the answer was 410"));
+
+  // And nothing of the operator's hosts.
+  const std::string refused = submit();
+  end({.tries = 1, .error = "its address 10.0.0.1 is private"});
+  EXPECT_EQ(Job(refused)["webhook"],
+            webhook("failed", 1, "no whole answer came; the operator knows why"));
+
+  const std::string late = submit();
+  const LeasedJob job = worker_.Take();
+  const auto message =
+      MakeMessage(WorkerOf::TaskOf(job), {.id = job.id, .state = JobState::kDone, .report = "{}"});
+  ASSERT_TRUE(message.ok()) << message.status();
+  ASSERT_TRUE(worker_.queue().Enqueue({&*message, 1}).ok());
+  const Telling first{.tries = 1, .answer = 500, .message = message->id};
+  ASSERT_TRUE(worker_.queue().Complete(job, WithTelling("{}", first)).ok());
+  EXPECT_EQ(Job(late)["webhook"], webhook("waiting", 1, "the answer was 500"));
+  LeasedJob leased = worker_.Take();
+  ASSERT_EQ(leased.id, message->id);
+  ASSERT_TRUE(worker_.queue().Retry(leased, WithTelling("", {.tries = 2, .answer = 503}), {}).ok());
+  EXPECT_EQ(Job(late)["webhook"], webhook("waiting", 2, "the answer was 503"));
+  leased = worker_.Take();
+  ASSERT_TRUE(worker_.queue().Fail(leased, WithTelling("", {.tries = 3, .answer = 503})).ok());
+  EXPECT_EQ(Job(late)["webhook"], webhook("failed", 3, "the answer was 503"));
+  EXPECT_EQ(Call("GET", "/v1/jobs/{id}", message->id)->status(), 404) << "no caller's job";
+
+  const std::string cancelled = submit();
+  EXPECT_EQ(Call("DELETE", "/v1/jobs/{id}", cancelled)->status(), 204);
+  EXPECT_EQ(Job(cancelled)["webhook"], webhook("waiting", 0, nullptr));
+  leased = worker_.Take();
+  ASSERT_TRUE(worker_.queue().Complete(leased, WithTelling("", {.told = true, .tries = 1})).ok());
+  EXPECT_EQ(Job(cancelled)["webhook"], webhook("told", 1, nullptr));
 }
 
 TEST_F(JobCallsTest, AFormsImagesAreABatch) {
@@ -492,7 +581,9 @@ TEST_F(JobCallsTest, ListsATenantsJobsInPages) {
   EXPECT_THAT(list("limit=1&reference=a%20b", "bob")["next"].get<std::string>(),
               HasSubstr("reference=a%20b"));
   for (const std::string wrong :
-       {"state=lost", "limit=0", "limit=1001", "limit=x", "tenant=bob", "before=none"}) {
+       {"state=waiting&state=done", "state=done&state=done", "limit=1&limit=5", "before=a&before=b",
+        "reference=a&reference=", "batch=a&batch=b", "state=lost", "limit=0", "limit=1001",
+        "limit=x", "tenant=bob", "before=none"}) {
     EXPECT_EQ(Send(env_, "GET", "/v1/jobs", wrong, "ada")->status(), 400) << wrong;
   }
   EXPECT_EQ(Send(env_, "GET", "/v1/jobs", "before=" + ids[0], "bob")->status(), 400);
@@ -523,6 +614,20 @@ TEST_F(JobCallsTest, EventsTellOfAJobUntilItsEnd) {
   EXPECT_EQ(client->Field("Content-Type"), "text/event-stream");
   EXPECT_THAT(client->body(), HasSubstr("data: {\"tiles_done\":1,\"tiles\":2}"));
   EXPECT_THAT(client->body(), HasSubstr("\"done\""));
+
+  // The drain of a server does not wait for a job.
+  const std::string waits = IdOf(*env_.Post("", PngOf(8, 8), kAsync));
+  const auto listener = env_.Call("GET", {.path = "/v1/jobs/{id}/events", .parameter = waits});
+  const auto idle = env_.Call("GET", {.path = "/v1/progress/{request_id}", .parameter = "any"});
+  test::Await([&] { return listener->body().find("\"waiting\"") != std::string::npos; });
+  EXPECT_FALSE(listener->finished() || idle->finished());
+  env_.service().EndStreams();
+  const auto late = env_.Call("GET", {.path = "/v1/jobs/{id}/events", .parameter = waits});
+  for (const auto& ended : {listener, idle, late}) {
+    ended->AwaitEnd();
+    EXPECT_TRUE(ended->finished());
+  }
+  EXPECT_THAT(late->body(), HasSubstr("\"waiting\""));
 
   const auto none = env_.Call("GET", {.path = "/v1/jobs/{id}/events", .parameter = "none"});
   none->AwaitEnd();

@@ -57,6 +57,37 @@ TEST_F(ResultCallTest, GivesAllAndParts) {
   EXPECT_EQ(part->Field("Content-Range"), absl::StrCat("bytes 10-19/", image.size()));
 }
 
+// Second lines of a field, and If-Match, were ignored.
+TEST_F(ResultCallTest, HeedsConditions) {
+  const auto computed = Compute(150, 100);
+  const std::string tag = computed->Field("ETag"), other = "\"x\"";
+  const auto status = [&](std::vector<HttpField> fields) {
+    return Get("GET", *computed, std::move(fields))->status();
+  };
+  EXPECT_EQ(status({{"If-None-Match", other}, {"If-None-Match", tag}}), 304);
+  EXPECT_EQ(status({{"If-None-Match", absl::StrCat(other, ", ", tag)}}), 304);
+  EXPECT_EQ(status({{"If-None-Match", other}}), 200);
+  EXPECT_EQ(status({{"If-Match", tag}}), 200);
+  EXPECT_EQ(status({{"If-Match", "*"}}), 200);
+  EXPECT_EQ(status({{"If-Match", other}, {"If-Match", tag}}), 200);
+  EXPECT_EQ(status({{"If-Match", tag}, {"Range", "bytes=0-9"}}), 206);
+  EXPECT_EQ(status({{"If-Match", other}}), 412);
+  EXPECT_EQ(status({{"If-Match", ""}}), 412);
+  EXPECT_EQ(status({{"If-Match", "W/" + tag}}), 412) << "a weak tag";
+  EXPECT_EQ(status({{"If-Match", other}, {"If-None-Match", tag}}), 412) << "it goes first";
+  EXPECT_EQ(status({{"If-Match", other}, {"Range", "bytes=0-9"}}), 412);
+  const auto failed = Get("GET", *computed, {{"If-Match", other}});
+  EXPECT_EQ(failed->Field("Content-Type"), "application/problem+json");
+  EXPECT_NE(failed->body().find("If-Match"), std::string::npos);
+
+  const auto again = [&](std::vector<HttpField> fields) {
+    return env_.Post("", PngOf(150, 100), std::move(fields))->status();
+  };
+  EXPECT_EQ(again({{"If-None-Match", other}, {"If-None-Match", tag}}), 304);
+  EXPECT_EQ(again({{"If-Match", tag}}), 200);
+  EXPECT_EQ(again({{"If-Match", other}}), 412);
+}
+
 TEST_F(ResultCallTest, TellsTheLengthOfWhatItSendsInPieces) {
   const auto computed = Compute(300, 200);
   const size_t bytes = computed->body().size();
@@ -75,6 +106,8 @@ TEST_F(ResultCallTest, LetsNobodyKeepTheAnswerForAPartThatIsNone) {
   EXPECT_EQ(none->status(), 416);
   EXPECT_EQ(none->Field("Content-Range"), absl::StrCat("bytes */", computed->body().size()));
   EXPECT_EQ(none->Field("Cache-Control"), "no-store");
+  EXPECT_EQ(none->Field("Content-Type"), "application/problem+json");
+  EXPECT_NE(none->body().find("Range"), std::string::npos);
   EXPECT_EQ(none->Field("ETag"), "");
 }
 
