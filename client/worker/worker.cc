@@ -259,8 +259,8 @@ absl::Status Worker::Send(const server::LeasedJob& job, const server::Task& task
   const server::EndedJob& ended = *task.ended_job;
   WebhookTry attempt =
       SendWebhook(options_.webhook_secret, ended, task, clock_.Now(), options_.allowed, stop);
-  if (stop.stop_requested()) return queue_.HandBack(job);
   server::Telling& telling = attempt.telling;
+  if (!telling.told && stop.stop_requested()) return queue_.HandBack(job);
   // A job that a worker ended has been tried by that one too.
   telling.tries = job.delivery + (ended.state == server::JobState::kCancelled ? 0 : 1);
   const std::string report = server::WithTelling("", telling);

@@ -55,6 +55,7 @@ class Http1Session final : public HttpSession {
            (exchange_ != nullptr && exchange_->body()->awaited());
   }
   void Close(bool evicted) override;
+  void CloseIdle() override;
 
   // --- Called by the socket ---
 

@@ -54,6 +54,12 @@ void Http1Session::Close(bool evicted) {
   if (exchange_ != nullptr) std::exchange(exchange_, nullptr)->EndConnection(Gone());
 }
 
+void Http1Session::CloseIdle() {
+  if (exchange_ == nullptr || !exchange_->body()->awaited()) return HttpSession::CloseIdle();
+  exchange_->body()->Fail(MakeError(absl::StatusCode::kUnavailable, ErrorReason::kDraining,
+                                    "the server is shutting down, and the body has not come yet"));
+}
+
 void Http1Session::Abort(absl::Status reason) {
   if (exchange_ != nullptr) std::exchange(exchange_, nullptr)->EndConnection(std::move(reason));
   Close();

@@ -36,11 +36,9 @@ void HttpSessionList::CloseAll() {
 }
 
 void HttpSessionList::CloseIdle(std::function<void()> on_empty) {
-  std::vector<std::shared_ptr<HttpSession>> idle;
-  for (const Entry& entry : sessions_) {
-    if (entry.session->idle()) idle.push_back(entry.session);
-  }
-  for (const std::shared_ptr<HttpSession>& session : idle) session->Close(/*evicted=*/false);
+  std::vector<std::shared_ptr<HttpSession>> all;  // each may leave the list
+  for (const Entry& entry : sessions_) all.push_back(entry.session);
+  for (const std::shared_ptr<HttpSession>& session : all) session->CloseIdle();
   if (sessions_.empty()) return on_empty();
   on_empty_ = std::move(on_empty);
 }

@@ -20,6 +20,10 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   virtual bool idle() const = 0;
   // Ends it at once and takes it out of its list. `evicted`: in favour of another connection.
   virtual void Close(bool evicted) = 0;
+  // Ends it if it is idle, and stops waiting for a body: its call answers then, with an error.
+  virtual void CloseIdle() {
+    if (idle()) Close(/*evicted=*/false);
+  }
 };
 
 // Owns the sessions until they are closed. A session waiting for its client, for a request or for

@@ -28,7 +28,7 @@ apt-get -qq install -y --no-install-recommends /debs/upscaled_*.deb /debs/upscal
 now >> /debs/times
 upscale --local -i /debs/sample.png -o /debs/first.png
 now >> /debs/times
-upscale jobs --queue /debs/queue
+upscale jobs --queue /debs/queue || test $? = 5  # there is no such queue
 echo UPSCALED_DEVICE=cpu >> /etc/default/upscaled
 dpkg --force-confold -i /debs/upscaled_*.deb
 grep -q ^UPSCALED_DEVICE=cpu /etc/default/upscaled

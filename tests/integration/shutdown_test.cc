@@ -14,6 +14,7 @@
 
 #include <gmock/gmock.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "engine/base/unique_fd.h"
@@ -200,8 +201,8 @@ class SlowClient {
   const UniqueFd fd_;
 };
 
-// Each was taken for a drain that hangs.
-TEST_F(ShutdownTest, ListenersAndSlowReadersHoldUpNoExit) {
+// The first two were taken for a drain that hangs, and an upload was cut off without an answer.
+TEST_F(ShutdownTest, ListenersReadersAndSendersHoldUpNoExit) {
   ServerProcess process(UPSCALED_BINARY, Flags({"--drain-timeout=60s"}));
   ASSERT_TRUE(process.AwaitReady()) << process.log();
   SlowClient listener(process.http_address(), "GET /v1/progress/any HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -213,7 +214,21 @@ TEST_F(ShutdownTest, ListenersAndSlowReadersHoldUpNoExit) {
                                  "\r\nHost: x\r\nContent-Length: ", png.size(), "\r\n\r\n", png));
   EXPECT_THAT(reader.Read(), HasSubstr("200 OK"));
   ASSERT_TRUE(process.AwaitLog("code=OK")) << process.log();  // only its client is left
-  process.Signal(SIGTERM);
+  {
+    SlowClient sender(
+        process.http_address(),
+        "POST /v1/upscale HTTP/1.1\r\nHost: x\r\nContent-Length: 10000\r\n\r\n\x89PNG");
+    absl::SleepFor(absl::Seconds(1));  // its beginning has come
+    process.Signal(SIGTERM);
+    std::string refused = sender.Read();
+    while (!absl::StrContains(refused, "DRAINING")) {
+      const std::string more = sender.Read();
+      ASSERT_NE(more, "") << refused;
+      refused += more;
+    }
+    EXPECT_THAT(refused, testing::StartsWith("HTTP/1.1 503 "));
+    EXPECT_THAT(refused, HasSubstr("Retry-After: "));
+  }
   EXPECT_THAT(listener.ReadAll(), testing::EndsWith("0\r\n\r\n"));
   absl::SleepFor(ForcedExit::kGrace + absl::Seconds(1));
   EXPECT_THAT(reader.ReadAll(), testing::EndsWith("0\r\n\r\n"));
