@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/jobs/broker_url.h"
+#include "server/jobs/job_queue.h"
 
 namespace upscaled::server {
 

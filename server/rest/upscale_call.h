@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "server/admission/admission.h"
 #include "server/calls/call_context.h"
+#include "server/http/http_fault.h"
 #include "server/options/request_options.h"
 #include "server/rest/kept_source.h"
 #include "server/rest/rest_call.h"
