@@ -63,7 +63,8 @@ void Http1Session::OnBodyFault() {
 
 void Http1Session::Drain() {
   phase_ = Phase::kDrain;
-  SetDeadline(host_.limits.drain_timeout, &Http1Session::Close);
+  // A server that ends has no time for a body that comes slowly.
+  SetDeadline(host_.draining ? kLingerTimeout : host_.limits.drain_timeout, &Http1Session::Close);
   FeedBody();
   if (!closed_) socket_.Receive();
 }
@@ -73,7 +74,8 @@ void Http1Session::Linger() {
   const bool body_left = streams_ && parser_->header_done() && !parser_->body_done();
   if (!body_left) body_bytes_ = max_body_bytes_ = 0;
   phase_ = Phase::kLinger;
-  SetDeadline(body_left ? host_.limits.drain_timeout : kLingerTimeout, &Http1Session::Close);
+  const bool waits = body_left && !host_.draining;
+  SetDeadline(waits ? host_.limits.drain_timeout : kLingerTimeout, &Http1Session::Close);
   buffer_ = std::string();
   socket_.EndOutput();
   socket_.Receive();
