@@ -1,12 +1,7 @@
 // The server as a process: its reaction to signals, and its end even if something hangs.
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -14,10 +9,8 @@
 
 #include <gmock/gmock.h>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "engine/base/unique_fd.h"
 #include "server/lifecycle/forced_exit.h"
 #include "tests/client/temp_folder.h"
 #include "tests/integration/slow_model.h"
@@ -168,72 +161,6 @@ TEST_F(ShutdownTest, RefusedCallsWriteFewLines) {
   EXPECT_LT(std::count(log.begin(), log.end(), '\n'), allowed());
   EXPECT_THAT(log, HasSubstr("left out lines of a kind that comes too often"));
   EXPECT_THAT(log, HasSubstr("stopped"));
-}
-
-// A connection to "127.0.0.1:PORT" that is read as slowly as the test likes.
-class SlowClient {
- public:
-  SlowClient(const std::string& address, const std::string& request)
-      : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    constexpr int kBytes = 4096;
-    setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUF, &kBytes, sizeof kBytes);
-    sockaddr_in to = {.sin_family = AF_INET};
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    to.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(address.find(':') + 1))));
-    EXPECT_EQ(connect(fd_.get(), reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
-    EXPECT_EQ(send(fd_.get(), request.data(), request.size(), MSG_NOSIGNAL), std::ssize(request));
-  }
-  // Waits for bytes; "": the server has ended the connection. An error fails the test.
-  std::string Read() {
-    std::string bytes(65536, '\0');
-    const ssize_t count = recv(fd_.get(), bytes.data(), bytes.size(), 0);
-    EXPECT_GE(count, 0) << strerror(errno);
-    bytes.resize(static_cast<size_t>(std::max<ssize_t>(count, 0)));
-    return bytes;
-  }
-  std::string ReadAll() {
-    std::string all;
-    for (std::string part = Read(); !part.empty(); part = Read()) all += part;
-    return all;
-  }
-
- private:
-  const UniqueFd fd_;
-};
-
-// The first two were taken for a drain that hangs, and an upload was cut off without an answer.
-TEST_F(ShutdownTest, ListenersReadersAndSendersHoldUpNoExit) {
-  ServerProcess process(UPSCALED_BINARY, Flags({"--drain-timeout=60s"}));
-  ASSERT_TRUE(process.AwaitReady()) << process.log();
-  SlowClient listener(process.http_address(), "GET /v1/progress/any HTTP/1.1\r\nHost: x\r\n\r\n");
-  EXPECT_THAT(listener.Read(), HasSubstr("200 OK"));
-  const Image image = test::PhotoImage({96, 64, 3, SampleType::kU8}, random_);
-  const std::string png = *test::Encode(image.view(), {});
-  SlowClient reader(process.http_address(),
-                    absl::StrCat("POST /v1/upscale?scale=16&format=tiff&png_compression=0 HTTP/1.1",
-                                 "\r\nHost: x\r\nContent-Length: ", png.size(), "\r\n\r\n", png));
-  EXPECT_THAT(reader.Read(), HasSubstr("200 OK"));
-  ASSERT_TRUE(process.AwaitLog("code=OK")) << process.log();  // only its client is left
-  {
-    SlowClient sender(
-        process.http_address(),
-        "POST /v1/upscale HTTP/1.1\r\nHost: x\r\nContent-Length: 10000\r\n\r\n\x89PNG");
-    absl::SleepFor(absl::Seconds(1));  // its beginning has come
-    process.Signal(SIGTERM);
-    std::string refused = sender.Read();
-    while (!absl::StrContains(refused, "DRAINING")) {
-      const std::string more = sender.Read();
-      ASSERT_NE(more, "") << refused;
-      refused += more;
-    }
-    EXPECT_THAT(refused, testing::StartsWith("HTTP/1.1 503 "));
-    EXPECT_THAT(refused, HasSubstr("Retry-After: "));
-  }
-  EXPECT_THAT(listener.ReadAll(), testing::EndsWith("0\r\n\r\n"));
-  absl::SleepFor(ForcedExit::kGrace + absl::Seconds(1));
-  EXPECT_THAT(reader.ReadAll(), testing::EndsWith("0\r\n\r\n"));
-  EXPECT_EQ(process.Wait(), 0) << process.log();
-  EXPECT_THAT(process.log(), Not(HasSubstr("the drain hangs")));
 }
 
 // A tile that runs cannot be interrupted.

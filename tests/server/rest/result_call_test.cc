@@ -59,7 +59,8 @@ TEST_F(ResultCallTest, GivesAllAndParts) {
 
 // Second lines of a field, and If-Match, were ignored.
 TEST_F(ResultCallTest, HeedsConditions) {
-  const auto computed = Compute(150, 100);
+  const std::string png = PngOf(150, 100);
+  const auto computed = env_.Post("", png);
   const std::string tag = computed->Field("ETag"), other = "\"x\"";
   const auto status = [&](std::vector<HttpField> fields) {
     return Get("GET", *computed, std::move(fields))->status();
@@ -81,7 +82,7 @@ TEST_F(ResultCallTest, HeedsConditions) {
   EXPECT_NE(failed->body().find("If-Match"), std::string::npos);
 
   const auto again = [&](std::vector<HttpField> fields) {
-    return env_.Post("", PngOf(150, 100), std::move(fields))->status();
+    return env_.Post("", png, std::move(fields))->status();
   };
   EXPECT_EQ(again({{"If-None-Match", other}, {"If-None-Match", tag}}), 304);
   EXPECT_EQ(again({{"If-Match", tag}}), 200);
