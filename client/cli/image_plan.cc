@@ -129,6 +129,18 @@ std::string WarnOfName(const ImageJob& job) {
                       fs::path(job.output).extension().native());
 }
 
+// Two images of a folder may have names that differ only by an extension, or one may lack it.
+absl::Status CheckDistinct(const std::vector<ImageJob>& jobs) {
+  std::map<std::string, std::string> input_of;  // by the result
+  for (const ImageJob& job : jobs) {
+    const auto [other, is_new] = input_of.emplace(job.output, job.input);
+    if (is_new) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(other->second, " and ", job.input, " would both become ", job.output));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ImagePlan> PlanFile(const std::string& input, const std::string& output,
                                    v1::ImageFormat format) {
   fs::path target = output;
@@ -180,27 +192,24 @@ absl::StatusOr<ImagePlan> PlanImages(const std::string& input, const std::string
 absl::StatusOr<ImagePlan> PlanInputs(const std::vector<std::string>& given,
                                      const std::string& output, v1::ImageFormat format) {
   ASSIGN_OR_RETURN(const std::vector<std::string> inputs, ExpandPatterns(given));
-  if (inputs.size() == 1) return PlanImages(inputs[0], output, format);
+  if (inputs.size() == 1) {
+    ASSIGN_OR_RETURN(ImagePlan plan, PlanImages(inputs[0], output, format));
+    RETURN_IF_ERROR(CheckDistinct(plan.jobs));
+    return plan;
+  }
   if (output == kStandardStream || !IsFolder(output)) {
     return absl::InvalidArgumentError(
         absl::StrCat("there are ", inputs.size(), " inputs, so the output must be a folder, and ",
                      output, " is none; end its name with a slash to make one"));
   }
   ImagePlan plan{.is_folder = true};
-  std::map<std::string, std::string> input_of;  // by the result
   for (const std::string& input : inputs) {
     ASSIGN_OR_RETURN(ImagePlan part, PlanImages(input, output, format));
-    for (ImageJob& job : part.jobs) {
-      const auto [other, is_new] = input_of.emplace(job.output, job.input);
-      if (!is_new) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(other->second, " and ", job.input, " would both become ", job.output));
-      }
-      plan.jobs.push_back(std::move(job));
-    }
+    std::ranges::move(part.jobs, std::back_inserter(plan.jobs));
     std::ranges::move(part.left_out, std::back_inserter(plan.left_out));
     if (plan.warning.empty()) plan.warning = std::move(part.warning);
   }
+  RETURN_IF_ERROR(CheckDistinct(plan.jobs));
   return plan;
 }
 

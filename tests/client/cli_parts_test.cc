@@ -162,6 +162,23 @@ TEST_F(ImagePlanTest, PatternsStandForTheirMatches) {
   EXPECT_EQ(plan->jobs.size(), 2u);
 }
 
+TEST_F(ImagePlanTest, TwoImagesOfAFolderNeverBecomeOne) {
+  const std::string jpeg("\xff\xd8\xff\xe0\0\x10JFIF", 10);
+  WriteText(folder_ / "plain/photo", jpeg);
+  WriteText(folder_ / "plain/photo.jpg", jpeg);
+  for (const char* name : {"cat.jpg", "cat.png", "cat.jpg.png"})
+    WriteText(folder_ / "named" / name, "");
+  const auto refusal = [&](const std::string& input, v1::ImageFormat format) {
+    const auto plan = PlanInputs({folder_ / input}, folder_ / "out", format);
+    EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(plan.status().message());
+  };
+  EXPECT_THAT(refusal("plain", v1::IMAGE_FORMAT_UNSPECIFIED),
+              HasSubstr("would both become " + (folder_ / "out/photo.jpg")));
+  EXPECT_THAT(refusal("named", v1::IMAGE_FORMAT_PNG),
+              HasSubstr("would both become " + (folder_ / "out/cat.jpg.png")));
+}
+
 TEST_F(ImagePlanTest, AFolderKeepsItsTree) {
   for (const char* name : {"in/b.png", "in/a.JPG", "in/x/c.webp", "in/x/y/d.jpeg", "in/e.txt",
                            "in/.f.png", "in/.git/g.png", "in/png"}) {
