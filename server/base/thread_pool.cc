@@ -4,6 +4,8 @@
 #include <system_error>
 #include <utility>
 
+#include "engine/base/thread_name.h"
+
 namespace upscaled::server {
 namespace {
 
@@ -59,6 +61,7 @@ bool ThreadPool::AddThread() {
 }
 
 void ThreadPool::Loop(std::list<std::thread>::iterator self) {
+  NameThread("worker");
   absl::MutexLock lock(&mutex_);
   while (true) {
     ++idle_;

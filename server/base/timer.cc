@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "engine/base/thread_name.h"
+
 namespace upscaled::server {
 
 Timer::Timer(const Clock& clock, Helpers helpers)
@@ -32,6 +34,7 @@ void Timer::Look() {
 }
 
 void Timer::Loop() {
+  NameThread("timer");
   while (true) {
     std::vector<Task*> due;
     {

@@ -11,6 +11,7 @@
 #include "engine/base/check.h"
 #include "engine/base/cpu_info.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/thread_name.h"
 #include "server/base/error.h"
 
 namespace upscaled::server {
@@ -96,6 +97,7 @@ TileScheduler::TileScheduler(DeviceQuarantine& quarantine, const Clock& clock,
     const int streams = device->stream_count();
     for (int i = 0; i < streams; ++i) {
       workers_.emplace_back([this, slot = device->slot(), i, streams] {
+        NameThread("stream");
         BindPoolThread(i, streams);
         RunWorker(slot);
       });

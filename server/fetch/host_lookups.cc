@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/steady_wait.h"
+#include "engine/base/thread_name.h"
 #include "server/fetch/address_kind.h"
 
 namespace upscaled::server {
@@ -49,6 +50,7 @@ struct HostLookups::State {
 
   // On a thread of its own.
   void Run(const std::string& host, Lookup& lookup) ABSL_LOCKS_EXCLUDED(mutex) {
+    NameThread("look-up");
     absl::StatusOr<HostAddresses> result = absl::ResourceExhaustedError("");
     try {
       result = look_up(host);

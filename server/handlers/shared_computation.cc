@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/base/status_macros.h"
+#include "engine/base/thread_name.h"
 #include "engine/image/memory_io.h"
 #include "server/calls/call_steps.h"
 #include "server/handlers/compute_and_store.h"
@@ -103,6 +104,7 @@ void End(const SharedComputation& computation, absl::StatusOr<pb::UpscaleSummary
 }
 
 void Run(const SharedComputation& computation, std::shared_ptr<Reservation> reservation) {
+  NameThread("computation");
   pb::UpscaleSummary summary;
   const absl::Status status = GuardHandler(*computation.record, [&]() -> absl::Status {
     const CallContext context{.cancellation = computation.flight->cancellation(),

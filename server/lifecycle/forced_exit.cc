@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/base/steady_wait.h"
+#include "engine/base/thread_name.h"
 #include "server/telemetry/fd_sink.h"
 
 namespace upscaled::server {
@@ -50,6 +51,7 @@ struct ForcedExit::State {
 
   // Runs on a thread of its own.
   void AwaitEnd() ABSL_LOCKS_EXCLUDED(mutex) {
+    NameThread("forced-exit");
     int code = kExitCode;
     {
       absl::MutexLock lock(&mutex);

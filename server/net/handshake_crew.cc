@@ -9,6 +9,8 @@
 #include <iterator>
 #include <utility>
 
+#include "engine/base/thread_name.h"
+
 namespace upscaled::server {
 namespace {
 
@@ -76,6 +78,7 @@ void HandshakeCrew::Done(uint64_t number) {
 }
 
 void HandshakeCrew::Work() {
+  NameThread("handshake");
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);

@@ -14,6 +14,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/steady_wait.h"
+#include "engine/base/thread_name.h"
 #include "server/net/descriptors.h"
 #include "server/net/handshake.h"
 #include "server/net/listener.h"
@@ -55,6 +56,7 @@ Http2Port::Http2Port(Http2PortOptions options, ConnectionTable& table)
     : options_(std::move(options)), table_(table) {
   for (int i = 0; i < std::max(options_.threads, 1); ++i) {
     workers_.push_back(std::make_unique<Worker>());
+    workers_.back()->thread.Post([] { NameThread("http2"); });
   }
 }
 

@@ -1,5 +1,6 @@
 #include "server/rpc/completion_queues.h"
 
+#include "engine/base/thread_name.h"
 #include "server/rpc/completion_tag.h"
 
 namespace upscaled::server {
@@ -14,6 +15,7 @@ void CompletionQueues::StartThreads(int threads_per_queue) {
   for (const auto& queue : queues_) {
     for (int i = 0; i < threads_per_queue; ++i) {
       threads_.emplace_back([&queue = *queue] {
+        NameThread("grpc-calls");
         void* tag = nullptr;
         bool ok = false;
         while (queue.Next(&tag, &ok)) static_cast<CompletionTag*>(tag)->Complete(ok);

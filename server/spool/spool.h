@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "engine/base/thread_name.h"
 #include "server/net/io_thread.h"
 #include "server/net/io_thread_link.h"
 #include "server/spool/body_budget.h"
@@ -14,7 +15,10 @@ namespace upscaled::server {
 class Spool {
  public:
   explicit Spool(const BodyBudgetOptions& options) : link_(std::make_shared<IoThreadLink>()) {
-    if (options.spool_bytes > 0) link_ = std::make_shared<IoThreadLink>(disk_.emplace());
+    if (options.spool_bytes > 0) {
+      link_ = std::make_shared<IoThreadLink>(disk_.emplace());
+      disk_->Post([] { NameThread("disk"); });
+    }
     budget_ = std::make_shared<BodyBudget>(options, link_);
   }
   ~Spool() { Close(); }

@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "engine/base/clock.h"
+#include "engine/base/thread_name.h"
 #include "nlohmann/json.hpp"
 #include "server/telemetry/fd_sink.h"
 #include "server/telemetry/line_limit.h"
@@ -124,7 +125,8 @@ Logger::Logger(LogFormat format, LogLevel min_level, int fd)
     : format_(format),
       limit_(std::make_unique<LineLimit>(Clock::Real())),
       fd_sink_(std::make_shared<FdSink>(fd)),
-      queue_(std::make_shared<spdlog::details::thread_pool>(kQueueLines, /*threads_n=*/1)),
+      queue_(std::make_shared<spdlog::details::thread_pool>(kQueueLines, /*threads_n=*/1,
+                                                            [] { NameThread("log"); })),
       logger_(std::make_shared<spdlog::async_logger>(
           "upscaled", fd_sink_, queue_, spdlog::async_overflow_policy::overrun_oldest)) {
   logger_->set_pattern("%v");

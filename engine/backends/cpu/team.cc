@@ -12,6 +12,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/cpu_info.h"
 #include "engine/base/int_math.h"
+#include "engine/base/thread_name.h"
 
 namespace upscaled::cpu {
 namespace {
@@ -162,6 +163,7 @@ int64_t Helper::CpuTimeNs() {
 }
 
 void Helper::RunThread() {
+  NameThread("stream-helper");
   BindThread(cpu_);
   const FlushDenormals flush;
   for (uint32_t turn = 0;;) {
