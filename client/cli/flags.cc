@@ -81,7 +81,7 @@ void ConnectionFlags::AddTo(CLI::App& command) {
   add("--tls-server-name", tls_options.server_name, "NAME",
       "Name on the server's certificate, when it is not HOST");
   add("--api-key-file", api_key_file, "FILE",
-      "Holds the key for servers that want one; default: what UPSCALE_API_KEY says");
+      "Holds the key for servers that want one; default: the value of UPSCALE_API_KEY");
   add("--trace-endpoint", trace_endpoint, "URL",
       "Collector of traces (OTLP over HTTP) that gets a span of each call; default: none");
 }

@@ -191,12 +191,12 @@ void AddJobsCommand(CLI::App& app, int& exit_code) {
   CLI::App* cancel = command->add_subcommand("cancel", "Take jobs back that have not ended");
   cancel->fallthrough();  // --queue may come last
   CLI::Option* ids =
-      cancel->add_option("ID", flags->cancelled, "Jobs, by what 'upscale jobs' says");
+      cancel->add_option("ID", flags->cancelled, "Jobs, by the ids of 'upscale jobs'");
   cancel->add_flag("--all", flags->cancel_all, "All that wait or run")->excludes(ids);
   CLI::App* follow = command->add_subcommand(
       "follow", "Print jobs as they change, until all have ended; exit status 4: not all are done");
   follow->fallthrough();  // --json, too
-  follow->add_option("ID", flags->followed, "Jobs, by what 'upscale jobs' says")->required();
+  follow->add_option("ID", flags->followed, "Jobs, by the ids of 'upscale jobs'")->required();
   command->callback([flags, cancel, follow, &exit_code] {
     exit_code = follow->parsed() ? RunFollow(*flags) : RunJobs(*flags, cancel->parsed());
   });

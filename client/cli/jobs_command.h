@@ -5,7 +5,7 @@
 
 namespace upscaled::client {
 
-inline constexpr char kJobsDescription[] = "List what was submitted, the latest last";
+inline constexpr char kJobsDescription[] = "List submitted jobs, the latest last";
 
 void AddJobsCommand(CLI::App& app, int& exit_code);
 

@@ -49,7 +49,7 @@ void SignFlags::AddTo(CLI::App& command) {
       ->capture_default_str();
   command
       .add_option("--url-key-file", key_file,
-                  "Holds the key ID:SECRET that signs; default: what UPSCALE_URL_KEY says")
+                  "Holds the key ID:SECRET that signs; default: the value of UPSCALE_URL_KEY")
       ->type_name("FILE");
   command
       .add_option("--expires-in", expires_in_s,

@@ -86,7 +86,7 @@ void WorkerFlags::AddPlacesTo(CLI::App& command) {
       "Beginnings of http(s) URLs that jobs may name; default: all. Their hosts have public "
       "addresses");
   add("--allow-private-urls", allow_private_urls, "URL,...", "UPSCALE_ALLOW_PRIVATE_URLS",
-      "Beginnings of URLs whose hosts may have private addresses, too, such as "
+      "Beginnings of URLs of hosts that may have private addresses, too, such as "
       "http://10.0.0.7/hooks/");
 }
 
@@ -102,7 +102,7 @@ void WorkerFlags::AddTo(CLI::App& command) {
       "Where s3:// is; default: Amazon's of AWS_REGION")
       ->envname("AWS_ENDPOINT_URL_S3");
   add("-j,--jobs", options.parallel, "N", "Jobs at a time")->check(Between(1, 256));
-  add("--lease", lease_s, "SECONDS", "A job whose worker is silent for so long is another's")
+  add("--lease", lease_s, "SECONDS", "A job with a worker silent for this long is another's")
       ->check(Between(1.0, 86400.0));
   add("--max-deliveries", options.max_deliveries, "N", "A job fails after this many tries")
       ->check(Between(1, 1000));
@@ -189,7 +189,7 @@ absl::Status RunWorker(const WorkerFlags& flags) {
 int Main(int argc, char** argv) {
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // We say what is wrong, and in one line.
   signal(SIGPIPE, SIG_IGN);                           // A closed pipe is an error of the write.
-  CLI::App app("Upscales what 'upscale submit' has queued.", "upscale-worker");
+  CLI::App app("Upscales images queued by 'upscale submit'.", "upscale-worker");
   WorkerFlags flags;
   flags.AddTo(app);
   try {

@@ -357,12 +357,12 @@ void AddBudgets(SettingList& list, ServerConfig& config) {
              "memory that all requests together may reserve; an image that alone needs more gets "
              "413, one that finds it in use by others 429",
              config.memory_budget_bytes)
-      ->default_str("half of what the machine or container has");
+      ->default_str("half of the memory of the machine or container");
   list.Bytes("weight-memory",
              "memory of a device's networks between requests; beyond it, unused networks are "
              "dropped, the longest unused first, and loaded again on demand",
              config.weight_memory_bytes)
-      ->default_str("a quarter of what the machine or container has");
+      ->default_str("a quarter of the memory of the machine or container");
   list.Choice("decode-sandbox", "auto|on|off",
               "decode images in processes without access to files or network; auto: if the system "
               "supports it; HEIC is read only in them",

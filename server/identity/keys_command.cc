@@ -49,14 +49,14 @@ absl::Status WriteUrlKey(const std::string& id, const std::string& tenant, std::
 
 int RunKeysCommand(int argc, const char* const* argv, std::istream& in, std::ostream& out,
                    std::ostream& err) {
-  CLI::App app{"Keys of those who may call, for --auth-keys.", "upscaled keys"};
+  CLI::App app{"Keys of callers, for --auth-keys.", "upscaled keys"};
   app.require_subcommand(1);
   std::string name = "new-key", tenant;
   std::vector<std::string> roles;
   CLI::App* const new_key = app.add_subcommand(
       "new", "writes a fresh key in the first line, then its entry for the file of --auth-keys");
   new_key->add_option("--name", name, "the key's name in the file and the log [new-key]");
-  new_key->add_option("--tenant", tenant, "whose key it is [as the name]");
+  new_key->add_option("--tenant", tenant, "the key's tenant [as the name]");
   new_key
       ->add_option("--role", roles, "read, upscale or admin; may be given several times [upscale]")
       ->check(CLI::IsMember({"read", "upscale", "admin"}));
@@ -66,7 +66,7 @@ int RunKeysCommand(int argc, const char* const* argv, std::istream& in, std::ost
       "--url-keys");
   std::string id = "new-key";
   url_key->add_option("--id", id, "the key's id in URLs, the file and the log [new-key]");
-  url_key->add_option("--tenant", tenant, "whose URLs it signs [as the id]");
+  url_key->add_option("--tenant", tenant, "the tenant of its URLs [as the id]");
   app.add_subcommand("hash", "reads a key from standard input and writes its hash");
   try {  // CLI11 reports by exceptions
     app.parse(argc, argv);
