@@ -8,12 +8,14 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/synchronization/notification.h"
 #include "client/cli/exit_code.h"
 #include "gmock/gmock.h"
@@ -217,6 +219,30 @@ TEST_F(CliTest, SendsEachChoiceByItsName) {
   EXPECT_EQ(options.on_damage(), v1::DAMAGE_POLICY_FILL);
   EXPECT_EQ(options.frame(), 1);
   EXPECT_EQ(options.depth(), v1::DEPTH_8);
+}
+
+// A new option of the contract fails here until it has a flag.
+TEST_F(CliTest, HasAFlagForEveryOptionOfTheContract) {
+  WriteText(Path("a.jpg"), "image");
+  const std::string calls[] = {
+      "-m fake -n 1 -s 3 --max-pixels 9000000 --no-enlarge -x --seamless -f webp -q 81 "
+      "--png-compression 0 --16-bit --precision fast -t 64 --prefilter-space 2 "
+      "--prefilter-range 20 --alpha resample --alpha-colour keep --keep-colours off "
+      "--metadata strip --on-damage fill --frame 2",
+      "-n auto --width 30 --depth 8"};
+  std::set<std::string> sent;
+  for (const std::string& flags : calls) {
+    const ProcessResult result = Image(Path("a.jpg"), Path("b.webp"), absl::StrSplit(flags, ' '));
+    ASSERT_EQ(result.exit_code, kExitOk) << result.err;
+    const v1::UpscaleOptions options = server_.starts().back().options();
+    std::vector<const google::protobuf::FieldDescriptor*> fields;
+    options.GetReflection()->ListFields(options, &fields);
+    for (const auto* field : fields) sent.insert(field->name());
+  }
+  const auto* const message = v1::UpscaleOptions::descriptor();
+  for (int i = 0; i < message->field_count(); ++i) {
+    EXPECT_THAT(sent, testing::Contains(message->field(i)->name()));
+  }
 }
 
 TEST_F(CliTest, UnderstandsTheFlagsOfTheNcnnUpscalers) {
