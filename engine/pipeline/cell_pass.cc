@@ -73,7 +73,7 @@ Stage PlanCellPass(const PassSpec& pass) {
   const size_t slot = ImageBytes(SourceOf(pass)) + ImageBytes(ResultsOf(pass)) +
                       kBytesPerCell * static_cast<size_t>(pass.cells->x.count());
   size_t in_flight =
-      ImageRun::BytesPerTile(executable) + executable.ActivationCacheBytes(cell, cell);
+      ImageRun::BytesPerTile(executable) + ImageRun::CacheBytes(executable, cell, cell, pass.tta);
   if (pass.tta) {
     in_flight += TtaTile::Bytes(cell, cell, executable.network().scale, pass.source.type) +
                  Dihedral::kCount * executable.Plan({0, 0, cell.width, cell.height}, cell).bytes();

@@ -9,6 +9,7 @@
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/graph/pooling.h"
+#include "engine/model/op.h"
 #include "engine/model/shapes.h"
 #include "engine/pipeline/reach.h"
 #include "engine/pipeline/tile_grid.h"
@@ -89,7 +90,10 @@ void ImageRun::Start(std::shared_ptr<ImageRun> run, SubmitTiles submit,
   submit(std::move(tiles), [run, submit, done, pass](size_t, const absl::Status& tile) {
     const std::optional<absl::Status> status = pass->End(tile);
     if (!status.has_value()) return;
-    if (!status->ok() || !run->gathers()) return done(*status);
+    if (!status->ok() || !run->gathers()) {
+      run->caches_.clear();  // before `done` starts another image with caches of its own
+      return done(*status);
+    }
     run->EndPass();
     Start(run, submit, done);
   });
@@ -126,6 +130,13 @@ size_t ImageRun::BytesPerTile(const Executable& executable) {
          3 * sizeof(TileTask) + executable.Plan({0, 0, 1, 1}, executable.PreferredTile()).bytes();
 }
 
+size_t ImageRun::CacheBytes(const Executable& executable, Size tile, Size image, bool turned) {
+  const size_t upright = executable.ActivationCacheBytes(tile, image);
+  if (!turned) return upright;
+  const auto turn = [](Size size) { return Size{size.height, size.width}; };
+  return std::max(upright, executable.ActivationCacheBytes(turn(tile), turn(image)));
+}
+
 double ImageRun::Cost(const Executable& executable, Size image, Size tile, int64_t cached_tiles) {
   const TileGrid grid(image, tile);
   const double cached = static_cast<double>(cached_tiles) / static_cast<double>(grid.count());
@@ -142,7 +153,8 @@ double ImageRun::Cost(const Executable& executable, Size image, Size tile, int64
 }
 
 bool SeesWholeImage(const Executable& executable) {
-  return !ListPoolings(executable.network()).empty();
+  const Network& network = executable.network();
+  return ReadsAnywhere(network) || !ListPoolings(network).empty();
 }
 
 std::vector<TileTask> CutPart(const Executable& executable, const ImagePart& part,
@@ -172,10 +184,11 @@ std::vector<TileTask> CutImage(const Executable& executable, const ImageView& sr
 }
 
 Size TileSizeFor(const Executable& executable, Size image, Size part, int halo_px, int streams) {
+  const bool sees_all = TilesSeeAll(executable, image);
   return ChooseTileShape({.image = part,
-                          .max_tile = executable.PreferredTileOf(image),
+                          .max_tile = sees_all ? image : executable.PreferredTileOf(image),
                           .halo_px = halo_px,
-                          .sees_all = executable.ComputesWhole(image),
+                          .sees_all = sees_all,
                           .streams = std::max(streams, 1),
                           .min_share_px = executable.MinSharePx()})
       .tile;

@@ -50,6 +50,8 @@ class ImageRun {
   static size_t Bytes(size_t bytes_per_tile, Size image, Size tile);
   // The same for each tile, whatever the image.
   static size_t BytesPerTile(const Executable& executable);
+  // The memory of an activation cache for tiles of this size; `turned`: also of the turned image's.
+  static size_t CacheBytes(const Executable& executable, Size tile, Size image, bool turned);
   // About what all passes over an image in tiles of this size cost, in multiply-adds
   // (TilePlan::Cost): tiles at its corners and along its sides count as they are, one in its middle
   // for all others.
@@ -78,7 +80,8 @@ struct ImagePart {
   Rect result;  // those to compute
 };
 
-// Whether a network has global poolings, so that no part of an image can be computed by itself.
+// Whether a network has global poolings or may read any pixel, so that no part of an image can be
+// computed by itself.
 bool SeesWholeImage(const Executable& executable);
 
 // The tiles of a grid over the part, `tile` in size but for the last ones: from `src`, the pixels

@@ -49,6 +49,21 @@ int MaxInputRows(const PassSpec& pass, const TileGrid& grid) {
   return std::min(pass.source.height_px, rows + 2 * (pass.source_repeat_px - 1));
 }
 
+// Whether variants of TTA are images of their own, each in one tile, whose poolings a cache helps.
+bool VariantsAreImages(const PassSpec& pass) { return pass.tta && pass.cached_tiles > 0; }
+
+// Whether the pass gathers poolings from all of its source, which it holds.
+bool Gathers(const PassSpec& pass) {
+  return !VariantsAreImages(pass) && !ListPoolings(pass.executable->network()).empty();
+}
+
+size_t PoolingBytes(const PassSpec& pass) {
+  if (Gathers(pass)) return PooledImage::Bytes(pass);
+  if (!VariantsAreImages(pass)) return 0;
+  return ImageRun::BytesPerTile(*pass.executable) +
+         ImageRun::CacheBytes(*pass.executable, pass.tile, pass.source.size(), pass.tta);
+}
+
 TileGrid GridOf(const PassSpec& pass) {
   const Size image = pass.source.size();
   return pass.rows ? TileGrid::Bands(image, pass.tile.height) : TileGrid(image, pass.tile);
@@ -123,16 +138,14 @@ Stage PlanPass(const PassSpec& pass) {
             parts * static_cast<size_t>(pass.bands) * sizeof(std::shared_ptr<const TilePlan>);
   }
   if (cuts) slot += FlatAreas::AreaBytes(pass);
-  const bool pooled = !ListPoolings(pass.executable->network()).empty();
-  const size_t image = pooled ? PooledImage::Bytes(pass) : 0;
   const size_t flat = cuts ? FlatAreas::Bytes(pass, MaxInputRows(pass, grid)) : 0;
   const size_t rings = pass.rows ? pass.rows->bytes : 0;
   const size_t alpha_row = sizeof(float) * static_cast<size_t>(pass.source.width_px);
   return {{.source = pass.source,
            .result = PassResult(pass),
            .border_px = std::max(pass.reach.halo_px(), pass.source.has_alpha() ? kAlphaHaloPx : 0),
-           .memory_bytes = slot * static_cast<size_t>(SlotCount(pass, grid)) + image + flat +
-                           rings + alpha_row + kPassOverheadBytes},
+           .memory_bytes = slot * static_cast<size_t>(SlotCount(pass, grid)) + PoolingBytes(pass) +
+                           flat + rings + alpha_row + kPassOverheadBytes},
           [pass](RowSource& rows, TileRun& run) {
             return std::make_unique<NetworkPass>(pass, rows, run);
           }};
@@ -144,9 +157,7 @@ NetworkPass::NetworkPass(const PassSpec& pass, RowSource& source, TileRun& run)
       scale_(pass.executable->network().scale),
       grid_(GridOf(pass)),
       run_(run),
-      source_(ListPoolings(pass.executable->network()).empty()
-                  ? source
-                  : pooled_.emplace(pass_, source, run)),
+      source_(Gathers(pass_) ? pooled_.emplace(pass_, source, run) : source),
       slots_(static_cast<size_t>(SlotCount(pass, grid_))) {
   UPSCALED_CHECK(source.spec() == pass.source);
   // A band takes the rows that it shares with the one before from that one's slot.
@@ -307,7 +318,8 @@ void NetworkPass::SubmitTta(int band, int column, TileParts parts) {
   std::vector<TtaTask> tasks;
   for (TileVariants& part : parts) {
     const auto [src, dst] = PixelsOf(band, part);
-    TtaTask& task = tasks.emplace_back(TtaTask{std::move(part), src, dst, {}});
+    TtaTask& task =
+        tasks.emplace_back(TtaTask{std::move(part), src, dst, {}, VariantsAreImages(pass_)});
     if (pooled_) task.passes = pooled_->variant_passes();
   }
   run_.Add(slot.tiles, 1);

@@ -32,8 +32,10 @@ struct PassSpec {
   int cells_in_flight = 1;
   Size tile;      // in source pixels
   int bands = 2;  // rows of tiles held at a time; at least 2 where there are more rows than one
-  int64_t cached_tiles =
-      0;  // of each image, with an ActivationCache, where the network has global poolings
+  // Tiles of each image with an ActivationCache, if the network has global poolings. With `tta` 1
+  // or none: each variant is an image of its own in one tile, with one cache for all of them in
+  // turn.
+  int64_t cached_tiles = 0;
 
   // How many images of this size the network runs over.
   int images() const { return computes_alpha ? 2 : 1; }

@@ -171,14 +171,14 @@ TileShape ShapeOf(const PassSpec& pass, const UpscaleOptions& options, size_t bu
   const size_t scale = pass.executable->network().scale;
   TileShapeInput input;
   input.image = pass.source.size();
-  input.max_tile = pass.executable->PreferredTileOf(input.image);
+  input.sees_all = TilesSeeAll(*pass.executable, input.image);
+  input.max_tile = input.sees_all ? input.image : pass.executable->PreferredTileOf(input.image);
   if (options.tile_px > 0) {
     input.max_tile.width = std::min(input.max_tile.width, options.tile_px);
     input.max_tile.height = std::min(input.max_tile.height, options.tile_px);
   }
   const Halo& halo = pass.reach.halo;
   input.halo_px = halo.Mean();
-  input.sees_all = pass.executable->ComputesWhole(input.image);
   input.streams = options.concurrency;
   input.min_share_px = pass.executable->MinSharePx();
   const size_t images = static_cast<size_t>(pass.images());
@@ -196,13 +196,15 @@ TileShape ShapeOf(const PassSpec& pass, const UpscaleOptions& options, size_t bu
 }
 
 // How many tiles of each of the pass's images get an ActivationCache out of `left_bytes`; one that
-// is an image computed whole gets it in any case.
+// is an image computed whole gets it in any case. With TTA only such images get one, since the
+// variants of other tiles would need one each.
 int64_t TakeCachedTiles(const PassSpec& pass, size_t& left_bytes) {
   const Size image = pass.source.size();
-  const size_t bytes =
-      static_cast<size_t>(pass.images()) * pass.executable->ActivationCacheBytes(pass.tile, image);
-  if (bytes == 0 || pass.tta) return 0;  // the variants would need one each
-  if (pass.tile == image && pass.executable->ComputesWhole(image)) {
+  const size_t bytes = static_cast<size_t>(pass.images()) *
+                       ImageRun::CacheBytes(*pass.executable, pass.tile, image, pass.tta);
+  const bool is_image = pass.tile == image;
+  if (bytes == 0 || (pass.tta && !is_image)) return 0;
+  if (is_image && TilesSeeAll(*pass.executable, image)) {
     left_bytes -= std::min(left_bytes, bytes);
     return 1;
   }
@@ -216,7 +218,7 @@ int64_t TakeCachedTiles(const PassSpec& pass, size_t& left_bytes) {
 void TakeCells(const UpscaleOptions& options, size_t& left_bytes, PassSpec& pass) {
   pass.tile = pass.cells->cell();
   const size_t bytes = static_cast<size_t>(pass.images()) *
-                       pass.executable->ActivationCacheBytes(pass.tile, pass.tile);
+                       ImageRun::CacheBytes(*pass.executable, pass.tile, pass.tile, pass.tta);
   const size_t room = bytes == 0 ? pass.cells->x.count() : left_bytes / bytes;
   const size_t streams = std::min(options.concurrency, pass.cells->x.count());
   pass.cells_in_flight = static_cast<int>(std::clamp<size_t>(room, 1, streams));

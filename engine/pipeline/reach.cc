@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/graph/pooling.h"
+#include "engine/model/op.h"
 
 namespace upscaled {
 namespace {
@@ -79,8 +80,12 @@ int AlignOf(const Network& network) {
 
 }  // namespace
 
+bool TilesSeeAll(const Executable& executable, Size image) {
+  return ReadsAnywhere(executable.network()) || executable.ComputesWhole(image);
+}
+
 Reach ReachOf(const Executable& executable, Size image) {
-  if (executable.ComputesWhole(image)) return {.halo = Even(kWholeImageHaloPx)};
+  if (TilesSeeAll(executable, image)) return {.halo = Even(kWholeImageHaloPx)};
   return ReachOf(executable);
 }
 

@@ -35,6 +35,10 @@ struct Reach {
   int repeat_px = 0;
 };
 
+// Whether each tile of an image of this size takes all of it, so that one tile is best: by the
+// executable's kernels (Executable::ComputesWhole), or since the network may read any pixel.
+bool TilesSeeAll(const Executable& executable, Size image);
+
 // For images of this size.
 Reach ReachOf(const Executable& executable, Size image);
 // For images that are so large that no device computes them whole.

@@ -14,9 +14,12 @@
 #include <vector>
 
 #include "engine/backends/reference/reference_backend.h"
+#include "engine/pipeline/image_run.h"
 #include "engine/pipeline/local_executor.h"
+#include "engine/pipeline/reach.h"
 #include "engine/pipeline/upscaler.h"
 #include "tests/engine/backends/random_network.h"
+#include "tests/engine/pipeline/fakes.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled {
@@ -387,6 +390,32 @@ TEST(CellsOfTest, AreOfNetworksThatReadAnywhere) {
   network.layers.back().pad_mode = PadMode::kWrap;
   ASSERT_TRUE(CellsOf(network, {300, 200}).has_value()) << "whatever its layers take";
   EXPECT_FALSE(CellsOf(network, {256, 256}).has_value()) << "no larger than a cell";
+}
+
+TEST(CellsOfTest, ImagesWithinACellThatAreReadAnywhereAreOneTile) {
+  const auto executable = test::FakeExecutable::ThatReadsAnywhere(2);
+  EXPECT_TRUE(SeesWholeImage(*executable));
+  EXPECT_FALSE(SeesWholeImage(test::FakeExecutable(2)));
+  for (const Size image : {Size{1, 1}, Size{65, 7}, Size{200, 150}, Size{256, 256}}) {
+    const ImageSpec source{image.width, image.height, 3, SampleType::kU8};
+    const Size result{2 * image.width, 2 * image.height};
+    SCOPED_TRACE(::testing::Message() << source);
+    EXPECT_EQ(TileSizeFor(*executable, image, image, /*halo_px=*/1, /*streams=*/4), image);
+    EXPECT_EQ(ReachOf(*executable, image).halo_px(), kWholeImageHaloPx);
+    for (const bool tta : {false, true}) {
+      const auto plan =
+          PlanUpscale(source, result, {executable}, {.tta = tta, .concurrency = 4}, 1 << 16);
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      EXPECT_EQ(plan->passes.front().tile, image);
+      EXPECT_EQ(plan->tile_count, tta ? 8 : 1);
+      const int64_t cost = executable->Plan({0, 0, image.width, image.height}, image).Cost(true);
+      EXPECT_EQ(plan->cost, tta ? 8 * cost : cost);
+    }
+  }
+  const auto cut =
+      PlanUpscale({256, 256, 3, SampleType::kU8}, {512, 512}, {executable}, {.tile_px = 100});
+  ASSERT_TRUE(cut.ok()) << cut.status();
+  EXPECT_LE(cut->passes.front().tile.width, 100) << "as asked for";
 }
 
 }  // namespace

@@ -102,6 +102,17 @@ FakeExecutable::FakeExecutable(int scale, Size preferred_tile) : preferred_tile_
   network_.layers.resize(1);
 }
 
+std::shared_ptr<const FakeExecutable> FakeExecutable::ThatReadsAnywhere(int scale) {
+  auto executable = std::make_shared<FakeExecutable>(scale);
+  executable->network_.layers.push_back({.op = Op::kPad,
+                                         .name = "wrapped",
+                                         .inputs = {0},
+                                         .out_channels = kRgbChannels,
+                                         .in_channels = kRgbChannels,
+                                         .pad_mode = PadMode::kWrap});
+  return executable;
+}
+
 TilePlan FakeExecutable::MakePlan(const Rect& tile, Size image) const {
   ++plan_calls_;
   const auto begin = [](int at) { return at / kPlacePeriod * kPlacePeriod; };

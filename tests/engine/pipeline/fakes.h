@@ -26,6 +26,8 @@ namespace upscaled::test {
 class FakeExecutable final : public Executable {
  public:
   explicit FakeExecutable(int scale, Size preferred_tile = {64, 64});
+  // One with a layer that reads any pixel, although its tiles ask for no more than others.
+  static std::shared_ptr<const FakeExecutable> ThatReadsAnywhere(int scale);
 
   const Network& network() const override { return network_; }
   Precision precision() const override { return Precision::kExact; }
