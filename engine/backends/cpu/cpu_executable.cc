@@ -11,6 +11,7 @@
 #include "engine/backends/cpu/row_schedule.h"
 #include "engine/backends/cpu/run_tile.h"
 #include "engine/backends/cpu/tile_choice.h"
+#include "engine/backends/overflow.h"
 #include "engine/base/check.h"
 #include "engine/base/cpu_info.h"
 #include "engine/base/status_macros.h"
@@ -209,7 +210,21 @@ size_t CpuExecutable::TileWorkspaceBytes(const InnerTile& tile) const {
     return HugeBuffer::BytesFor(WorkspaceOf(program, tile) / sizeof(float)) +
            program.scratch_floats * sizeof(float);
   };
-  return exact_program_ ? std::max(bytes(program_), bytes(*exact_program_)) : bytes(program_);
+  if (!exact_program_) return bytes(program_);
+  const size_t redone =
+      OverflowedBytes(tile.rect.width) +
+      ImageBytes({tile.rect.width * network_.scale, tile.rect.height * network_.scale, kRgbChannels,
+                  SampleType::kF32});
+  return std::max(bytes(program_), bytes(*exact_program_)) + redone;
+}
+
+size_t CpuExecutable::OverflowedBytes(int width_px) const {
+  // All runs, one tile's, its squares' and their parts', in vectors that may be twice as large as
+  // their contents.
+  constexpr size_t kCopies = 2 * 4;
+  const int last = static_cast<int>(program_.network.layers.size()) - 1;
+  const size_t step = MaxOverflowedRuns({width_px * network_.scale, RowsAtOnce(program_, last)});
+  return kCopies * (kMaxOverflowedRuns + step) * sizeof(Rect);
 }
 
 size_t CpuExecutable::WholeWorkspaceBytes(Size image) const {
@@ -249,7 +264,9 @@ std::optional<RowStreamNeed> CpuExecutable::PlanRowStream(Size image) const {
   return row_needs_.Of(image, [&] {
     RowStreamNeed need = CpuRowStream::Need(program_, image);
     // Pixels that overflow are computed once more, in tiles.
-    if (exact_program_) need.scratch_bytes = WorkspaceBytes(preferred_tile_);
+    if (exact_program_) {
+      need.scratch_bytes = WorkspaceBytes(preferred_tile_) + OverflowedBytes(image.width);
+    }
     return need;
   });
 }

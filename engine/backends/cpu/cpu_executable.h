@@ -57,9 +57,11 @@ class CpuExecutable final : public Executable {
   TilePlan MakePlan(const Rect& tile, Size image) const override;
   // Whether images are ever computed whole.
   bool MayComputeWhole() const { return rows_only_ || program_.HasStageForEachPass(); }
-  // The workspace of tiles that program() runs, and of their pixels that overflowed; and the
-  // scratch of the stream's helper.
+  // The workspace of tiles that program() runs, and of their pixels that overflowed, with their
+  // runs and their exact result; and the scratch of the stream's helper.
   size_t TileWorkspaceBytes(const InnerTile& tile) const;
+  // The runs of a tile or of rows this wide.
+  size_t OverflowedBytes(int width_px) const;
   size_t WholeWorkspaceBytes(Size image) const;  // of an image in one tile
   // Whether one tile of all of the image, and what it keeps, is within limits: turned, too, as tta
   // has it, since rings grow with the width.

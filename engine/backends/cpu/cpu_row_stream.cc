@@ -110,29 +110,39 @@ int64_t CpuRowStream::PlanSlice(int bottom, int64_t max_cost, const RowParts* pa
   return std::max<int64_t>(cost, 1);
 }
 
-std::vector<Rect> CpuRowStream::Run(const TileTask& task, Team& team) {
+size_t CpuRowStream::EndOfNextRows() const {
+  size_t end = cursor_.next + 1;
+  while (end < slice_end_ && schedule_.steps[end - 1].layer != schedule_.target) ++end;
+  return end;
+}
+
+absl::Status CpuRowStream::Run(const TileTask& task, Team& team, ReplaceRuns replace) {
   if (rings_.size() == 0) {
     rings_.Reserve(schedule_.workspace_floats);
     BindWorkspace(program_, rings_.data(), /*cache=*/nullptr, schedule_);
   }
   std::vector<Rect> overflowed;
+  const auto replace_overflowed = [&] {
+    const std::vector<Rect> runs = CutToParts(std::exchange(overflowed, {}));
+    return runs.empty() ? absl::OkStatus() : replace(runs);
+  };
   const Rect& result = plan_.regions.back();
   if (written_ < computed_) {
     const Rect waiting{result.x, written_, result.width, computed_ - written_};
     StoreRows(program_, task, schedule_, waiting, overflowed);
   }
-  const size_t begin = cursor_.next;
   const auto runs_of = [this](const RowSchedule::Step& step) { return RunsOf(step); };
-  if (!RunSteps(program_, task, schedule_, slice_end_, rings_.data(), team, runs_of, cursor_,
-                overflowed)) {
-    return {};
-  }
-  for (size_t i = begin; i < slice_end_; ++i) {
-    const RowSchedule::Step& step = schedule_.steps[i];
-    if (step.layer == schedule_.target) computed_ = step.rows.bottom();
+  while (cursor_.next < slice_end_) {
+    if (!RunSteps(program_, task, schedule_, EndOfNextRows(), rings_.data(), team, runs_of, cursor_,
+                  overflowed)) {
+      return absl::OkStatus();
+    }
+    const RowSchedule::Step& last = schedule_.steps[cursor_.next - 1];
+    if (last.layer == schedule_.target) computed_ = last.rows.bottom();
+    if (overflowed.size() > kMaxOverflowedRuns) RETURN_IF_ERROR(replace_overflowed());
   }
   written_ = std::min(computed_, task.plan->tile.bottom() * program_.network.scale);
-  return CutToParts(std::move(overflowed));
+  return replace_overflowed();
 }
 
 }  // namespace upscaled::cpu

@@ -24,15 +24,20 @@ class CpuRowStream final : public RowStream {
   static RowStreamNeed Need(const Program& program, Size image);
 
   int64_t PlanSlice(int bottom, int64_t max_cost, const RowParts* parts) override;
-  // Runs the slice that was planned last. Returns the runs of pixels of the task's band that left
-  // the range of halves (RunTile). Throws std::bad_alloc when memory is out. Where the task is
+  // Computes runs of pixels of a task's band, which left the range of halves (RunTile), once more.
+  using ReplaceRuns = absl::FunctionRef<absl::Status(std::span<const Rect> runs)>;
+
+  // Runs the slice that was planned last; `replace` is called with not many more runs than
+  // kMaxOverflowedRuns at a time. Throws std::bad_alloc when memory is out. Where the task is
   // cancelled the stream is of no more use.
-  std::vector<Rect> Run(const TileTask& task, Team& team);
+  absl::Status Run(const TileTask& task, Team& team, ReplaceRuns replace);
 
  private:
   // The parts of a step's rows on which the slice's parts depend, until the next call.
   std::span<const Rect> RunsOf(const RowSchedule::Step& step);
   int64_t CostOf(const RowSchedule::Step& step);
+  // Behind the next step that gives rows of the result, within the slice.
+  size_t EndOfNextRows() const;
   // Returns these runs of the result, cut to the slice's parts.
   std::vector<Rect> CutToParts(std::vector<Rect> runs) const;
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <new>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -62,13 +63,57 @@ absl::Status CpuStream::RunTask(const CpuExecutable& executable, const TileTask&
   absl::Status status;
   if (task.slice.stream != nullptr) {
     auto& stream = static_cast<CpuRowStream&>(*task.slice.stream);
-    status = RunExactlyInTiles(executable, task, team, stream.Run(task, team));
+    status = stream.Run(task, team, [&](std::span<const Rect> runs) {
+      return RunExactlyInTiles(executable, task, team, runs);
+    });
   } else {
-    const std::vector<Rect> overflowed = RunTile(program, task, workspace_, team, IgnoreStep);
-    if (!overflowed.empty()) status = RunExactly(*exact, task, team, overflowed);
+    status = RunWhole(executable, task, team);
   }
   helped_ += team.Dissolve();
   return status;
+}
+
+absl::Status CpuStream::RunWhole(const CpuExecutable& executable, const TileTask& task,
+                                 Team& team) {
+  const std::vector<Rect> overflowed =
+      RunTile(executable.program(), task, workspace_, team, IgnoreStep);
+  if (overflowed.empty()) return absl::OkStatus();
+  if (overflowed.size() > kMaxOverflowedRuns && task.plan->tile.Area() > 1) {
+    return RunInQuarters(executable, task, team);
+  }
+  return RunExactly(*executable.exact_program(), task, team, overflowed);
+}
+
+absl::Status CpuStream::RunInQuarters(const CpuExecutable& executable, const TileTask& task,
+                                      Team& team) {
+  const Rect& tile = task.plan->tile;
+  const int scale = executable.network().scale;
+  const Size step{CeilDiv(tile.width, 2), CeilDiv(tile.height, 2)};
+  std::optional<ChannelSums> total;
+  for (int y = tile.y; y < tile.bottom(); y += step.height) {
+    for (int x = tile.x; x < tile.right(); x += step.width) {
+      const Rect quarter = Intersect({x, y, step.width, step.height}, tile);
+      ChannelSums sums;
+      PoolingPass pass{.means = task.pooling->means};
+      TileTask part = task;
+      part.plan = std::make_shared<const TilePlan>(executable.Plan(quarter, task.plan->image));
+      if (task.pooling->gathers()) {
+        pass.partial_sums = &sums;
+      } else {
+        part.dst = task.dst.Crop(Scale(Shift(quarter, -tile.x, -tile.y), scale));
+      }
+      part.pooling = &pass;
+      RETURN_IF_ERROR(RunWhole(executable, part, team));
+      if (!task.pooling->gathers()) continue;
+      if (total) {
+        total->Add(sums);
+      } else {
+        total = std::move(sums);
+      }
+    }
+  }
+  if (total) *task.pooling->partial_sums = *std::move(total);
+  return absl::OkStatus();
 }
 
 absl::Status CpuStream::RunExactlyInTiles(const CpuExecutable& executable, const TileTask& task,

@@ -29,6 +29,9 @@ class CpuStream final : public Stream {
 
  private:
   absl::Status RunTask(const CpuExecutable& executable, const TileTask& task);
+  absl::Status RunWhole(const CpuExecutable& executable, const TileTask& task, Team& team);
+  // Runs the parts of a tile of which too many pixels left the range of halves.
+  absl::Status RunInQuarters(const CpuExecutable& executable, const TileTask& task, Team& team);
   // Computes `runs` of a slice again, in tiles of the size that the executable prefers.
   absl::Status RunExactlyInTiles(const CpuExecutable& executable, const TileTask& task, Team& team,
                                  std::span<const Rect> runs);

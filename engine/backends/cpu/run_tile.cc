@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "engine/backends/cpu/kernels/activation.h"
@@ -25,15 +26,17 @@ CachedLayers* CacheOf(const Program& program, const PoolingPass& pass) {
 class TileRunner {
  public:
   TileRunner(const Program& program, const TileTask& task, const RowSchedule& schedule,
-             float* scratch, Team& team, std::span<const Rect> counted)
+             float* scratch, Team& team, size_t max_overflowed, std::span<const Rect> counted)
       : program_(program),
         task_(task),
         schedule_(schedule),
         scratch_(scratch),
         team_(team),
+        max_overflowed_(max_overflowed),
         counted_(counted) {}
 
-  // Whether it came to step number `end`: not if the task was cancelled before one.
+  // Whether it came to step number `end`: not if the task was cancelled before one, or more runs
+  // have overflowed.
   bool Run(StepCursor& cursor, size_t end, RunsOfStep runs_of,
            absl::FunctionRef<void(const RowSchedule::Step&)> step_done) {
     if (cursor.next == 0) {
@@ -48,6 +51,7 @@ class TileRunner {
       }
       RunStep(step, runs_of(step));
       step_done(step);
+      if (overflowed_.size() > max_overflowed_) return false;
     }
     return true;
   }
@@ -129,6 +133,7 @@ class TileRunner {
   const RowSchedule& schedule_;
   float* const scratch_;
   Team& team_;
+  const size_t max_overflowed_;
   const std::span<const Rect> counted_;
   const int most_threads_ = PartCount(task_.plan->tile.width, kMinSharePx);
   const PoolingPass& pass_ = *task_.pooling;
@@ -152,7 +157,8 @@ int UnitPx(const Program& program, int layer) {
 bool RunSteps(const Program& program, const TileTask& task, const RowSchedule& schedule, size_t end,
               float* scratch, Team& team, RunsOfStep runs_of, StepCursor& cursor,
               std::vector<Rect>& overflowed) {
-  TileRunner runner(program, task, schedule, scratch, team, /*counted=*/{});
+  constexpr size_t kAnyNumber = std::numeric_limits<size_t>::max();  // the caller bounds the steps
+  TileRunner runner(program, task, schedule, scratch, team, kAnyNumber, /*counted=*/{});
   const bool ended = runner.Run(cursor, end, runs_of, [](const RowSchedule::Step&) {});
   overflowed.insert(overflowed.end(), runner.overflowed().begin(), runner.overflowed().end());
   return ended;
@@ -190,10 +196,12 @@ std::vector<Rect> RunTile(const Program& program, const TileTask& task, HugeBuff
   for (RowSchedule& strip : strips) {
     workspace.Reserve(strip.workspace_floats);
     BindWorkspace(program, workspace.data(), kept, strip);
-    TileRunner runner(program, task, strip, workspace.data(), team, counted);
+    TileRunner runner(program, task, strip, workspace.data(), team, kMaxOverflowedRuns, counted);
     StepCursor cursor;
-    if (!runner.Run(cursor, strip.steps.size(), AllOf, step_done)) return {};
+    const bool ended = runner.Run(cursor, strip.steps.size(), AllOf, step_done);
     overflowed.insert(overflowed.end(), runner.overflowed().begin(), runner.overflowed().end());
+    if (overflowed.size() > kMaxOverflowedRuns) return overflowed;
+    if (!ended) return {};
   }
   if (cache != nullptr) cache->End(pass.number());
   return overflowed;

@@ -47,6 +47,10 @@ class CachedLayers final : public ActivationCache {
   HugeBuffer floats_;
 };
 
+// Tiles and slices with more runs of pixels that left the range of halves are computed in parts, so
+// that these take a known amount of memory.
+inline constexpr size_t kMaxOverflowedRuns = size_t{1} << 16;
+
 // The parts of a step's rows that are computed, from left to right, each from a multiple of UnitPx
 // on.
 using RunsOfStep = absl::FunctionRef<std::span<const Rect>(const RowSchedule::Step&)>;
@@ -77,7 +81,8 @@ void StoreRows(const Program& program, const TileTask& task, const RowSchedule& 
 //
 // Returns the runs of pixels (one row each) with values that left the range of halves: of the
 // result, in its coordinates, which are undefined in task.dst, or of the pooled layer, in its own,
-// which are missing in the sums. None in precision kExact. `counted`: where not empty, all that is
+// which are missing in the sums. None in precision kExact. Ends, with task.dst or the sums
+// undefined, once there are more than kMaxOverflowedRuns. `counted`: where not empty, all that is
 // added to the sums, in that layer's coordinates.
 std::vector<Rect> RunTile(const Program& program, const TileTask& task, HugeBuffer& workspace,
                           Team& team, absl::FunctionRef<void(const RowSchedule::Step&)> step_done,

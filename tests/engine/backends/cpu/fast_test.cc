@@ -327,6 +327,40 @@ TEST_P(FastTest, PixelsBeyondItsRangeAreExact) {
   }
 }
 
+// Bright pixels between dark ones give a run each, more than a tile keeps: it is computed in parts.
+TEST_P(FastTest, AnyNumberOfPixelsBeyondItsRangeIsExact) {
+  const Size size{700, RandomInt(random_, 400, 420)};
+  Image source({size.width, size.height, 3, SampleType::kU8});
+  for (int y = 0; y < size.height; ++y) {
+    uint8_t* const row = source.mutable_view().row(y);
+    for (int x = 0; x < size.width; ++x) {
+      std::fill_n(row + 3 * x, 3, static_cast<uint8_t>(x % 2 == 0 ? 255 : random_() % 16));
+    }
+  }
+  // Single pixels, so that runs are no longer than these.
+  Network network;
+  network.name = "large points";
+  network.layers = {{.op = Op::kInput, .name = "input", .out_channels = 3},
+                    Conv(3, 32, 8e4f, /*kernel_px=*/1),
+                    Conv(32, 3, 1 / 16e4f, /*kernel_px=*/1)};
+  for (int i = 1; i < 3; ++i) network.layers[i].inputs = {i - 1};
+  const auto fast = Compile(network, Precision::kFast);
+  const auto exact = Compile(network, Precision::kExact);
+  const Image whole = RunTiles(*backend_, *fast, source, size, SampleType::kF32);
+  const Image expected = RunTiles(*backend_, *exact, source, size, SampleType::kF32);
+  int replaced = 0;
+  for (int y = 0; y < size.height; ++y) {
+    for (int x = 0; x < 3 * size.width; ++x) {
+      const float value = whole.view().row_as<float>(y)[x];
+      ASSERT_NEAR(value, expected.view().row_as<float>(y)[x], 2e-3f) << x << ", " << y;
+      replaced += x / 3 % 2 == 0 && value == expected.view().row_as<float>(y)[x] ? 1 : 0;
+    }
+  }
+  EXPECT_GT(replaced, 3 * (1 << 16)) << "more than a tile keeps";
+  const Image tiled = RunTiles(*backend_, *fast, source, {160, 130}, SampleType::kF32);
+  EXPECT_TRUE(test::SameImages(tiled.view(), whole.view()));
+}
+
 // A network with inner values `scale` times those of images, of several kernels.
 Network SmallInBetween(float scale) {
   Network network;
