@@ -2,6 +2,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -11,8 +12,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/file_kind.h"
 #include "engine/base/files.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/string_view.h"
 #include "engine/model/architectures/architecture.h"
 #include "engine/model/limits.h"
 #include "engine/model/loader.h"
@@ -30,14 +33,51 @@ namespace {
 
 using std::filesystem::path;
 
-constexpr size_t kHeadBytes = 16;
 constexpr size_t kMaxParamBytes = size_t{4} << 20;
 constexpr size_t kMaxBinBytes = size_t{512} << 20;
 constexpr size_t kMaxJsonBytes = size_t{64} << 20;
 
+// How to come to a model from a file of another kind (RecognizeFileKind).
+struct Advice {
+  std::string_view kind, advice;
+};
+
+constexpr Advice kAdvice[] = {
+    {"an HTML page", "download the file that the page offers"},
+    {"a pointer of Git LFS", "fetch the file itself (git lfs pull)"},
+    {"gzip", "decompress it"},
+    {"zstd", "decompress it"},
+    {"bzip2", "decompress it"},
+    {"xz", "decompress it"},
+    {"a 7z archive", "unpack it"},
+    {"a RAR archive", "unpack it"},
+    {"JSON", "look whether it says why the file itself did not come"},
+    {"text", "look whether it says why the file itself did not come"},
+};
+
+// Returns "is an HTML page: download ..."; "" for a beginning of no known kind.
+std::string DescribeOtherKind(std::string_view head) {
+  const std::optional<FileKind> kind =
+      RecognizeFileKind({reinterpret_cast<const uint8_t*>(head.data()), head.size()});
+  if (!kind) return "";
+  const auto* const known = std::ranges::find(kAdvice, kind->name, &Advice::kind);
+  const std::string is = absl::StrCat("is ", ToAbsl(kind->name));
+  return known == std::end(kAdvice) ? is : absl::StrCat(is, ": ", ToAbsl(known->advice));
+}
+
+// UNIMPLEMENTED: a download gave a text instead, which weights do not begin as.
+absl::Status CheckIsNoText(const path& file, std::string_view bytes) {
+  if (!bytes.starts_with('<') && !bytes.starts_with("version ")) return absl::OkStatus();
+  const std::string other = DescribeOtherKind(bytes);
+  if (other.empty()) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat(file.string(), ": ", other));
+}
+
 absl::StatusOr<Network> LoadNcnn(const path& param_path) {
   ASSIGN_OR_RETURN(const std::string param, ReadFile(param_path, kMaxParamBytes));
-  ASSIGN_OR_RETURN(const std::string bin, ReadFile(BinOf(param_path), kMaxBinBytes));
+  const path bin_path = BinOf(param_path);
+  ASSIGN_OR_RETURN(const std::string bin, ReadFile(bin_path, kMaxBinBytes));
+  RETURN_IF_ERROR(CheckIsNoText(bin_path, bin));
   return OfFile(param_path, ParseNcnn(param, bin));
 }
 
@@ -81,8 +121,8 @@ constexpr WeightsFormat kWeightsFormats[] = {
 absl::StatusOr<std::string> ReadHead(const path& file) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream) return absl::NotFoundError(absl::StrCat(file.string(), ": cannot be opened"));
-  std::string head(kHeadBytes, '\0');
-  stream.read(head.data(), kHeadBytes);
+  std::string head(kFileKindBytes, '\0');
+  stream.read(head.data(), kFileKindBytes);
   head.resize(stream.gcount());
   return head;
 }
@@ -94,12 +134,14 @@ auto* FindFormat(const Formats& formats, std::string_view head) {
   return found == std::end(formats) ? nullptr : &*found;
 }
 
-absl::Status UnknownFormat(const path& file) {
+absl::Status UnknownFormat(const path& file, std::string_view head) {
+  const std::string other = DescribeOtherKind(head);
   std::vector<std::string> known;
   for (const NetworkFormat& format : kNetworkFormats) known.emplace_back(format.name);
   for (const WeightsFormat& format : kWeightsFormats) known.emplace_back(format.name);
   return absl::UnimplementedError(absl::StrCat(
-      file.string(), ": is in no known format, there are: ", absl::StrJoin(known, ", ")));
+      file.string(), ": is in no known format, there are: ", absl::StrJoin(known, ", "),
+      other.empty() ? "" : absl::StrCat("; it ", other)));
 }
 
 absl::StatusOr<std::unique_ptr<TensorFile>> OpenWeights(const path& file,
@@ -135,7 +177,7 @@ absl::StatusOr<Network> LoadNetworkFile(const path& file, std::string_view archi
   } else if (const NetworkFormat* format = FindFormat(kNetworkFormats, head)) {
     ASSIGN_OR_RETURN(network, format->load(file));
   } else {
-    return UnknownFormat(file);
+    return UnknownFormat(file, head);
   }
   network.name = file.stem().string();
   return network;
@@ -148,9 +190,10 @@ absl::StatusOr<std::unique_ptr<TensorFile>> OpenWeightsFile(const path& file) {
   }
   if (const NetworkFormat* format = FindFormat(kNetworkFormats, head)) {
     return absl::UnimplementedError(
-        absl::StrCat(file.string(), ": is no file of weights alone but ", format->name));
+        absl::StrCat(file.string(), ": is no file of weights only: it holds ", format->name,
+                     "; give it an ending of that format"));
   }
-  return UnknownFormat(file);
+  return UnknownFormat(file, head);
 }
 
 absl::StatusOr<WeightsDescription> DescribeWeights(const TensorFile& tensors,

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
@@ -49,14 +51,43 @@ absl::Status CheckEntry(const zip_stat_t& entry, uint64_t archive_bytes) {
   if ((entry.valid & kNeeded) != kNeeded) {
     return absl::InvalidArgumentError("has an entry without name or size");
   }
-  const char* wrong = entry.encryption_method != ZIP_EM_NONE ? "is encrypted"
-                      : entry.comp_method != ZIP_CM_STORE
-                          ? "is compressed, which torch.save does not do"
-                      : entry.size != entry.comp_size ? "has two sizes"
-                      : entry.size > archive_bytes    ? "is larger than the file"
-                                                      : nullptr;
+  const bool is_stored = entry.comp_method == ZIP_CM_STORE;
+  const char* wrong = entry.encryption_method != ZIP_EM_NONE       ? "is encrypted"
+                      : is_stored && entry.size != entry.comp_size ? "has two sizes"
+                      : entry.comp_size > archive_bytes            ? "is larger than the file"
+                                                                   : nullptr;
   if (wrong == nullptr) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("entry ", Quote(entry.name), " ", wrong));
+}
+
+// A program that torch.jit.save wrote: the sources of its modules.
+bool IsOfTorchScript(std::string_view entry) {
+  return entry.ends_with(".py") && entry.find("/code/") != entry.npos;
+}
+
+// UNIMPLEMENTED: other programs' archives. INVALID_ARGUMENT: a compressed entry.
+absl::Status CheckWriter(std::span<const zip_stat_t> entries) {
+  const auto any = [&](auto is) {
+    return std::ranges::any_of(entries, [&](const zip_stat_t& entry) { return is(entry.name); });
+  };
+  if (any(IsOfTorchScript)) {
+    return absl::UnimplementedError(
+        "is a TorchScript program, which is not executed: load it with torch.jit.load, and save "
+        "its state_dict with torch.save");
+  }
+  if (any([](std::string_view name) { return name.ends_with("data.pkl"); })) {
+    const auto compressed = std::ranges::find_if(
+        entries, [](const zip_stat_t& entry) { return entry.comp_method != ZIP_CM_STORE; });
+    if (compressed == entries.end()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "entry ", Quote(compressed->name),
+        " is compressed, which torch.save does not do: pack it again without compression"));
+  }
+  return absl::UnimplementedError(absl::StrCat(
+      "is a zip file without 'data.pkl', so not of torch.save: it holds ",
+      entries.empty()
+          ? "nothing"
+          : absl::StrCat(Quote(entries.front().name), "; unpack it if that is a model")));
 }
 
 }  // namespace
@@ -84,21 +115,26 @@ absl::StatusOr<ZipArchive> ZipArchive::Open(std::string_view bytes) {
 }
 
 absl::Status ZipArchive::List(uint64_t archive_bytes) {
-  uint64_t total = 0;
-  const zip_int64_t count = zip_get_num_entries(archive_.get(), 0);
-  for (zip_int64_t i = 0; i < count; ++i) {
-    zip_stat_t entry;
-    zip_stat_init(&entry);
-    if (zip_stat_index(archive_.get(), i, ZIP_FL_ENC_RAW, &entry) != 0) {
+  std::vector<zip_stat_t> entries(
+      static_cast<size_t>(std::max<zip_int64_t>(zip_get_num_entries(archive_.get(), 0), 0)));
+  for (size_t i = 0; i < entries.size(); ++i) {
+    zip_stat_init(&entries[i]);
+    if (zip_stat_index(archive_.get(), i, ZIP_FL_ENC_RAW, &entries[i]) != 0 ||
+        (entries[i].valid & ZIP_STAT_NAME) == 0) {
       return absl::InvalidArgumentError(absl::StrCat("entry ", i, " cannot be read"));
     }
-    RETURN_IF_ERROR(CheckEntry(entry, archive_bytes));
-    entries_.emplace(entry.name, Entry{static_cast<uint64_t>(i), entry.size});
-    total += entry.size;  // of at most kMaxZipEntries that are no larger than the file
   }
-  if (total <= archive_bytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("entries overlap: they have ", total, " bytes in a file of ", archive_bytes));
+  uint64_t total = 0;
+  for (const zip_stat_t& entry : entries) {
+    RETURN_IF_ERROR(CheckEntry(entry, archive_bytes));
+    entries_.emplace(entry.name, Entry{entry.index, entry.size});
+    total += entry.comp_size;  // of at most kMaxZipEntries that are no larger than the file
+  }
+  if (total > archive_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("entries overlap: they have ", total, " bytes in a file of ", archive_bytes));
+  }
+  return CheckWriter(entries);
 }
 
 absl::StatusOr<std::string> ZipArchive::Read(const Entry& entry) const {

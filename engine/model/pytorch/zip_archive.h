@@ -17,7 +17,8 @@ namespace upscaled::pytorch {
 class ZipArchive {
  public:
   // Borrows the bytes. INVALID_ARGUMENT: no zip file, a damaged one, a repeated, compressed or
-  // encrypted entry, or overlapping entries. RESOURCE_EXHAUSTED: more than kMaxZipEntries.
+  // encrypted entry, or overlapping entries. UNIMPLEMENTED: no file of torch.save, but a
+  // TorchScript program or another archive. RESOURCE_EXHAUSTED: more than kMaxZipEntries.
   static absl::StatusOr<ZipArchive> Open(std::string_view bytes);
 
   struct Entry {

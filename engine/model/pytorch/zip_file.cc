@@ -48,7 +48,7 @@ class ZipFile final : public ViewFile {
     }
     if (found == nullptr) {
       return absl::InvalidArgumentError(
-          "is a zip file without 'data.pkl': torch.save wrote it not");
+          "is a zip file without 'data.pkl' in a folder of its own, unlike torch.save's");
     }
     return *found;
   }

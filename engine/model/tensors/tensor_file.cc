@@ -17,9 +17,11 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "values are copied as they are stored");
 
-// Before the names of a network that was trained on several devices, of one of two that were
-// trained together, and of what PyTorch Lightning trains.
-constexpr std::string_view kWrappers[] = {"module.", "netG.", "model."};
+// Before the names of a network that was trained on several devices, that was compiled, of one of
+// two that were trained together, of what PyTorch Lightning trains, and of a dictionary of them.
+constexpr std::string_view kWrappers[] = {"module.",     "_orig_mod.", "netG.",
+                                          "net_g.",      "generator.", "model.",
+                                          "params_ema.", "params.",    "state_dict."};
 // Old ESRGAN has modules of that name itself, and this one first.
 constexpr std::string_view kOwnName = "model.0.weight";
 
@@ -51,9 +53,10 @@ absl::StatusOr<std::vector<float>> TensorFile::Read(std::string_view name) const
     return absl::NotFoundError(absl::StrCat("there is no tensor ", Quote(name)));
   }
   if (info->type == TensorType::kOther) {
-    return OfTensor(
-        name, absl::UnimplementedError(absl::StrCat("has the type ", Quote(info->type_name),
-                                                    ", supported are floats of 32 and 16 bits")));
+    return OfTensor(name,
+                    absl::UnimplementedError(absl::StrCat(
+                        "has the type ", Quote(info->type_name),
+                        ", supported are floats of 32 and 16 bits: save it as one of these")));
   }
   absl::StatusOr<std::vector<float>> values = ReadValues(*info);
   if (!values.ok()) return OfTensor(name, values.status());
@@ -83,9 +86,19 @@ absl::Status TensorFile::AddOther(std::string_view name) {
 }
 
 void TensorFile::DropWrappers() {
+  // Counts how many networks the averaged one is of.
+  if (const auto count = tensors_.find("n_averaged"); count != tensors_.end()) {
+    tensors_.erase(count);
+  }
+  // Wrappers lie in each other in any order.
+  while (!tensors_.empty() && DropWrapper()) {
+  }
+}
+
+bool TensorFile::DropWrapper() {
   for (const std::string_view wrapper : kWrappers) {
     const bool all = std::all_of(tensors_.begin(), tensors_.end(), [wrapper](const auto& tensor) {
-      return tensor.first.starts_with(wrapper);
+      return tensor.first.size() > wrapper.size() && tensor.first.starts_with(wrapper);
     });
     if (!all || (kOwnName.starts_with(wrapper) && Has(kOwnName))) continue;
     std::map<std::string, TensorInfo, std::less<>> unwrapped;
@@ -93,7 +106,9 @@ void TensorFile::DropWrappers() {
       unwrapped.emplace(name.substr(wrapper.size()), std::move(info));
     }
     tensors_ = std::move(unwrapped);
+    return true;
   }
+  return false;
 }
 
 size_t BytesPerValue(TensorType type) {

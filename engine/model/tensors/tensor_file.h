@@ -57,6 +57,8 @@ class TensorFile {
   void DropWrappers();
 
  private:
+  // Whether all names had one.
+  bool DropWrapper();
   virtual absl::StatusOr<std::vector<float>> ReadValues(const TensorInfo& info) const = 0;
 
   std::map<std::string, TensorInfo, std::less<>> tensors_;

@@ -146,6 +146,36 @@ TEST(PytorchTest, FindsTheNetworkInWhatTrainingSaved) {
               ElementsAre(1, 2, 3, 4, 5, 6));
 }
 
+// Training programs save averages, networks next to them, and optimisers.
+TEST(PytorchTest, TakesTheAverageOrTheOnlyNetwork) {
+  const std::string average = PickleStateDict({Six("average")}),
+                    last = PickleStateDict({Six("last")});
+  const std::string optimizer =
+      PickleDict({{"state", PickleDict({{"first", PickleStateDict({Six("moment")})}})}});
+  const auto taken = [&](const std::string& value) -> std::string {
+    const auto file = ParsePytorch(PytorchZip(Pickle(value), {{.name = "0", .bytes = kSix}}));
+    return file.ok() ? (*file)->tensors().begin()->first : std::string(file.status().message());
+  };
+  for (const char* name : {"params_ema", "params-ema", "state_dict_ema", "model_ema",
+                           "ema_state_dict", "g_ema", "generator_ema", "netG_ema", "ema"}) {
+    for (const char* other : {"params", "state_dict", "model", "generator", "g", "net_g"}) {
+      EXPECT_EQ(taken(PickleDict({{other, last}, {name, average}})), "average")
+          << name << " and " << other;
+    }
+  }
+  EXPECT_EQ(taken(PickleDict({{"ema", PickleDict({{"decay", PickleInt(1)}})}, {"model", last}})),
+            "last");
+  for (const char* name : {"net_g", "generator", "netG", "weights", "anything"}) {
+    EXPECT_EQ(taken(PickleDict({{"iter", PickleInt(7)}, {"optimizer", optimizer}, {name, last}})),
+              "last")
+        << name;
+  }
+  EXPECT_THAT(taken(PickleDict({{"one", last}, {"other", average}})),
+              HasSubstr("only ['one', 'other']"));
+  EXPECT_THAT(taken(PickleDict({{"optimizer", optimizer}, {"iter", PickleInt(7)}})),
+              HasSubstr("only ['optimizer', 'iter']"));
+}
+
 TEST(PytorchTest, MarksAmongTheTensorsAreKept) {
   const std::string pickle =
       Pickle("}(" + PickleString("a") + PickleTensor(Six("a")) + PickleString("pro") + "\x88u");
@@ -395,6 +425,8 @@ const BadFile kZips[] = {
     {"NoPickle", test::Zip({{.name = "net/data/0", .bytes = kSix}}), "without 'data.pkl'"},
     {"DeepPickle", test::Zip({{.name = "a/b/data.pkl", .bytes = kGood}}), "without 'data.pkl'"},
     {"TwoPickles", test::Zip({{.name = "a/data.pkl", .bytes = kGood}, {.name = "b/data.pkl", .bytes = kGood}}), "several entries 'data.pkl'"},
+    {"OtherArchive", test::Zip({{.name = "net.pth", .bytes = kSix, .method = 8}}), "it holds 'net.pth'; unpack it"},
+    {"TorchScript", test::Zip({{.name = "net/code/__torch__.py", .bytes = kSix, .method = 8}, {.name = "net/data.pkl", .bytes = kGood}}), "is a TorchScript program, which is not executed"},
     {"NoEntries", "PK\3\4" + test::Zip({}), "zip file"},
     {"BigEndian", test::Zip({{.name = "n/data.pkl", .bytes = kGood}, {.name = "n/byteorder", .bytes = "big"}}), "big-endian"},
     {"CutShort", Sound().substr(0, 100), "no end of a directory"},

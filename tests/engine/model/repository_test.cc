@@ -445,6 +445,7 @@ TEST_F(RepositoryTest, FilesThatLookLikeModelsAreRefusedByName) {
   };
   EXPECT_THAT(why("no-bin"), HasSubstr("no-bin.bin"));
   EXPECT_THAT(why("no-param"), HasSubstr("is in no known format"));
+  EXPECT_THAT(why("no-param"), HasSubstr("it is text: look whether it says why"));
   EXPECT_THAT(why("other"), HasSubstr(".tflite files are not supported; supported are .pth"));
 }
 
@@ -700,6 +701,43 @@ TEST_F(RepositoryTest, OnlyFilesOfWeightsTakeAnArchitecture) {
   WriteModel(CardWith("\"scale\": 2", "\"scale\": 2, \"architecture\": \"compact\""));
   ExpectRefusal(absl::StatusCode::kInvalidArgument,
                 "'architecture' is 'compact', but files of format 'ncnn' say themselves");
+}
+
+// A download often gives something else under a model's name.
+TEST_F(RepositoryTest, FilesOfOtherKindsAreNamedWithAdvice) {
+  const std::string page = "<!DOCTYPE html>\n<html><title>Virus scan warning</title></html>";
+  const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\n";
+  const std::pair<std::string, const char*> kFiles[] = {
+      {page, "it is an HTML page: download the file that the page offers"},
+      {pointer, "it is a pointer of Git LFS: fetch the file itself (git lfs pull)"},
+      {R"({"error": "not found"})", "it is JSON: look whether it says why"},
+      {"Not Found", "it is text: look whether it says why"},
+      {"\x1f\x8b\x08 and so on", "it is gzip: decompress it"},
+      {"Rar!\x1a\x07", "it is a RAR archive: unpack it"},
+      {"7z\xbc\xaf\x27\x1c", "it is a 7z archive: unpack it"},
+      {"\x89PNG\r\n\x1a\n", "it is PNG"},
+  };
+  for (const auto& [bytes, why] : kFiles) {
+    for (const char* name : {"x.pth", "x.pt", "x.ckpt", "x.safetensors", "x.onnx", "x.param"}) {
+      std::filesystem::remove_all(root_);
+      std::filesystem::create_directory(root_);
+      Write(name, bytes);
+      if (std::string_view(name).ends_with(".param")) Write("x.bin", "weights");
+      const auto repository = ModelRepository::Open({root_});
+      ASSERT_TRUE(repository.ok()) << repository.status();
+      const std::string message(repository->Find("x").status().message());
+      EXPECT_THAT(message, HasSubstr(why)) << name;
+      EXPECT_THAT(message, HasSubstr(name));
+    }
+  }
+  for (const auto& [bytes, why] : {std::pair(page, "x.bin: is an HTML page"),
+                                   std::pair(pointer, "x.bin: is a pointer of Git LFS")}) {
+    WriteWeights("x");
+    Write("x.bin", bytes);
+    const auto repository = ModelRepository::Open({root_});
+    ASSERT_TRUE(repository.ok()) << repository.status();
+    EXPECT_THAT(std::string(repository->Find("x").status().message()), HasSubstr(why));
+  }
 }
 
 TEST_F(RepositoryTest, UnreadableWeightsNameTheFile) {

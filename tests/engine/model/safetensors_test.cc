@@ -86,6 +86,22 @@ TEST(SafetensorsTest, NamesOfTrainersAreDroppedAndThoseOfNetworksAreNot) {
   EXPECT_EQ(first_of("model.body.0.weight"), "body.0.weight");
   EXPECT_EQ(first_of("module.model.0.weight"), "model.0.weight");
   EXPECT_EQ(first_of("model.model.0.weight"), "model.0.weight");
+  for (const char* wrapped :
+       {"_orig_mod.body.0.weight", "module._orig_mod.body.0.weight",
+        "_orig_mod.module.body.0.weight", "generator.body.0.weight", "net_g.body.0.weight",
+        "params_ema.body.0.weight", "params.module.body.0.weight", "state_dict.body.0.weight"}) {
+    EXPECT_EQ(first_of(wrapped), "body.0.weight") << wrapped;
+  }
+  EXPECT_EQ(first_of("module."), "module.") << "nothing would be left";
+}
+
+// As AveragedModel of PyTorch saves it.
+TEST(SafetensorsTest, CountsOfAveragedNetworksAreDropped) {
+  const auto file =
+      ParseSafetensors(test::SafetensorsOf({{"module.body.0.weight", {1}}, {"n_averaged", {}}}));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ((*file)->tensors().size(), 1u);
+  EXPECT_TRUE((*file)->Has("body.0.weight"));
 }
 
 class BadSafetensorsTest : public test::BadFileTest {};
