@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 """Published networks at their real sizes: what becomes of a downloaded file, and how fast it is beside PyTorch.
 
-    weights_bench.py BUILD_DIR [--rounds N] [--only FAMILY,...] [--size 1920x1080]
+    weights_bench.py BUILD_DIR [--rounds N] [--only FAMILY,...] [--size 1920x1080] [--foretell 256x256] [--limit SECONDS]
 
 Writes each family's weights, random ones, as torch.save does; has `upscale-bench` say what it takes them for, on which
 devices they run, and how it cuts images; has `compare_exports` compare the result of a small image with PyTorch's; then
-times the CPU backend and PyTorch on one thread each, in turns and in processor time. Prints a table of Markdown. Exits
-with 77 where there is no PyTorch.
+times the CPU backend and PyTorch on one thread each, in turns and in processor time. `--foretell` runs an image of that
+size as well: the time by its planned cost, at the speed of the timed image, over the time taken. Families that cannot
+begin within the limit are named and left out. Prints a table of Markdown. Exits with 77 where there is no PyTorch.
 """
 import argparse
 import dataclasses
@@ -114,6 +115,13 @@ class Bench:
         rows = json.loads(done.stdout)
         return ", ".join(row["cut"] for row in rows), max(abs(row["planned_over_run"] - 1) for row in rows) * 100
 
+    def foretold(self, file, first, size):
+        """The time by the cost planned for `size`, at the speed of an image of `first`, over the time that it takes."""
+        sizes = f"{first[0]}x{first[1]},{size}"
+        done = self.run("forecast", "--model", file, "--size", sizes, "--run", "--json")
+        row = json.loads(done.stdout)[-1]
+        return row["foretold_seconds"] / row["seconds"]
+
     def difference(self, model, tensors):
         """The largest difference to PyTorch's result, as a part of the largest value, or why there is none."""
         with tempfile.TemporaryDirectory() as parent:
@@ -175,7 +183,7 @@ def measure(bench, family, model, file, rounds):
     return *min(ours), min(theirs)
 
 
-def row(bench, family, folder, rounds, devices):
+def row(bench, family, folder, rounds, devices, foretell):
     torch.manual_seed(1)
     model = family.make().eval()
     file = folder / f"{family.name}.pth"
@@ -188,10 +196,11 @@ def row(bench, family, folder, rounds, devices):
     runs = [device.split(":")[0] for device in devices if bench.runs_on(device, file)]
     merge(model)
     ours, ratio, theirs = measure(bench, family, model, file, rounds)
+    foretold = f"{bench.foretold(file, family.size, foretell):.2f}" if foretell else ""
     file.unlink()
     cells = [family.name, family.examples, found["detected"], ", ".join(runs), cuts, f"{forecast:.1f}", difference,
              f"{family.size[0]}x{family.size[1]}", f"{ours * 1e3:.0f}", f"{ratio:.2f}", f"{theirs * 1e3:.0f}",
-             f"{theirs / ours:.2f}"]
+             f"{theirs / ours:.2f}"] + ([foretold] if foretell else [])
     return f"| {' | '.join(cells)} |"
 
 
@@ -202,6 +211,8 @@ def main():
     parser.add_argument("--only", default="", help="families, separated by commas")
     parser.add_argument("--devices", default=",".join(DEVICES))
     parser.add_argument("--size", help="of the image, instead of a small one by family")
+    parser.add_argument("--foretell", metavar="SIZE", help="also compare the time foretold for this size with the time taken")
+    parser.add_argument("--limit", type=float, metavar="SECONDS", help="begin no family after this time")
     arguments = parser.parse_args()
     only = set(filter(None, arguments.only.split(",")))
     families = [family for family in FAMILIES if not only or family.name in only]
@@ -212,10 +223,19 @@ def main():
     bench = Bench(arguments.build)
     print(f"PyTorch {torch.__version__} with {blas()}, one thread each, processor time; load {os.getloadavg()[0]:.1f} at the beginning\n")
     print(f"| family | for example | detected | runs on | {', '.join(PLANNED)} | forecast off, % | difference | image | "
-          "ours, ms | of the FMA peak | PyTorch, ms | PyTorch / ours |\n|---|---|---|---|---|---|---|---|---|---|---|---|")
+          "ours, ms | of the FMA peak | PyTorch, ms | PyTorch / ours |"
+          + (f" {arguments.foretell}, foretold / taken |" if arguments.foretell else "")
+          + "\n|" + "---|" * (13 if arguments.foretell else 12))
+    begin, left_out = time.monotonic(), []
     with tempfile.TemporaryDirectory() as folder:
         for family in families:
-            print(row(bench, family, pathlib.Path(folder), arguments.rounds, arguments.devices.split(",")), flush=True)
+            if arguments.limit and time.monotonic() - begin > arguments.limit:
+                left_out.append(family.name)
+                continue
+            print(row(bench, family, pathlib.Path(folder), arguments.rounds, arguments.devices.split(","),
+                      arguments.foretell), flush=True)
+    if left_out:
+        print(f"\nleft out after {arguments.limit:.0f} s: {', '.join(left_out)}")
     print(f"\nload {os.getloadavg()[0]:.1f} at the end")
 
 
