@@ -73,6 +73,11 @@ absl::Status Builder::AddWindowAttention(Node& node) {
                                                    heads, " heads"));
   }
   ASSIGN_OR_RETURN(const TensorProto* bias, Constant(node, 1));
+  ASSIGN_OR_RETURN(const std::vector<float> sharpness, node.attributes.Floats("sharpness"));
+  if (!sharpness.empty()) {
+    ASSIGN_OR_RETURN(value.layer, AppendDirections(node, value, sharpness));
+    value.shared = false;
+  }
   Layer scaled = NewLayer(node, Op::kAffine, {&value});
   scaled.weights.assign(channels, 1.0f);
   std::fill_n(scaled.weights.begin(), channels / 3, scale);
@@ -93,6 +98,38 @@ absl::Status Builder::AddWindowAttention(Node& node) {
   }
   ASSIGN_OR_RETURN(const int layer, AppendUnnamed(std::move(attention)));
   return SetOutput(node, {.layer = layer, .view = ChannelsLast(PlanesOf(layer).view)});
+}
+
+absl::StatusOr<int> Builder::AppendDirections(const Node& node, const Value& value,
+                                              const std::vector<float>& sharpness) {
+  constexpr float kLengthEpsilon = 1e-24f;  // a square
+  const int channels = Channels(value) / 3;
+  const auto heads = static_cast<int>(sharpness.size());
+  if (channels % heads != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("has ", heads, " factors for queries of ", channels, " channels"));
+  }
+  Layer pairs = NewLayer(node, Op::kSlice, {&value}), values = pairs;
+  pairs.out_channels = 2 * channels;
+  values.out_channels = channels;
+  values.first_channel = 2 * channels;
+  Value direction = value, rest = value;
+  ASSIGN_OR_RETURN(direction.layer, AppendUnnamed(std::move(pairs)));
+  ASSIGN_OR_RETURN(rest.layer, AppendUnnamed(std::move(values)));
+  Layer norm = NewLayer(node, Op::kPixelNorm, {&direction});
+  norm.groups = 2 * heads;
+  norm.centred = false;
+  norm.epsilon = kLengthEpsilon;
+  // A mean square of 1 is a length of its root of the channels.
+  const auto length = static_cast<float>(std::sqrt(static_cast<double>(channels / heads)));
+  for (int c = 0; c < 2 * channels; ++c) {
+    norm.weights.push_back((c < channels ? sharpness[c * heads / channels] : 1.0f) / length);
+  }
+  norm.bias.assign(norm.weights.size(), 0.0f);
+  ASSIGN_OR_RETURN(direction.layer, AppendUnnamed(std::move(norm)));
+  Layer both = NewLayer(node, Op::kConcat, {&direction, &rest});
+  both.out_channels = 3 * channels;
+  return AppendUnnamed(std::move(both));
 }
 
 absl::Status Builder::PadToWindows() {

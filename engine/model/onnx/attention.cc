@@ -33,9 +33,9 @@ struct Windows {
   bool of_rows = false;                           // pixels in a row were laid out as planes
 };
 
-// The scores of a softmax: queries times keys, a bias, and a mask.
+// The scores of a softmax: queries times keys, times how sharp a head looks, a bias, and a mask.
 struct Scores {
-  std::string queries, keys, bias, mask;
+  std::string queries, keys, sharpness, bias, mask;
 };
 
 // A third of the projection.
@@ -49,6 +49,7 @@ struct Found {
   std::string product;    // of planes' windows and the weights
   std::string planes;     // instead of the windows
   std::string attended;   // what the second projection reads
+  TensorProto bias;       // that the attention reads
   NodeProto attention;    // gives it instead
   std::string result;     // planes again
   std::string projected;  // gives it instead
@@ -71,7 +72,8 @@ class Attentions {
     for (NodeProto& node : *graph_.mutable_node()) {
       for (const std::string& output : node.output()) givers.emplace(output, &node);
     }
-    for (const Found& found : all) {
+    for (Found& found : all) {
+      *graph_.add_initializer() = std::move(found.bias);
       givers.at(found.product)->set_input(0, found.planes);
       ReplaceBy(found.attention, *givers.at(found.attended));
       NodeProto identity;
@@ -255,8 +257,54 @@ class Attentions {
     return name;
   }
 
+  // Before the value is divided by its length along the last axis.
+  std::optional<std::string> Undirected(const std::string& name, AttentionClaims& claims) const {
+    const NodeProto* div = nodes_.Find(name, "Div", 2);
+    const NodeProto* expand = div ? nodes_.Find(div->input(1), "Expand", 2) : nullptr;
+    const NodeProto* clip = expand ? nodes_.Find(nodes_.Origin(expand->input(0))) : nullptr;
+    if (clip == nullptr || !RaisesZero(*clip)) return std::nullopt;
+    const NodeProto* length = nodes_.Find(nodes_.Origin(clip->input(0)));
+    const NodeProto* shape = nodes_.Find(expand->input(1), "Shape", 1);
+    const std::string of = nodes_.Origin(div->input(0));
+    if (shape == nullptr || nodes_.Origin(shape->input(0)) != of || length == nullptr ||
+        !MeasuresLastAxis(*length) || nodes_.Origin(length->input(0)) != of) {
+      return std::nullopt;
+    }
+    claims.inner.insert(claims.inner.end(),
+                        {name, div->input(1), expand->input(0), clip->input(0)});
+    claims.measured.insert(of);
+    return of;
+  }
+  // Whether it only keeps lengths from 0.
+  bool RaisesZero(const NodeProto& clip) const {
+    constexpr double kMaxLeast = 1e-6;
+    if (clip.op_type() != "Clip" || clip.input_size() < 1) return false;
+    if (clip.input_size() > 2 && !clip.input(2).empty()) return false;
+    const AttributeProto* attribute = NodeIndex::Attribute(clip, "min");
+    if (NodeIndex::Attribute(clip, "max") != nullptr) return false;
+    const std::optional<double> least = attribute != nullptr    ? double{attribute->f()}
+                                        : clip.input_size() > 1 ? nodes_.Number(clip.input(1))
+                                                                : std::nullopt;
+    return least && *least >= 0 && *least <= kMaxLeast;
+  }
+  bool MeasuresLastAxis(const NodeProto& length) const {
+    if (length.op_type() != "ReduceL2" || IntAttribute(length, "keepdims", 1) != 1) return false;
+    const AttributeProto* axes = NodeIndex::Attribute(length, "axes");
+    const std::optional<int64_t> axis = axes != nullptr && axes->ints_size() == 1
+                                            ? std::optional(axes->ints(0))
+                                        : length.input_size() == 2 ? Int(length.input(1))
+                                                                   : std::nullopt;
+    return axis == -1 || axis == 3;
+  }
+
+  // Constants, and what is computed of these; nothing if there is more to it.
+  std::optional<Numbers> Computed(const std::string& name) {
+    return PlaneNumbers(nodes_, {}, budget_).Of(name);
+  }
+
   std::optional<Scores> ScoresOf(const std::string& softmaxed, AttentionClaims& claims) const {
     Scores scores;
+    std::vector<std::string> added;
     std::string name = softmaxed;
     for (int i = 0; i < kMaxSteps; ++i) {
       const NodeProto* node = nodes_.Find(nodes_.Origin(name));
@@ -265,17 +313,18 @@ class Attentions {
       if (node->op_type() == "Reshape") {
         claims.scores.push_back(node->input(1));
         name = node->input(0);
-      } else if (node->op_type() == "Add" && scores.bias.empty() &&
-                 nodes_.Constant(node->input(1)) != nullptr) {
-        scores.bias = node->input(1);
+      } else if (node->op_type() == "Add" && scores.sharpness.empty() && added.size() < 2) {
+        added.push_back(node->input(1));
         name = node->input(0);
-      } else if (node->op_type() == "Add" && scores.mask.empty()) {
-        scores.mask = node->input(1);
+      } else if (node->op_type() == "Mul" && scores.sharpness.empty()) {
+        scores.sharpness = node->input(1);
         name = node->input(0);
       } else if (node->op_type() == "MatMul") {
         scores.queries = node->input(0);
         const auto keys = BeforeTranspose(node->input(1), {0, 1, 3, 2});
-        if (!keys || scores.bias.empty()) return std::nullopt;
+        if (!keys || added.empty()) return std::nullopt;
+        scores.bias = added.back();
+        if (added.size() > 1) scores.mask = added.front();
         claims.inner.push_back(node->input(1));
         scores.keys = *keys;
         return scores;
@@ -300,12 +349,12 @@ class Attentions {
     return Part{reshape->input(0), *number, *heads};
   }
 
-  // A projection's product with constant weights, without an added constant.
-  const NodeProto* ProductOf(const std::string& projected) const {
+  // A projection's product with constant weights, without added constants.
+  const NodeProto* ProductOf(const std::string& projected) {
     std::string name = nodes_.Origin(projected);
     if (const NodeProto* add = nodes_.Find(name, "Add", 2)) {
-      const bool first = nodes_.Constant(add->input(0)) != nullptr;
-      if (!first && nodes_.Constant(add->input(1)) == nullptr) return nullptr;
+      const bool first = Computed(add->input(0)).has_value();
+      if (!first && !Computed(add->input(1))) return nullptr;
       name = nodes_.Origin(add->input(first ? 1 : 0));
     }
     const NodeProto* product = nodes_.Find(name, "MatMul", 2);
@@ -403,8 +452,12 @@ class Attentions {
       return std::nullopt;
     }
     claims.inner.push_back(product->output(0));
-    const auto queries = PartOf(Unscaled(scores->queries, claims), claims);
-    const auto keys = PartOf(Unscaled(scores->keys, claims), claims);
+    const bool cosines = !scores->sharpness.empty();
+    const auto part_of = [&](const std::string& name) -> std::optional<Part> {
+      const auto plain = cosines ? Undirected(name, claims) : std::optional(Unscaled(name, claims));
+      return plain ? PartOf(*plain, claims) : std::nullopt;
+    };
+    const auto queries = part_of(scores->queries), keys = part_of(scores->keys);
     const bool same = queries && keys && queries->projected == values->projected &&
                       keys->projected == values->projected && queries->number == 0 &&
                       keys->number == 1;
@@ -416,34 +469,51 @@ class Attentions {
                                   : nullptr;
     const NodeProto* second =
         pixels && pixels->input_size() == 2 ? OnlyReader(pixels->output(0), "MatMul") : nullptr;
-    const NodeProto* bias = second ? OnlyReader(second->output(0), "Add") : nullptr;
-    const std::string projected = bias ? bias->output(0) : second ? second->output(0) : "";
+    const NodeProto* offset = second ? OnlyReader(second->output(0), "Add") : nullptr;
+    const std::string projected = offset ? offset->output(0) : second ? second->output(0) : "";
     if (second == nullptr || ProductOf(projected) != second) return std::nullopt;
     claims.attended = pixels->input(1);
     const std::optional<std::string> result = PlanesAgain(projected, *windows, claims);
-    if (!result || !std::ranges::all_of(claims.inner, [this](const std::string& name) {
-          return ReaderCount(name) == 1 && ReaderCount(nodes_.Origin(name)) == 1;
+    if (!result || !std::ranges::all_of(claims.inner, [&](const std::string& name) {
+          const int readers = claims.measured.contains(nodes_.Origin(name)) ? 2 : 1;
+          return ReaderCount(name) == readers && ReaderCount(nodes_.Origin(name)) == readers;
         })) {
       return std::nullopt;
     }
     claims.windows = {.window = windows->window, .roll = windows->roll, .heads = values->heads};
-    claims.bias = scores->bias;
+    std::optional<Numbers> bias = Computed(scores->bias);
+    const auto sharpness = cosines ? Computed(scores->sharpness) : Numbers{false, {}, {}};
+    if (!bias || !sharpness || (cosines && !IsOneForEachHead(*sharpness, values->heads))) {
+      return std::nullopt;
+    }
+    claims.bias = bias->dims;
     claims.mask = scores->mask;
     const std::optional<double> scale =
         CheckClaims(claims, *nodes_.Constant(product->input(1)), *nodes_.Constant(second->input(1)),
                     nodes_, budget_);
     if (!scale) return std::nullopt;
-    return Found{.product = product->output(0),
-                 .planes = windows->planes,
-                 .attended = pixels->output(0),
-                 .attention = AttentionNode(values->projected, scores->bias, *windows,
-                                            values->heads, *scale),
-                 .result = *result,
-                 .projected = projected};
+    bias->whole = false;
+    Found found{.product = product->output(0),
+                .planes = windows->planes,
+                .attended = pixels->output(0),
+                .bias = ToTensor(*bias),
+                .result = *result,
+                .projected = projected};
+    found.bias.set_name(softmax.output(0) + ".bias");
+    found.attention = AttentionNode(values->projected, found.bias.name(), *windows, values->heads,
+                                    *scale, sharpness->values);
+    return found;
+  }
+
+  static bool IsOneForEachHead(const Numbers& numbers, int64_t heads) {
+    const std::vector<int64_t>& dims = numbers.dims;
+    return dims.size() >= 3 && std::ssize(numbers.values) == heads &&
+           dims[dims.size() - 3] == heads;
   }
 
   static NodeProto AttentionNode(const std::string& projected, const std::string& bias,
-                                 const Windows& windows, int64_t heads, double scale) {
+                                 const Windows& windows, int64_t heads, double scale,
+                                 const std::vector<double>& sharpness) {
     NodeProto node;
     node.set_op_type(kWindowAttention);
     node.add_input(projected);
@@ -457,6 +527,11 @@ class Attentions {
     };
     attribute("heads", AttributeProto::INT).set_i(heads);
     attribute("scale", AttributeProto::FLOAT).set_f(static_cast<float>(scale));
+    if (!sharpness.empty()) {
+      attribute("sharpness", AttributeProto::FLOATS)
+          .mutable_floats()
+          ->Assign(sharpness.begin(), sharpness.end());
+    }
     attribute("window", AttributeProto::INTS)
         .mutable_ints()
         ->Assign(windows.window.begin(), windows.window.end());

@@ -160,9 +160,7 @@ std::optional<double> CheckClaims(const AttentionClaims& claims, const TensorPro
                 .in = first.dims(0),
                 .channels = first.dims(1) / 3,
                 .out = second.dims(1)};
-  const TensorProto& bias = *nodes.Constant(claims.bias);
-  const Dims pairs = {heads, sample.tokens(), sample.tokens()};
-  if (!EndsWith(Dims(bias.dims().begin(), bias.dims().end()), pairs)) return std::nullopt;
+  if (!EndsWith(claims.bias, {heads, sample.tokens(), sample.tokens()})) return std::nullopt;
   std::optional<double> scale;
   for (const std::array<int64_t, 2>& count : CountsToTry(claims, sample, nodes, budget)) {
     sample.count = count;

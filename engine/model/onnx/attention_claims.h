@@ -24,7 +24,7 @@ struct AttendedWindows {
 // Names of values, and conditions on them.
 struct AttentionClaims {
   AttendedWindows windows;
-  std::string bias;              // a constant, added to the scores
+  std::vector<int64_t> bias;     // the shape of constants, added to the scores
   std::string mask;              // hides the roll's seam; empty: no roll
   std::set<std::string> planes;  // values of the planes' shape
   std::string tokens;            // the windows' pixels
@@ -39,6 +39,7 @@ struct AttentionClaims {
   std::vector<std::string> scores;   // targets of reshapes between products and softmax
   std::vector<std::string> factors;  // of queries and keys
   std::vector<std::string> inner;    // values that nothing else may read
+  std::set<std::string> measured;    // of these, values that their own lengths read, too
 };
 
 // Returns the product of the factors if all numbers are as they must be for planes of a few sizes;

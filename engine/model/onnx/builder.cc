@@ -198,7 +198,7 @@ absl::Status Builder::AddInput() {
 absl::Status Builder::Add(const NodeProto& proto) {
   const auto op = std::find_if(Operators().begin(), Operators().end(),
                                [&](const Operator& o) { return proto.op_type() == o.name; });
-  const bool known = op != Operators().end() || CanEvaluate(proto.op_type());
+  const bool known = op != Operators().end() || IsOfNumbers(proto.op_type());
   const bool ours = proto.domain().empty() || proto.domain() == "ai.onnx" ||
                     proto.op_type() == kNormalize || proto.op_type() == kWindowAttention;
   if (!known || !ours) return Unsupported(proto);
@@ -222,7 +222,7 @@ absl::Status Builder::Add(const NodeProto& proto) {
                                                    op->max_inputs, " and ", most));
   }
   // Cast looks itself whether there is anything to compute: weights may keep their type of float.
-  if (numbers && CanEvaluate(proto.op_type()) && proto.op_type() != "Cast") {
+  if (numbers && IsOfNumbers(proto.op_type()) && proto.op_type() != "Cast") {
     RETURN_IF_ERROR(AddNumbers(node));
   } else if (op == Operators().end()) {
     return absl::UnimplementedError("is only supported for the image's size and for constants");

@@ -147,6 +147,9 @@ class Builder {
 
   // attending.cc
   absl::Status AddWindowAttention(Node& node);
+  // Queries and keys of length 1, times how sharp each head looks, and the values as they are.
+  absl::StatusOr<int> AppendDirections(const Node& node, const Value& value,
+                                       const std::vector<float>& sharpness);
   // Has images padded to whole windows, where their size is free.
   absl::Status PadToWindows();
 

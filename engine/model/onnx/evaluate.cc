@@ -1,9 +1,11 @@
 #include "engine/model/onnx/evaluate.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -181,11 +183,62 @@ Result EvaluateUnary(const Call& call) {
       {"Abs", [](double v) { return std::abs(v); }},
       {"Sqrt", [](double v) { return std::sqrt(v); }},
       {"Reciprocal", [](double v) { return 1 / v; }},
+      {"Exp", [](double v) { return std::exp(v); }},
+      {"Relu", [](double v) { return std::max(v, 0.0); }},
+      {"Sigmoid", [](double v) { return 1 / (1 + std::exp(-v)); }},
       {"Not", [](double v) { return v == 0 ? 1.0 : 0.0; }}};
   Numbers result = *input;
   for (const auto& [name, function] : kFunctions) {
     if (name != call.op) continue;
     for (double& value : result.values) value = function(value);
+  }
+  return result;
+}
+
+// Limits by inputs in newer operator sets, by attributes in older ones.
+Result EvaluateClip(const Call& call) {
+  ASSIGN_OR_RETURN(const Numbers* input, call.Input(0));
+  std::array<double, 2> limits = {-std::numeric_limits<double>::infinity(),
+                                  std::numeric_limits<double>::infinity()};
+  const std::array<const char*, 2> names = {"min", "max"};
+  for (size_t i = 0; i < limits.size(); ++i) {
+    ASSIGN_OR_RETURN(const float limit,
+                     call.attributes.Float(names[i], static_cast<float>(limits[i])));
+    limits[i] = limit;
+    if (!call.Has(i + 1)) continue;
+    if (call.inputs[i + 1]->values.size() != 1) {
+      return absl::InvalidArgumentError(absl::StrCat(names[i], " must be one number"));
+    }
+    limits[i] = call.inputs[i + 1]->values[0];
+  }
+  Numbers result = *input;
+  for (double& value : result.values) value = std::min(std::max(value, limits[0]), limits[1]);
+  return result;
+}
+
+// Multiplies rows by one matrix.
+Result EvaluateMatMul(const Call& call) {
+  constexpr int64_t kMaxProducts = 100'000'000;  // Swin2SR's biases: 0.7 million
+  ASSIGN_OR_RETURN(const Numbers* rows, call.Input(0));
+  ASSIGN_OR_RETURN(const Numbers* matrix, call.Input(1));
+  if (rows->dims.empty() || matrix->dims.size() != 2 || rows->dims.back() != matrix->dims[0]) {
+    return absl::UnimplementedError(absl::StrCat("multiplies numbers of the shapes ",
+                                                 List(rows->dims), " and ", List(matrix->dims)));
+  }
+  const int64_t inner = matrix->dims[0], columns = matrix->dims[1];
+  Numbers result{false, rows->dims, {}};
+  result.dims.back() = columns;
+  ASSIGN_OR_RETURN(const int64_t count, Count(result.dims));
+  if (count > 0 && inner > kMaxProducts / count) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "takes ", inner, " products for each of ", count, " numbers, the limit is ", kMaxProducts));
+  }
+  result.values.assign(static_cast<size_t>(count), 0.0);
+  for (int64_t i = 0; i < count; ++i) {
+    const double* const row = rows->values.data() + i / columns * inner;
+    for (int64_t k = 0; k < inner; ++k) {
+      result.values[i] += row[k] * matrix->values[k * columns + i % columns];
+    }
   }
   return result;
 }
@@ -519,6 +572,7 @@ Result EvaluateScatterNd(const Call& call) {
 struct Evaluator {
   std::string_view op;
   Result (*evaluate)(const Call&);
+  bool of_numbers = true;
 };
 
 constexpr Evaluator kEvaluators[] = {
@@ -545,6 +599,11 @@ constexpr Evaluator kEvaluators[] = {
     {"Sqrt", EvaluateUnary},
     {"Reciprocal", EvaluateUnary},
     {"Not", EvaluateUnary},
+    {"Exp", EvaluateUnary, /*of_numbers=*/false},
+    {"Relu", EvaluateUnary, /*of_numbers=*/false},
+    {"Sigmoid", EvaluateUnary, /*of_numbers=*/false},
+    {"Clip", EvaluateClip, /*of_numbers=*/false},
+    {"MatMul", EvaluateMatMul, /*of_numbers=*/false},
     {"Cast", EvaluateCast},
     {"Size", EvaluateSize},
     {"Gather", EvaluateGather},
@@ -574,6 +633,11 @@ const Evaluator* Find(std::string_view op) {
 }  // namespace
 
 bool CanEvaluate(std::string_view op) { return op == kSplit || Find(op) != nullptr; }
+
+bool IsOfNumbers(std::string_view op) {
+  const Evaluator* const evaluator = Find(op);
+  return op == kSplit || (evaluator != nullptr && evaluator->of_numbers);
+}
 
 absl::StatusOr<std::vector<Numbers>> Evaluate(std::string_view op, Attributes& attributes,
                                               const std::vector<const Numbers*>& inputs,

@@ -12,6 +12,9 @@ namespace upscaled::onnx {
 
 // Whether there is a function for the operator below.
 bool CanEvaluate(std::string_view op);
+// Whether it is of numbers that follow from the size. The others that can be evaluated are curves
+// and products, which are of planes if they are not of weights only.
+bool IsOfNumbers(std::string_view op);
 
 // The node's `outputs` results for these inputs; null for an omitted one. INVALID_ARGUMENT or
 // UNIMPLEMENTED: inputs or attributes outside of the operator's, or of ours. RESOURCE_EXHAUSTED:

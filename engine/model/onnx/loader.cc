@@ -1,5 +1,6 @@
 #include "engine/model/onnx/loader.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -61,6 +62,18 @@ absl::StatusOr<Network> Build(const onnx::GraphProto& graph, std::optional<Size>
   return network;
 }
 
+// `status`, and why it may be, if the graph has attention other than RecogniseAttention's.
+absl::Status NoteAttention(const onnx::GraphProto& graph, const absl::Status& status) {
+  const bool attends = std::ranges::any_of(
+      graph.node(), [](const onnx::NodeProto& node) { return node.op_type() == "Softmax"; });
+  if (status.ok() || !attends) return status;
+  return absl::Status(
+      status.code(),
+      absl::StrCat(status.message(),
+                   "; its attention is spelled other than SwinIR's, Swin2SR's and swin_unet's, "
+                   "the ones that are read from ONNX; use the network's .pth or .safetensors"));
+}
+
 }  // namespace
 
 absl::StatusOr<Network> ParseOnnx(std::string_view bytes) {
@@ -83,8 +96,9 @@ absl::StatusOr<Network> ParseOnnx(std::string_view bytes) {
   onnx::RecogniseAttention(graph);
   std::optional<Size> named, none;
   absl::StatusOr<Network> network = Build(graph, std::nullopt, named);
-  if (network.ok() || !named) return network;
-  return Build(graph, named, none);
+  if (!network.ok() && named) network = Build(graph, named, none);
+  if (!network.ok()) return NoteAttention(graph, network.status());
+  return network;
 }
 
 bool LooksLikeOnnx(std::string_view head) {

@@ -387,6 +387,63 @@ class SwinIr(published_weights.SwinIr):
         return planes(self.norm(x))
 
 
+class Swin2Sr(published_weights.Swin2Sr):
+    """Swin2SR as its authors' code has it: cosines, biases by a perceptron, norms behind."""
+
+    mask = SwinIr.mask
+
+    def attend(self, attn, x, mask):
+        windows, count, channels = x.shape
+        tokens, heads = self.window * self.window, attn.heads
+        bias = torch.cat((attn.q_bias, torch.zeros_like(attn.v_bias, requires_grad=False), attn.v_bias))
+        qkv = F.linear(input=x, weight=attn.qkv.weight, bias=bias)
+        qkv = qkv.reshape(windows, count, 3, heads, -1).permute(2, 0, 3, 1, 4)
+        q, k, v = qkv[0], qkv[1], qkv[2]
+        scores = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1)
+        scores = scores * torch.clamp(attn.logit_scale, max=torch.log(torch.tensor(1. / 0.01))).exp()
+        table = attn.cpb_mlp(attn.relative_coords_table).view(-1, heads)
+        bias = table[attn.relative_position_index.view(-1)].view(tokens, tokens, -1)
+        bias = 16 * torch.sigmoid(bias.permute(2, 0, 1).contiguous())
+        scores = scores + bias.unsqueeze(0)
+        if mask is not None:
+            shared = mask.shape[0]
+            scores = scores.view(windows // shared, shared, heads, count, count) + mask.unsqueeze(1).unsqueeze(0)
+            scores = scores.view(-1, heads, count, count)
+        x = (scores.softmax(-1) @ v).transpose(1, 2).reshape(windows, count, channels)
+        return attn.proj(x)
+
+    def block(self, block, x, size):
+        (height, width), window, shift = size, block.window, block.shift
+        b, _, channels = x.shape
+        y = x.view(b, height, width, channels)
+        if shift:
+            y = torch.roll(y, shifts=(-shift, -shift), dims=(1, 2))
+        y = partition(y, window).view(-1, window * window, channels)
+        y = self.attend(block.attn, y, self.mask(height, width, window, shift) if shift else None)
+        y = y.view(-1, window, window, channels)
+        b = int(y.shape[0] / (height * width / window / window))
+        y = y.view(b, height // window, width // window, window, window, -1)
+        y = y.permute(0, 1, 3, 2, 4, 5).contiguous().view(b, height, width, -1)
+        if shift:
+            y = torch.roll(y, shifts=(shift, shift), dims=(1, 2))
+        x = x + block.norm1(y.view(-1, height * width, channels))
+        return x + block.norm2(block.mlp["fc2"](F.gelu(block.mlp["fc1"](x))))
+
+    def features(self, x):
+        size, channels = (x.shape[2], x.shape[3]), x.shape[1]
+        def planes(tokens):
+            return tokens.transpose(1, 2).view(-1, channels, size[0], size[1])
+        def tokens(embed, x):
+            return embed["proj"](x).flatten(2).transpose(1, 2)
+        x = self.patch_embed["norm"](tokens(self.patch_embed, x))
+        for layer in self.layers:
+            y = x
+            for block in layer["residual_group"]["blocks"]:
+                y = self.block(block, y, size)
+            x = tokens(layer["patch_embed"], layer["conv"](planes(y))) + x
+        return planes(self.norm(x))
+
+
 class Tail(nn.Module):
     """Curves and rearrangements that the networks above do not have."""
 
@@ -437,6 +494,9 @@ NETWORKS = {
     "swinir-x2": (lambda: SwinIr(2, 24, 1, 2, 3), (21, 26)),
     "swinir-x4-real": (lambda: SwinIr(4, 24, 1, 2, 3, ending="nearest+conv"), (16, 24)),
     "swinir-x3-light": (lambda: SwinIr(3, 24, 2, 2, 3, ending="pixelshuffledirect"), (24, 13)),
+    "swin2sr-x2": (lambda: Swin2Sr(2, 24, 1, 2, 3), (21, 26)),
+    "swin2sr-x4-real": (lambda: Swin2Sr(4, 24, 1, 2, 3, ending="nearest+conv"), (16, 24)),
+    "swin2sr-x3-light": (lambda: Swin2Sr(3, 24, 2, 2, 3, ending="pixelshuffledirect"), (24, 13)),
     "tail": (Tail, (12, 14)),
 }
 

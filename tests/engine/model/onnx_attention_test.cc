@@ -52,10 +52,17 @@ struct Spelling {
   bool rolls_twice = false;
   std::vector<int64_t> bias_dims = {1, kHeads, kTokens, kTokens};
   bool of_rows = false;  // as SwinIR's: pixels in a row become planes, and windows squares first
+  // As Swin2SR's: scores are cosines, times how sharp a head looks, and the bias is computed.
+  bool cosines = false;
+  std::string directed = "qk";  // which of them have a length of 1
+  int64_t length_axis = -1;
+  float least_length = 1e-12f;
+  std::string lengths_like = "shape";  // of q or k
+  std::vector<int64_t> sharpness_dims = {kHeads, 1, 1};
 };
 
 struct Weights {
-  std::vector<float> first, qkv, qkv_bias, projection, last, bias;
+  std::vector<float> first, qkv, qkv_bias, projection, last, bias, sharpness;
 };
 
 Weights RandomWeights(std::mt19937& random) {
@@ -67,7 +74,8 @@ Weights RandomWeights(std::mt19937& random) {
   };
   return {values(3 * kChannels), values(3 * kChannels * kChannels),
           values(3 * kChannels), values(kChannels * kChannels),
-          values(3 * kChannels), values(kHeads * kTokens * kTokens)};
+          values(3 * kChannels), values(kHeads * kTokens * kTokens),
+          values(kHeads)};
 }
 
 // Planes rolled up and left by `px`, or back if it is negative.
@@ -117,6 +125,24 @@ void AddMask(OnnxFile& file, const Spelling& spelling) {
   file.Add({"Reshape", {"unshaped", spelling.mask_shape}, "mask"});
 }
 
+constexpr float kMaxSharpness = 1.5f;  // a logarithm
+
+// Turns queries and keys into directions, "q_direction" and so on, and gives "sharpness".
+void AddCosines(OnnxFile& file, const Weights& weights, const Spelling& spelling) {
+  file.Floats("least", {}, {spelling.least_length}).Floats("most", {}, {kMaxSharpness});
+  file.Floats("logarithms", {}, weights.sharpness);
+  onnx::TensorProto& logarithms = *file.graph().mutable_initializer()->rbegin();
+  logarithms.mutable_dims()->Assign(spelling.sharpness_dims.begin(), spelling.sharpness_dims.end());
+  file.Add({"Clip", {"logarithms", "", "most"}, "limited"}).Add({"Exp", {"limited"}, "sharpness"});
+  for (const std::string of : {"q", "k"}) {
+    file.Add(OnnxNode("ReduceL2", {of}, of + "_length").Ints("axes", {spelling.length_axis}));
+    file.Add({"Clip", {of + "_length", "least"}, of + "_long"}).Add({"Shape", {of}, of + "_shape"});
+    file.Add({"Expand", {of + "_long", of + "_" + spelling.lengths_like}, of + "_lengths"});
+    const bool directed = spelling.directed.find(of) != std::string::npos;
+    file.Add({directed ? "Div" : "Add", {of, of + "_lengths"}, of + "_direction"});
+  }
+}
+
 OnnxFile Attention(const Weights& weights, const Spelling& spelling) {
   OnnxFile file;
   file.Ints("zero", {0}).Ints("end", {INT64_MAX}).Ints("one", {1}).Ints("window", {kWindow});
@@ -134,7 +160,7 @@ OnnxFile Attention(const Weights& weights, const Spelling& spelling) {
   file.Floats("qkv_bias", {3 * kChannels}, weights.qkv_bias);
   file.Floats("projection", {kChannels, kChannels}, weights.projection);
   file.Floats("last_weights", {3, kChannels, 1, 1}, weights.last);
-  file.Floats("bias", {}, weights.bias);
+  file.Floats(spelling.cosines ? "logits" : "bias", {}, weights.bias);
   onnx::TensorProto& bias = *file.graph().mutable_initializer()->rbegin();
   bias.mutable_dims()->Assign(spelling.bias_dims.begin(), spelling.bias_dims.end());
   file.Add({"Conv", {"x", "first_weights"}, "features"});
@@ -204,9 +230,18 @@ OnnxFile Attention(const Weights& weights, const Spelling& spelling) {
   for (const std::string part : {"q", "k", "v"}) {
     file.Add(OnnxNode("Gather", {"heads_first", part + "_number"}, part).Int("axis", 0));
   }
-  file.Add({"Mul", {"q", "scale"}, "scaled"});
-  file.Add(OnnxNode("Transpose", {"k"}, "turned").Ints("perm", {0, 1, 3, 2}));
-  file.Add({"MatMul", {"scaled", "turned"}, "products"});
+  if (spelling.cosines) {
+    AddCosines(file, weights, spelling);
+    file.Add({"Sigmoid", {"logits"}, "share_of_bias"}).Floats("range", {}, {16});
+    file.Add({"Mul", {"share_of_bias", "range"}, "bias"});
+    file.Add(OnnxNode("Transpose", {"k_direction"}, "turned").Ints("perm", {0, 1, 3, 2}));
+    file.Add({"MatMul", {"q_direction", "turned"}, "plain_products"});
+    file.Add({"Mul", {"plain_products", "sharpness"}, "products"});
+  } else {
+    file.Add({"Mul", {"q", "scale"}, "scaled"});
+    file.Add(OnnxNode("Transpose", {"k"}, "turned").Ints("perm", {0, 1, 3, 2}));
+    file.Add({"MatMul", {"scaled", "turned"}, "products"});
+  }
   file.Add({"Add", {"products", "bias"}, "biased"});
   std::string scores = "biased";
   if (spelling.masks) {
@@ -290,11 +325,21 @@ std::vector<double> Expected(const Weights& weights, const Spelling& spelling, c
           for (int u = 0; u < columns; ++u) {
             if (window(u) != window(x) || window(v) != window(y)) continue;
             const std::vector<double> other = qkv_at(u, v);
-            double score = weights.bias[(head * kTokens + place(x, y)) * kTokens + place(u, v)];
+            const double bias =
+                weights.bias[(head * kTokens + place(x, y)) * kTokens + place(u, v)];
+            double product = 0, query = 0, key = 0;  // the latter two squared
             for (int i = 0; i < kDepth; ++i) {
-              score += own[head * kDepth + i] * other[kChannels + head * kDepth + i] /
-                       std::sqrt(double{spelling.scale_of});
+              const double q = own[head * kDepth + i], k = other[kChannels + head * kDepth + i];
+              product += q * k;
+              query += q * q;
+              key += k * k;
             }
+            const double score =
+                spelling.cosines
+                    ? product / std::sqrt(query * key) *
+                              std::exp(std::min(weights.sharpness[head], kMaxSharpness)) +
+                          16 / (1 + std::exp(-bias))
+                    : product / std::sqrt(double{spelling.scale_of}) + bias;
             sum += std::exp(score);
             for (int i = 0; i < kDepth; ++i) {
               mixed[i] += std::exp(score) * other[2 * kChannels + head * kDepth + i];
@@ -394,6 +439,30 @@ TEST_F(OnnxAttentionTest, PixelsInARowAreLaidOutAsPlanes) {
   }
   ExpectRefused({.masks = false, .of_rows = true});
   ExpectRefused({.masked_roll_px = 0, .of_rows = true});
+}
+
+TEST_F(OnnxAttentionTest, ScoresMayBeCosines) {
+  for (const bool of_rows : {false, true}) {
+    ExpectSame(
+        {.roll_px = 0, .roll_back_px = 0, .masks = false, .of_rows = of_rows, .cosines = true},
+        {8, 4});
+    ExpectSame({.of_rows = of_rows, .cosines = true}, {4, 8});
+  }
+  ExpectSame({.cosines = true, .length_axis = 3}, {8, 4});
+  ExpectSame({.cosines = true, .sharpness_dims = {1, kHeads, 1, 1}}, {8, 4});
+  for (const char* directed : {"", "q", "k"}) {
+    SCOPED_TRACE(directed);
+    ExpectRefused({.cosines = true, .directed = directed});
+  }
+  ExpectRefused({.cosines = true, .length_axis = 2});
+  ExpectRefused({.cosines = true, .least_length = 1});
+  ExpectRefused({.cosines = true, .lengths_like = "length"});
+  ExpectRefused({.cosines = true, .sharpness_dims = {1, 1, kHeads}});
+  for (const char* name : {"q", "k", "q_direction", "k_direction", "q_lengths", "k_long",
+                           "q_length", "plain_products", "products"}) {
+    SCOPED_TRACE(name);
+    ExpectRefused({.read_twice = name, .cosines = true});
+  }
 }
 
 TEST_F(OnnxAttentionTest, SpellingsOfTheSameAreTaken) {

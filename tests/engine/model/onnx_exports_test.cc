@@ -564,6 +564,7 @@ TEST(OnnxExportsTest, ProductsAlongTheLastAxis) {
 TEST(OnnxExportsTest, UnsupportedOperatorsHaveNames) {
   const auto load = [](const char* op) { return Load(OnnxFile().Add({op, {"x"}, "out"})); };
   ExpectError(load("Softmax"), kUnimplemented, "(Softmax): is attention, which is not supported");
+  ExpectError(load("Softmax"), kUnimplemented, "; use the network's .pth or .safetensors");
   ExpectError(load("GridSample"), kUnimplemented,
               "is sampling at places that follow from the image");
   ExpectError(load("MaxPool"), kUnimplemented, "is pooling to smaller planes");
