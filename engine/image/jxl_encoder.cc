@@ -102,10 +102,16 @@ bool JxlWriter::AddBoxes() {
 
 bool JxlWriter::AddImage() {
   JxlEncoderFrameSettings* const settings = JxlEncoderFrameSettingsCreate(encoder_.get(), nullptr);
+  // From the distance 4.5 on libjxl 0.7 gives images of more than 2048 px a frame of its own for
+  // their DC. It ends the process over those that are up to 8, or 17 to 24, px wide.
+  constexpr int kThinPx = 64, kNoDcFrame = 0, kDcFrameIfLarge = -1;
   if (settings == nullptr ||
       JxlEncoderFrameSettingsSetOption(settings, JXL_ENC_FRAME_SETTING_EFFORT,
                                        lossless() ? kLosslessJxlEffort : kLossyJxlEffort) !=
           JXL_ENC_SUCCESS ||
+      JxlEncoderFrameSettingsSetOption(
+          settings, JXL_ENC_FRAME_SETTING_PROGRESSIVE_DC,
+          image_.spec().width_px < kThinPx ? kNoDcFrame : kDcFrameIfLarge) != JXL_ENC_SUCCESS ||
       (lossless() ? JxlEncoderSetFrameLossless(settings, JXL_TRUE)
                   : JxlEncoderSetFrameDistance(settings, JxlDistance(quality_))) != JXL_ENC_SUCCESS)
     return false;
