@@ -16,6 +16,7 @@
 #include "engine/image/heif_header.h"
 #include "engine/image/read_file.h"
 #include "engine/image/whole_image.h"
+#include "engine/image/xmp.h"
 
 namespace upscaled {
 namespace {
@@ -87,7 +88,7 @@ void AvifReader::ReadMetadata() {
   metadata.icc_profile = Keep(image.icc, "the colour profile");
   metadata.exif =
       WithoutExifBegin(Keep(image.exif, "EXIF"));  // libavif leaves it, exiftool adds it
-  metadata.xmp = Keep(image.xmp, "XMP");
+  metadata.xmp = UprightXmp(Keep(image.xmp, "XMP"));
   if (image.icc.size == 0) AddCicp(image, metadata);
 }
 

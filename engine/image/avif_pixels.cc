@@ -28,6 +28,10 @@ absl::Status ConvertAvifImage(const char* name, const avifImage& frame,
   const avifResult result = avifImageYUVToRGB(&frame, &rgb);
   if (result == AVIF_RESULT_OUT_OF_MEMORY)
     return absl::ResourceExhaustedError(absl::StrCat(name, ": no memory"));
+  if (result == AVIF_RESULT_REFORMAT_FAILED)
+    return absl::UnimplementedError(
+        absl::StrCat(name, ": colours by the matrix ", frame.matrixCoefficients, " (H.273) in ",
+                     avifPixelFormatToString(frame.yuvFormat), " are not read"));
   if (result != AVIF_RESULT_OK)
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": its colours cannot be converted (", avifResultToString(result), ")"));
@@ -37,16 +41,16 @@ absl::Status ConvertAvifImage(const char* name, const avifImage& frame,
 }
 
 void AddCicp(const avifImage& frame, ImageMetadata& metadata) {
-  const bool is_srgb = frame.transferCharacteristics == AVIF_TRANSFER_CHARACTERISTICS_SRGB &&
-                       frame.colorPrimaries == AVIF_COLOR_PRIMARIES_BT709;
-  const bool is_stated =
-      frame.transferCharacteristics != AVIF_TRANSFER_CHARACTERISTICS_UNSPECIFIED &&
-      frame.colorPrimaries != AVIF_COLOR_PRIMARIES_UNSPECIFIED;
-  if (!metadata.icc_profile.empty() || is_srgb || !is_stated) return;
+  auto primaries = frame.colorPrimaries;
+  auto transfer = frame.transferCharacteristics;
+  if (primaries == AVIF_COLOR_PRIMARIES_UNSPECIFIED) primaries = AVIF_COLOR_PRIMARIES_BT709;
+  if (transfer == AVIF_TRANSFER_CHARACTERISTICS_UNSPECIFIED)
+    transfer = AVIF_TRANSFER_CHARACTERISTICS_SRGB;
+  const bool is_srgb =
+      primaries == AVIF_COLOR_PRIMARIES_BT709 && transfer == AVIF_TRANSFER_CHARACTERISTICS_SRGB;
+  if (!metadata.icc_profile.empty() || is_srgb) return;
   metadata.colour_chunks.push_back(
-      {.type = "cICP",
-       .data = {static_cast<char>(frame.colorPrimaries),
-                static_cast<char>(frame.transferCharacteristics), 0, 1}});
+      {.type = "cICP", .data = {static_cast<char>(primaries), static_cast<char>(transfer), 0, 1}});
 }
 
 }  // namespace upscaled

@@ -19,7 +19,8 @@ absl::Status ConvertAvifImage(const char* name, const avifImage& frame,
                               const std::optional<Rect>& crop, MutableImageView image);
 
 // Adds cICP (ISO/IEC 23091-2) for samples that ConvertAvifImage gave, unless `metadata` has a
-// profile already, or the colours are those of sRGB or not stated.
+// profile already, or the colours are those of sRGB. Numbers that are not stated count as sRGB's,
+// as in browsers.
 void AddCicp(const avifImage& frame, ImageMetadata& metadata);
 
 }  // namespace upscaled

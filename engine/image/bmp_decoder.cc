@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -123,11 +124,22 @@ absl::Status BmpReader::DecodePlain(MutableImageView image) {
   std::vector<uint8_t> stored(layout_.stored_row_bytes());
   // The last row may lack its padding.
   const size_t needed = (static_cast<size_t>(spec().width_px) * layout_.bits_per_pixel + 7) / 8;
+  std::optional<uint32_t> first_rest;  // bits of a pixel that no mask names
+  bool rest_varies = false;
   for (int y = 0; y < spec().height_px; ++y) {
     ASSIGN_OR_RETURN(const size_t count, source_.Read(stored));
     if (count < needed) return LackFrom(image, y);
     ExpandRow(stored.data(), image.row(RowOf(y)));
+    for (size_t x = 0; layout_.bits_per_pixel == 32 && x < stored.size() && !rest_varies; x += 4) {
+      const uint32_t rest = LoadLe32(&stored[x]) & ~layout_.named_bits();
+      rest_varies = rest != first_rest.value_or(rest);
+      first_rest = rest;
+    }
   }
+  if (rest_varies)
+    warnings.push_back(
+        "BMP: bits of its pixels that the header does not name vary; they may be alpha, and are "
+        "left out");
   return absl::OkStatus();
 }
 

@@ -28,6 +28,7 @@ struct BmpLayout {
   std::optional<PixelDensity> density;
 
   bool has_alpha() const { return masks[3] != 0; }
+  uint32_t named_bits() const { return masks[0] | masks[1] | masks[2] | masks[3]; }
   size_t stored_row_bytes() const {
     return (static_cast<size_t>(size.width) * bits_per_pixel + 31) / 32 * 4;
   }

@@ -9,6 +9,7 @@
 #include <lcms2.h>
 #include <lcms2_plugin.h>
 
+#include "absl/strings/str_cat.h"
 #include "engine/image/endian.h"
 #include "engine/image/memory_io.h"
 
@@ -84,14 +85,20 @@ bool ParseCicp(std::string_view cicp, Colours& colours) {
   };
   // PNG has no matrix; samples of narrow range are no profile's.
   if (cicp.size() != 4 || cicp[2] != 0 || cicp[3] != 1) return false;
-  const auto* found = std::ranges::find(kPrimaries, cicp[0], &Primaries::code);
+  // Browsers take numbers that are not specified for sRGB's.
+  constexpr int kUnspecified = 2, kBt709Primaries = 1, kSrgbTransfer = 13;
+  const int primaries = cicp[0] == kUnspecified ? kBt709Primaries : cicp[0];
+  const int transfer = cicp[1] == kUnspecified ? kSrgbTransfer : cicp[1];
+  const auto* found = std::ranges::find(kPrimaries, primaries, &Primaries::code);
   if (found == std::end(kPrimaries)) return false;
   colours.white = found->white;
   colours.primaries = found->primaries;
-  colours.is_srgb = cicp[0] == 1 && cicp[1] == 13;
-  switch (cicp[1]) {
+  colours.is_srgb = primaries == kBt709Primaries && transfer == kSrgbTransfer;
+  switch (transfer) {
     case 1:
     case 6:
+    case 11:  // as 1 for the samples that there are, from 0 to 1
+    case 12:
     case 14:
     case 15: {
       constexpr double kBt709Curve[] = {1 / 0.45, 1 / 1.099, 0.099 / 1.099, 1 / 4.5, 0.081};
@@ -104,10 +111,16 @@ bool ParseCicp(std::string_view cicp, Colours& colours) {
     case 5:
       SetGamma(2.8, colours);
       return true;
+    case 7: {
+      constexpr double kSmpte240Curve[] = {1 / 0.45, 1 / 1.1115, 0.1115 / 1.1115, 1 / 4.0,
+                                           4 * 0.0228};
+      std::ranges::copy(kSmpte240Curve, colours.curve);
+      return true;
+    }
     case 8:
       SetGamma(1, colours);
       return true;
-    case 13:
+    case kSrgbTransfer:
       return true;
     case 17:
       SetGamma(2.6, colours);
@@ -191,6 +204,11 @@ void CmykToSrgb::Delete::operator()(void* transform) const {
   cmsDeleteContext(context);
 }
 
+std::string CmykWarning(const char* format, bool has_profile) {
+  return absl::StrCat(format, ": its CMYK colours are turned into sRGB ",
+                      has_profile ? "by its profile" : "without a profile, as browsers do");
+}
+
 std::unique_ptr<CmykToSrgb> CmykToSrgb::Create(std::string_view icc_profile, SampleType type) {
   Context context = MakeContext();
   if (context == nullptr) return nullptr;
@@ -235,6 +253,11 @@ std::string_view HdrTransferOf(std::span<const ColourChunk> chunks) {
   const std::string* const cicp = Find(chunks, "cICP");
   if (cicp == nullptr || cicp->size() != 4) return "";
   return (*cicp)[1] == 16 ? "PQ" : (*cicp)[1] == 18 ? "HLG" : "";
+}
+
+bool HasProfile(std::string_view cicp) {
+  Colours colours = {kD65, kBt709};
+  return ParseCicp(cicp, colours);
 }
 
 std::string ProfileOf(std::span<const ColourChunk> chunks, std::string_view icc_profile,

@@ -12,6 +12,9 @@
 
 namespace upscaled {
 
+// The sentence about it for users, which `format` begins.
+std::string CmykWarning(const char* format, bool has_profile);
+
 // Turns CMYK into sRGB by a profile of the file: relative colorimetric, as libvips and browsers do.
 class CmykToSrgb {
  public:
@@ -41,6 +44,10 @@ bool DescribesSamples(std::string_view icc_profile, bool gray);
 // The transfer of absolute or scene light that `chunks` (its cICP) states: "PQ" or "HLG"; "" for
 // all others, which a profile can describe.
 std::string_view HdrTransferOf(std::span<const ColourChunk> chunks);
+
+// Whether ProfileOf can describe the colours of a cICP chunk: not those of high dynamic range, of
+// narrow range, of logarithmic curves or of XYZ.
+bool HasProfile(std::string_view cicp);
 
 // A profile with the meaning of a PNG file's colour chunks, in the order of the PNG specification
 // (third edition, section 4.3): cICP, the file's own profile, sRGB, gAMA with cHRM. "" means sRGB.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/image/endian.h"
+#include "engine/image/memory_io.h"
 
 namespace upscaled {
 namespace {
@@ -216,12 +217,13 @@ std::optional<Orientation> ExifOrientation(std::span<const uint8_t> tiff) {
 }
 
 bool CorrectExif(std::string& exif, Size size, bool keep_orientation) {
+  const bool is_turned = !keep_orientation && ExifOrientation(AsBytes(exif)).has_value();
   TiffEditor editor(exif);
   if (!editor.reader().IsTiff()) return false;
   editor.EraseThumbnail(editor.reader().First());
   editor.CutErasedEnd();
   const TiffReader::Directory first = editor.reader().First();
-  if (!keep_orientation) editor.SetAll(first, kOrientation, kShortType, 1);
+  if (is_turned) editor.SetAll(first, kOrientation, kShortType, 1);
   editor.SetAll(first, kImageWidth, kLongType, size.width);
   editor.SetAll(first, kImageLength, kLongType, size.height);
   const TiffReader::Directory details = editor.reader().Follow(first, kExifDirectory);

@@ -24,8 +24,8 @@ inline std::string_view WithoutExifBegin(std::string_view exif) {
 // nullopt: no EXIF, or none that states a valid orientation.
 std::optional<Orientation> ExifOrientation(std::span<const uint8_t> tiff);
 
-// Sets the orientation to upright, unless it is kept, and every stated size to `size`; takes the
-// thumbnail out.
+// Sets the orientation to upright, unless it is kept or not valid (see ExifOrientation), and every
+// stated size to `size`; takes the thumbnail out.
 // False: `exif` is no TIFF file, or one made to hurt; then it is of no use.
 bool CorrectExif(std::string& exif, Size size, bool keep_orientation);
 

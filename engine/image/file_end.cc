@@ -18,6 +18,7 @@ namespace {
 
 constexpr size_t kRiffHeadBytes = 12;
 constexpr size_t kChunkHeadBytes = 8, kChunkCheckBytes = 4;
+constexpr size_t kGifScreenFlags = 10;  // behind the signature and the screen's size
 
 }  // namespace
 
@@ -32,16 +33,19 @@ void FileEnd::Pass(std::span<const uint8_t> bytes) {
       ended_ = last_ && skip_ == 0;
     } else if (kind_ == Kind::kUnread) {
       count = Begin(bytes);
+    } else if (kind_ == Kind::kJpeg) {
+      count = PassJpeg(bytes);
+    } else if (kind_ == Kind::kGif) {
+      count = PassGif(bytes);
     } else {
-      count = kind_ == Kind::kJpeg ? PassJpeg(bytes) : PassChunkHead(bytes);
+      count = kind_ == Kind::kPng ? PassChunkHead(bytes) : PassBoxHead(bytes);
     }
     bytes = bytes.subspan(count);
   }
 }
 
 size_t FileEnd::Begin(std::span<const uint8_t> bytes) {
-  const size_t count = std::min(bytes.size(), kRiffHeadBytes - head_.size());
-  head_.insert(head_.end(), bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(count));
+  const size_t count = FillHead(bytes, kRiffHeadBytes);
   if (head_.size() < kRiffHeadBytes) return count;
   const std::vector<uint8_t> head = std::exchange(head_, {});
   if (BeginsWith(head, "\x89PNG\r\n\x1a\n")) {
@@ -56,6 +60,12 @@ size_t FileEnd::Begin(std::span<const uint8_t> bytes) {
   } else if (BeginsWith(head, "\xFF\xD8")) {
     kind_ = Kind::kJpeg;
     Pass(std::span(head).subspan(2));
+  } else if (BeginsWith(head, "GIF8")) {
+    kind_ = Kind::kGif;
+    Pass(std::span(head).subspan(kGifScreenFlags));
+  } else if (BeginsWith(std::span(head).subspan(4), "ftyp")) {
+    kind_ = Kind::kHeif;
+    Pass(head);
   } else {
     kind_ = Kind::kOther;
   }
@@ -63,13 +73,88 @@ size_t FileEnd::Begin(std::span<const uint8_t> bytes) {
 }
 
 size_t FileEnd::PassChunkHead(std::span<const uint8_t> bytes) {
-  const size_t count = std::min(bytes.size(), kChunkHeadBytes - head_.size());
-  head_.insert(head_.end(), bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(count));
+  const size_t count = FillHead(bytes, kChunkHeadBytes);
   if (head_.size() < kChunkHeadBytes) return count;
   last_ = BeginsWith(std::span(head_).subspan(4), "IEND");
   skip_ = int64_t{LoadBe32(head_.data())} + static_cast<int64_t>(kChunkCheckBytes);
   head_.clear();
   return count;
+}
+
+// Bytes that begin no box stand behind the file's end.
+size_t FileEnd::PassBoxHead(std::span<const uint8_t> bytes) {
+  constexpr std::string_view kPictures[] = {"ftyp", "meta", "mdat", "moov", "moof",
+                                            "styp", "sidx", "free", "skip", "wide"};
+  const bool is_long = head_.size() >= kChunkHeadBytes;
+  const size_t wanted = is_long ? 2 * kChunkHeadBytes : kChunkHeadBytes;
+  const size_t count = FillHead(bytes, wanted);
+  if (head_.size() < wanted) return count;
+  const uint64_t short_size = LoadBe32(head_.data());
+  if (short_size == 1 && !is_long) return count;  // its size follows in 64 bits
+  const uint64_t size =
+      is_long ? uint64_t{LoadBe32(&head_[8])} << 32 | LoadBe32(&head_[12]) : short_size;
+  const std::string_view type(reinterpret_cast<const char*>(&head_[4]), 4);
+  const bool holds_pictures = std::ranges::count(kPictures, type) > 0;
+  const bool goes_on = size == 0 && holds_pictures;  // to the file's end
+  if (!goes_on && (size < wanted || size > INT64_MAX)) {
+    ended_ = true;
+    PassBehind(std::exchange(head_, {}));
+    return count;
+  }
+  if (!holds_pictures) boxes_.Add(type);
+  skip_ = goes_on ? INT64_MAX : static_cast<int64_t>(size - wanted);
+  head_.clear();
+  return count;
+}
+
+size_t FileEnd::PassGif(std::span<const uint8_t> bytes) {
+  constexpr uint8_t kImage = 0x2C, kExtension = 0x21, kTrailer = 0x3B, kHasTable = 0x80;
+  constexpr size_t kRestOfScreen = 3, kRestOfImage = 9, kCodeSize = 1;
+  const auto table_bytes = [](uint8_t flags) -> int64_t {
+    return (flags & kHasTable) != 0 ? int64_t{3} << ((flags & 7) + 1) : 0;
+  };
+  switch (gif_) {
+    case GifPart::kScreen: {
+      const size_t count = FillHead(bytes, kRestOfScreen);
+      if (head_.size() < kRestOfScreen) return count;
+      skip_ = table_bytes(head_[0]);
+      head_.clear();
+      gif_ = GifPart::kBlock;
+      return count;
+    }
+    case GifPart::kBlock:
+      if (bytes[0] == kTrailer)
+        ended_ = true;
+      else if (bytes[0] == kImage)
+        gif_ = GifPart::kImage;
+      else if (bytes[0] == kExtension)
+        gif_ = GifPart::kLabel;
+      else
+        kind_ = Kind::kOther;
+      return 1;
+    case GifPart::kImage: {
+      const size_t count = FillHead(bytes, kRestOfImage);
+      if (head_.size() < kRestOfImage) return count;
+      skip_ = table_bytes(head_.back()) + kCodeSize;
+      head_.clear();
+      gif_ = GifPart::kSubBlocks;
+      return count;
+    }
+    case GifPart::kLabel:
+      gif_ = GifPart::kSubBlocks;
+      return 1;
+    case GifPart::kSubBlocks:
+      skip_ = bytes[0];
+      if (bytes[0] == 0) gif_ = GifPart::kBlock;
+      return 1;
+  }
+  return 1;
+}
+
+size_t FileEnd::FillHead(std::span<const uint8_t> bytes, size_t count) {
+  const size_t taken = std::min(bytes.size(), count - head_.size());
+  head_.insert(head_.end(), bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(taken));
+  return taken;
 }
 
 size_t FileEnd::PassJpeg(std::span<const uint8_t> bytes) {
@@ -123,12 +208,13 @@ size_t FileEnd::PassBehind(std::span<const uint8_t> bytes) {
 }
 
 std::string FileEnd::Warning() const {
-  if (behind_ == 0) return "";
-  const std::string_view name = kind_ == Kind::kPng    ? "PNG"
-                                : kind_ == Kind::kJpeg ? "JPEG"
-                                                       : "WebP";
-  std::string text = absl::StrCat("behind the ", ToAbsl(name), "'s end ", behind_,
-                                  behind_ == 1 ? " byte was" : " bytes were", " left out");
+  std::string text;
+  if (!boxes_.empty()) text = absl::StrCat("boxes of the file are left out: ", boxes_.Names());
+  if (behind_ == 0) return text;
+  constexpr absl::string_view kNames[] = {"", "PNG", "JPEG", "WebP", "GIF", "file"};
+  absl::StrAppend(&text, text.empty() ? "" : "; ", "behind the ",
+                  kNames[static_cast<size_t>(kind_)], "'s end ", behind_,
+                  behind_ == 1 ? " byte was" : " bytes were", " left out");
   const std::optional<FileKind> kind = RecognizeFileKind(begin_behind_);
   if (kind.has_value()) absl::StrAppend(&text, " (", ToAbsl(kind->name), " begins there)");
   return text;

@@ -6,7 +6,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/buffered_source.h"
 #include "engine/image/codec_checks.h"
@@ -64,11 +63,8 @@ GifFrame ParseGraphicControl(std::span<const uint8_t> block) {
 }
 
 void RecordOther(std::string_view name, GifLayout& layout) {
-  constexpr size_t kMaxOthers = 16;
-  if (!std::ranges::all_of(name, [](char c) { return absl::ascii_isprint(c); }))
-    name = "an application's";
-  if (layout.others.size() < kMaxOthers && std::ranges::count(layout.others, name) == 0)
-    layout.others.emplace_back(name);
+  const bool is_text = std::ranges::all_of(name, [](char c) { return absl::ascii_isprint(c); });
+  layout.others.Add(is_text ? name : "an application's");
 }
 
 void ParseApplication(std::span<const uint8_t> prefix, size_t position, size_t end,
@@ -239,7 +235,7 @@ absl::StatusOr<std::optional<ImageHeader>> ParseGifHeader(std::span<const uint8_
     header.warnings.push_back("GIF: text that is to be drawn is left out");
   if (!layout->others.empty())
     header.warnings.push_back(
-        absl::StrCat("GIF: extensions are left out: ", absl::StrJoin(layout->others, ", ")));
+        absl::StrCat("GIF: extensions are left out: ", layout->others.Names()));
   header.may_move = limits.frame == 1;
   if (limits.frame != 1) {
     const Animation animation{static_cast<int>(layout->frames.size()), layout->plays};

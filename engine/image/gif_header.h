@@ -12,6 +12,7 @@
 #include "engine/base/geometry.h"
 #include "engine/image/codec.h"
 #include "engine/image/frame_canvas.h"
+#include "engine/image/left_out.h"
 
 namespace upscaled {
 
@@ -30,7 +31,7 @@ struct GifLayout {
   uint32_t plays = 1;  // as of Animation
   std::vector<std::string> comments;
   std::string icc_profile, xmp;
-  std::vector<std::string> others;  // extensions that are left out, each once; some of many
+  LeftOut others;  // extensions
   bool has_plain_text = false;
   bool lacks_end = false;   // the file breaks off behind its frames
   size_t screen_bytes = 0;  // before the first block: signature, screen, table

@@ -19,6 +19,7 @@
 #include "engine/image/hevc_picture.h"
 #include "engine/image/read_file.h"
 #include "engine/image/whole_image.h"
+#include "engine/image/xmp.h"
 
 namespace upscaled {
 namespace {
@@ -220,7 +221,7 @@ void HeicReader::ReadBlocks() {
   for (const uint32_t id : blocks) {
     const HeifItem& item = items().At(id);
     const bool is_exif = item.type == BoxType("Exif");
-    const bool is_xmp = item.type == BoxType("mime") && item.content_type == "application/rdf+xml";
+    const bool is_xmp = item.type == BoxType("mime") && item.content_type == kXmpContentType;
     if (!is_exif && !is_xmp) continue;
     const absl::StatusOr<std::vector<uint8_t>> bytes =
         items().BytesOf(id, file_, limits_.max_metadata_bytes);
@@ -234,7 +235,7 @@ void HeicReader::ReadBlocks() {
     std::string& block = is_exif ? metadata.exif : metadata.xmp;
     if (!block.empty() || !reader.ok()) continue;
     block = Keep(std::string(reader.rest().begin(), reader.rest().end()), is_exif ? "EXIF" : "XMP");
-    if (is_exif) block = WithoutExifBegin(block);
+    block = is_exif ? std::string(WithoutExifBegin(block)) : UprightXmp(block);
   }
 }
 

@@ -107,9 +107,19 @@ class LayoutParser {
         Mirror((reader.Take(1) & 1) != 0);
         break;
       default:
-        break;
+        RecordOther(property);
     }
     return absl::OkStatus();
+  }
+
+  void RecordOther(const Property& property) {
+    // Layers, which the decoders know, and facts about a track.
+    constexpr uint32_t kSilent[] = {BoxType("a1lx"), BoxType("a1op"), BoxType("lsel"),
+                                    BoxType("auxC"), BoxType("btrt"), BoxType("ccst")};
+    BoxReader reader(property.payload);
+    const bool is_square = property.type == BoxType("pasp") && reader.Take32() == reader.Take32();
+    if (!is_square && std::ranges::count(kSilent, property.type) == 0)
+      layout_.other_properties.Add(BoxName(property.type));
   }
 
   void ApplyDepth(const Property& property) {
@@ -212,10 +222,23 @@ class LayoutParser {
     constexpr uint32_t kPictures[] = {BoxType("hvc1"), BoxType("hev1"), BoxType("av01"),
                                       BoxType("jpeg"), BoxType("avc1"), BoxType("grid"),
                                       BoxType("iden"), BoxType("iovl")};
-    for (const auto& [id, item] : items.all())
-      if (!item.is_hidden && !parts.contains(id) &&
-          std::ranges::find(kPictures, item.type) != std::end(kPictures))
-        ++layout_.other_pictures;
+    for (const auto& [id, item] : items.all()) {
+      const bool is_picture = std::ranges::find(kPictures, item.type) != std::end(kPictures);
+      if (is_picture && !item.is_hidden && !parts.contains(id)) ++layout_.other_pictures;
+      if (!is_picture && item.type != 0 && !IsBlock(id, item))
+        layout_.other_items.Add(item.type == BoxType("mime") ? item.content_type
+                                                             : BoxName(item.type));
+    }
+  }
+
+  // Whether an item is EXIF or XMP of a picture: the first of its kind, if it is the primary's.
+  bool IsBlock(uint32_t id, const HeifItem& item) {
+    const bool is_exif = item.type == BoxType("Exif");
+    if (!is_exif && (item.type != BoxType("mime") || item.content_type != kXmpContentType))
+      return false;
+    const std::vector<uint32_t> pictures = layout_.items.ReferencesFrom(BoxType("cdsc"), id);
+    if (std::ranges::count(pictures, layout_.items.primary()) == 0) return !pictures.empty();
+    return !std::exchange(is_exif ? has_exif_ : has_xmp_, true);
   }
 
   static bool IsAlpha(const Property& property) {
@@ -230,7 +253,7 @@ class LayoutParser {
   const char* const name_;
   const DecodeLimits& limits_;
   HeifLayout layout_;
-  bool has_depth_ = false;
+  bool has_depth_ = false, has_exif_ = false, has_xmp_ = false;
   // The image is turned so many quarters against the clock, and then left and right exchanged.
   int quarters_ = 0;
   bool is_mirrored_ = false;
@@ -303,6 +326,13 @@ absl::StatusOr<ImageHeader> MakeHeifHeader(const char* name, const HeifLayout& l
     header.warnings.push_back(absl::StrCat(name, ": ", layout.other_auxiliaries,
                                            " auxiliary pictures (such as depth or gain maps) are "
                                            "left out"));
+  const auto warn = [&](absl::string_view what, const LeftOut& names) {
+    if (!names.empty())
+      header.warnings.push_back(absl::StrCat(name, ": ", what, " are left out: ", names.Names()));
+  };
+  warn("items", layout.other_items);
+  warn("properties of the picture", layout.other_properties);
+  warn("boxes", layout.items.other_boxes());
   header.prefix_bytes = HeaderBufferBytes(layout.meta_end);
   header.metadata_bytes =
       layout.profile_bytes + std::min<uint64_t>(layout.file_end, limits.max_metadata_bytes);

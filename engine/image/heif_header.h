@@ -14,6 +14,7 @@
 #include "engine/base/geometry.h"
 #include "engine/image/codec.h"
 #include "engine/image/heif_items.h"
+#include "engine/image/left_out.h"
 
 namespace upscaled {
 
@@ -36,6 +37,7 @@ struct HeifLayout {
   size_t profile_bytes = 0;
   bool is_track = false;                          // it is the first picture of one
   int other_pictures = 0, other_auxiliaries = 0;  // that nobody here reads
+  LeftOut other_items, other_properties;          // items that are no pictures
   size_t meta_end = 0;                            // of the box that tells all this
   uint64_t file_end = 0;                          // of the last item's data
 };

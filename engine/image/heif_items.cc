@@ -52,13 +52,35 @@ absl::StatusOr<HeifItems> HeifItems::Parse(const char* name, std::span<const uin
   boxes.TakeVersion();
   while (const auto box = boxes.TakeBox()) {
     BoxReader reader(box->payload);
-    if (box->type == BoxType("pitm"))
-      items.primary_ = static_cast<uint32_t>(reader.Take(reader.TakeVersion() == 0 ? 2 : 4));
-    if (box->type == BoxType("iinf")) RETURN_IF_ERROR(items.ParseInformation(reader));
-    if (box->type == BoxType("iloc")) RETURN_IF_ERROR(items.ParseLocations(reader));
-    if (box->type == BoxType("iref")) RETURN_IF_ERROR(items.ParseReferences(reader));
-    if (box->type == BoxType("iprp")) RETURN_IF_ERROR(items.ParseProperties(reader));
-    if (box->type == BoxType("idat")) items.data_ = box->payload;
+    switch (box->type) {
+      case BoxType("pitm"):
+        items.primary_ = static_cast<uint32_t>(reader.Take(reader.TakeVersion() == 0 ? 2 : 4));
+        break;
+      case BoxType("iinf"):
+        RETURN_IF_ERROR(items.ParseInformation(reader));
+        break;
+      case BoxType("iloc"):
+        RETURN_IF_ERROR(items.ParseLocations(reader));
+        break;
+      case BoxType("iref"):
+        RETURN_IF_ERROR(items.ParseReferences(reader));
+        break;
+      case BoxType("iprp"):
+        RETURN_IF_ERROR(items.ParseProperties(reader));
+        break;
+      case BoxType("idat"):
+        items.data_ = box->payload;
+        break;
+      case BoxType(
+          "hdlr"):  // that it holds pictures, where data lie, which pictures belong together
+      case BoxType("dinf"):
+      case BoxType("grpl"):
+      case BoxType("free"):
+      case BoxType("skip"):
+        break;
+      default:
+        items.other_boxes_.Add(BoxName(box->type));
+    }
   }
   return items;
 }

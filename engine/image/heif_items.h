@@ -11,8 +11,11 @@
 #include "absl/status/statusor.h"
 #include "engine/base/geometry.h"
 #include "engine/image/heif_boxes.h"
+#include "engine/image/left_out.h"
 
 namespace upscaled {
+
+constexpr std::string_view kXmpContentType = "application/rdf+xml";
 
 struct HeifItem {
   uint32_t type = 0;              // "hvc1", "grid", ...; 0: not stated
@@ -52,6 +55,7 @@ class HeifItems {
     uint32_t type, from, to;
   };
   std::span<const Reference> references() const { return references_; }
+  const LeftOut& other_boxes() const { return other_boxes_; }  // that say nothing of items
 
   // The bytes of an item of `file`, which holds all of file_end(). INVALID_ARGUMENT: some are
   // elsewhere or beyond `max_bytes`.
@@ -77,6 +81,7 @@ class HeifItems {
   std::map<uint32_t, HeifItem> items_;
   std::vector<Property> properties_;
   std::vector<Reference> references_;
+  LeftOut other_boxes_;
   std::span<const uint8_t> data_;  // of "idat"
   uint64_t file_end_ = 0;
 };

@@ -69,10 +69,7 @@ void ParseJpegExtra(uint8_t marker, std::span<const uint8_t> segment, JpegExtras
 // Sentences about what a decoder leaves out.
 std::vector<std::string> JpegWarnings(const JpegExtras& extras, int components) {
   std::vector<std::string> warnings;
-  if (components == 4)
-    warnings.push_back(
-        absl::StrCat("JPEG: its CMYK colours are turned into sRGB ",
-                     extras.profile ? "by its profile" : "without a profile, as browsers do"));
+  if (components == 4) warnings.push_back(CmykWarning(kJpeg, extras.profile));
   if (extras.others.none()) return warnings;
   std::string names;
   for (size_t i = 0; i < extras.others.size(); ++i)

@@ -10,19 +10,19 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/base/string_view.h"
 #include "engine/image/buffered_source.h"
 #include "engine/image/codec_list.h"
 #include "engine/image/endian.h"
 #include "engine/image/exif.h"
 #include "engine/image/jxl_colours.h"
 #include "engine/image/jxl_header.h"
+#include "engine/image/left_out.h"
 #include "engine/image/memory_io.h"
 #include "engine/image/premultiplied.h"
 #include "engine/image/whole_image.h"
+#include "engine/image/xmp.h"
 
 namespace upscaled {
 namespace {
@@ -51,7 +51,6 @@ class JxlReader final : public WholeImage {
   absl::Status ReadInfo();
   void ReadColours();
   void BeginBox();
-  void NameBox(std::string_view type);
   void GrowBox();
   void EndBox();
   // Divides colours that were multiplied by alpha.
@@ -73,6 +72,7 @@ class JxlReader final : public WholeImage {
   std::string* box_target_ = nullptr;  // null: the box is passed over
   bool box_is_exif_ = false;
   size_t box_bytes_ = 0;  // of all boxes that are kept
+  LeftOut left_out_;      // boxes
   int frames_ = 0;
   bool has_pixels_ = false;
   bool premultiplied_ = false;
@@ -150,20 +150,12 @@ void JxlReader::BeginBox() {
   const bool is_xmp = std::equal(type, type + 4, "xml ");
   box_target_ = box_is_exif_ ? &metadata.exif : is_xmp ? &metadata.xmp : nullptr;
   if (box_target_ != nullptr && !box_target_->empty()) box_target_ = nullptr;  // the first counts
-  if (box_target_ != nullptr) GrowBox();
-  if (!box_is_exif_ && !is_xmp) NameBox({type, 4});
-}
-
-// Warns of a box that says nothing a result keeps, once for each type of some.
-void JxlReader::NameBox(std::string_view type) {
-  constexpr size_t kMaxWarnings = 16;
   constexpr std::string_view kImage[] = {"JXL ", "ftyp", "jxlc", "jxlp", "jxll", "jxli", "jbrd"};
-  if (std::ranges::count(kImage, type) > 0 ||
-      !std::ranges::all_of(type, [](char c) { return absl::ascii_isprint(c); }))
-    return;
-  std::string sentence = absl::StrCat("JPEG XL: boxes are left out: ", ToAbsl(type));
-  if (warnings.size() < kMaxWarnings && std::ranges::count(warnings, sentence) == 0)
-    warnings.push_back(std::move(sentence));
+  const std::string_view name(type, 4);
+  if (box_target_ != nullptr)
+    GrowBox();
+  else if (std::ranges::count(kImage, name) == 0)
+    left_out_.Add(name);
 }
 
 // Makes room for more of a box: it does not tell what it inflates to.
@@ -194,6 +186,7 @@ void JxlReader::EndBox() {
     const uint64_t begin = uint64_t{kOffsetBytes} + LoadBe32(AsBytes(box_).data());
     box_ = begin < box_.size() ? WithoutExifBegin(std::string_view(box_).substr(begin)) : "";
   }
+  if (!box_is_exif_) box_ = UprightXmp(box_);
   *box_target_ = std::exchange(box_, {});
   box_target_ = nullptr;
 }
@@ -267,6 +260,8 @@ absl::Status JxlReader::Decode(MutableImageView image) {
   JxlDecoderSetDecompressBoxes(decoder_.get(), JXL_TRUE);
   const absl::Status status = Run(image);
   EndBox();
+  if (!left_out_.empty())
+    warnings.push_back(absl::StrCat("JPEG XL: boxes are left out: ", left_out_.Names()));
   decoder_.reset();
   input_ = {};
   if (!status.ok() && !has_pixels_) {

@@ -16,6 +16,7 @@
 #include "engine/image/exif.h"
 #include "engine/image/iptc.h"
 #include "engine/image/jpeg_marker.h"
+#include "engine/image/memory_io.h"
 #include "engine/image/tiff_exif.h"
 #include "engine/image/xmp.h"
 
@@ -76,10 +77,13 @@ class MetadataEditor {
   }
 
   void Correct() {
+    // Only EXIF turns images. If it says nothing, XMP may still tell viewers how they lie.
+    const bool exif_tells = ExifOrientation(AsBytes(metadata_.exif)).has_value();
     if (!metadata_.exif.empty() &&
         !CorrectExif(metadata_.exif, encoded_.size(), metadata_.keeps_orientation))
       Drop(metadata_.exif, "EXIF is damaged and left out");
-    metadata_.xmp = CorrectXmp(metadata_.xmp, encoded_.size(), metadata_.keeps_orientation);
+    metadata_.xmp =
+        CorrectXmp(metadata_.xmp, encoded_.size(), metadata_.keeps_orientation || !exif_tells);
   }
 
   // A profile of other colours than the image's means nothing there. Browsers apply one of RGB to
@@ -103,7 +107,14 @@ class MetadataEditor {
 
   void FitColours() {
     if (format_ == ImageFormat::kPng) return;
-    if (HoldsCicp(format_) && HasCicp()) {
+    const auto cicp = std::ranges::find(metadata_.colour_chunks, "cICP", &ColourChunk::type);
+    const bool has_cicp = cicp != metadata_.colour_chunks.end();
+    if (has_cicp) NameLostColours(cicp->data);
+    for (const ColourChunk& chunk : metadata_.colour_chunks)
+      if (chunk.type == "mDCV" || chunk.type == "cLLI")
+        warnings_.push_back(
+            absl::StrCat(chunk.type, " is left out: ", ToAbsl(FormatName(format_)), " has none"));
+    if (HoldsCicp(format_) && has_cicp) {
       std::erase_if(metadata_.colour_chunks,
                     [](const ColourChunk& chunk) { return chunk.type != "cICP"; });
       return;
@@ -186,9 +197,23 @@ class MetadataEditor {
     warnings_.emplace_back(sentence);
   }
 
-  bool HasCicp() const {
-    return std::ranges::find(metadata_.colour_chunks, "cICP", &ColourChunk::type) !=
-           metadata_.colour_chunks.end();
+  // Names colours by cICP that the format cannot state. AVIF has all their numbers, at full range.
+  void NameLostColours(std::string_view cicp) {
+    if (cicp.size() != 4 || cicp[2] != 0) return;  // PNG has no matrix: it is not valid
+    const int primaries = static_cast<uint8_t>(cicp[0]), transfer = static_cast<uint8_t>(cicp[1]);
+    if (cicp[3] == 0) {
+      warnings_.push_back(absl::StrCat("the samples are of narrow range (cICP); ",
+                                       ToAbsl(FormatName(format_)), " has them at full range"));
+    }
+    constexpr int kPq = 16, kHlg = 18, kOfJxl[] = {1, 9, 11, 12};
+    const bool is_jxl = format_ == ImageFormat::kJxl && (transfer == kPq || transfer == kHlg) &&
+                        std::ranges::count(kOfJxl, primaries) > 0;
+    // JPEG XL states colours without a range.
+    std::string colours(cicp);
+    if (format_ == ImageFormat::kJxl) colours[3] = 1;
+    if (format_ != ImageFormat::kAvif && !is_jxl && !HasProfile(colours))
+      warnings_.push_back(absl::StrCat("the colours by cICP (primaries ", primaries, ", transfer ",
+                                       transfer, ") have no profile and are left out"));
   }
 
   std::string NamesOfTexts() const {
@@ -210,7 +235,10 @@ class MetadataEditor {
 }  // namespace
 
 void AddMissing(ImageMetadata late, ImageMetadata& metadata) {
-  if (metadata.exif.empty()) metadata.exif = std::move(late.exif);
+  if (metadata.exif.empty() && !late.exif.empty()) {
+    metadata.exif = std::move(late.exif);
+    metadata.keeps_orientation = late.keeps_orientation;
+  }
   if (metadata.xmp.empty()) metadata.xmp = std::move(late.xmp);
   if (metadata.iptc.empty()) metadata.iptc = std::move(late.iptc);
   if (metadata.texts.empty()) metadata.texts = std::move(late.texts);

@@ -6,12 +6,13 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 #include "engine/image/codec_checks.h"
 #include "engine/image/codec_list.h"
+#include "engine/image/exif.h"
 #include "engine/image/frame_canvas.h"
+#include "engine/image/memory_io.h"
 #include "engine/image/png_feed.h"
 #include "engine/image/png_frames.h"
 #include "engine/image/png_metadata.h"
@@ -30,6 +31,17 @@ constexpr png_byte kOwnChunks[] =
     "cHRM\0cICP\0cLLI\0eXIf\0gAMA\0iTXt\0mDCV\0pHYs\0sRGB\0tEXt\0zTXt";
 constexpr int kOwnChunkCount = sizeof(kOwnChunks) / 5;
 constexpr absl::string_view kWrongChecksum = "incorrect data check";  // zlib's words
+
+// Browsers apply the orientation of an eXIf chunk before the pixels, and so does the header's
+// parser. Another one stays, with a warning: behind the pixels, or in EXIF that is written as text.
+void KeepOrientation(Orientation applied, ImageMetadata& metadata,
+                     std::vector<std::string>& warnings) {
+  const Orientation stated = ExifOrientation(AsBytes(metadata.exif)).value_or(applied);
+  if (stated == applied || std::exchange(metadata.keeps_orientation, true)) return;
+  warnings.push_back(
+      "PNG: the image is not turned upright, EXIF still says how it lies: no eXIf chunk before the "
+      "pixels says so");
+}
 
 // The image as it is stored, not turned.
 class PngReader final : public StoredImage {
@@ -128,6 +140,7 @@ void PngReader::Keep(const png_unknown_chunk& chunk) {
     return;
   }
   metadata_room_ -= std::min(metadata_room_, BytesOf(kept) - before);
+  if (late) KeepOrientation(Orientation::kIdentity, late_metadata, warnings);
 }
 
 // Runs guarded.
@@ -249,10 +262,8 @@ absl::Status PngReader::CheckEnd() {
     Warn("the CRC of the pixels is wrong, their checksum is right");
   }
   if (feed_.has_bad_end_crc()) Warn("the CRC of the file's end (IEND) is wrong");
-  std::vector<std::string> lost = feed_.late_types();
-  std::erase_if(lost, [](const std::string& type) { return IsPngMetadata(type); });
-  if (!lost.empty())
-    Warn(absl::StrCat("chunks behind the pixels are left out: ", absl::StrJoin(lost, ", ")));
+  if (!feed_.late_types().empty())
+    Warn(absl::StrCat("chunks behind the pixels are left out: ", feed_.late_types().Names()));
   if (!all_rows)
     warnings.push_back(absl::StrCat(status.message(), "; missing pixels are ",
                                     spec_.has_alpha() ? "transparent" : "gray"));
@@ -283,10 +294,12 @@ absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenPngDecoder(std::unique_ptr<Rep
                      ParsePngAnimation(source->prefix(), limits, /*is_whole=*/true));
     ASSIGN_OR_RETURN(auto frames,
                      OpenPngFrames(std::move(source), *std::move(animation), limits, cancellation));
+    KeepOrientation(header.orientation, frames->metadata, frames->warnings);
     return MakeCanvasDecoder(header, std::move(frames), limits, cancellation);
   }
   ASSIGN_OR_RETURN(auto stored,
                    OpenStoredPng(std::move(source), StoredSpec(header), limits, cancellation));
+  KeepOrientation(header.orientation, stored->metadata, stored->warnings);
   return MakeDecoder(header, std::move(stored));
 }
 

@@ -6,11 +6,11 @@
 
 #include <zlib.h>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 #include "engine/image/endian.h"
+#include "engine/image/png_metadata.h"
 
 namespace upscaled {
 namespace {
@@ -104,12 +104,9 @@ absl::Status PngFeed::BeginChunk(bool has_all_rows) {
 }
 
 void PngFeed::RecordType(std::string_view type) {
-  constexpr size_t kMaxTypes = 16;
   constexpr std::string_view kPixels[] = {"IDAT", "fdAT", "fcTL", "IEND"};
-  if (has_pixels_ && std::ranges::count(kPixels, type) == 0 && late_types_.size() < kMaxTypes &&
-      std::ranges::all_of(type, [](char c) { return absl::ascii_isalpha(c); }) &&
-      std::ranges::count(late_types_, type) == 0)
-    late_types_.emplace_back(type);
+  if (has_pixels_ && std::ranges::count(kPixels, type) == 0 && !IsPngMetadata(type))
+    late_types_.Add(type);
 }
 
 absl::Status PngFeed::EndChunk(bool has_all_rows) {

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "engine/image/byte_stream.h"
+#include "engine/image/left_out.h"
 #include "engine/image/png_bomb_guard.h"
 
 namespace upscaled {
@@ -33,9 +34,8 @@ class PngFeed {
   bool has_bad_end_crc() const { return bad_end_crc_; }
   // Whether the last chunk that has passed had one.
   bool has_bad_crc() const { return bad_crc_; }
-  // Types of the chunks behind the first of the pixels that hold none, each once; some, if there
-  // are many.
-  const std::vector<std::string>& late_types() const { return late_types_; }
+  // Types of the chunks behind the first of the pixels that a result does not keep.
+  const LeftOut& late_types() const { return late_types_; }
 
  private:
   // The part of the file that comes when `ready_` has been given.
@@ -60,7 +60,7 @@ class PngFeed {
   uint32_t crc_ = 0;
   bool bad_crc_ = false, bad_pixels_crc_ = false, bad_end_crc_ = false;
   bool has_pixels_ = false;
-  std::vector<std::string> late_types_;
+  LeftOut late_types_;
 };
 
 }  // namespace upscaled

@@ -8,9 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/codec_checks.h"
 #include "engine/image/codec_list.h"
@@ -18,6 +16,7 @@
 #include "engine/image/endian.h"
 #include "engine/image/exif.h"
 #include "engine/image/frame_canvas.h"
+#include "engine/image/left_out.h"
 #include "engine/image/orientation.h"
 #include "engine/image/piece_deflater.h"
 #include "engine/image/png_bomb_guard.h"
@@ -96,14 +95,13 @@ struct PngExtras {
   bool still_is_frame = false;  // the first, since fcTL stands before the pixels
   std::optional<Orientation> orientation;
   std::string_view hdr;
-  std::vector<std::string> others;  // types of chunks that are not carried over
+  LeftOut others;  // types of chunks
 };
 
 // `chunk` is whole.
 void ParsePngExtra(std::string_view type, std::span<const uint8_t> chunk, PngExtras& extras) {
   constexpr std::string_view kAnimation[] = {"acTL", "fcTL"};
   constexpr std::string_view kDecoded[] = {"PLTE", "tRNS", "iCCP"};
-  constexpr size_t kMaxOthers = 16;
   const std::span<const uint8_t> typed = chunk.subspan(4, chunk.size() - 4 - kPngCrcBytes);
   const std::span<const uint8_t> data = typed.subspan(4);
   // The decoder leaves out a damaged chunk, too.
@@ -120,10 +118,8 @@ void ParsePngExtra(std::string_view type, std::span<const uint8_t> chunk, PngExt
     if (type == "acTL" && extras.frames == 0 && data.size() >= kAcTlBytes)
       extras.frames = LoadBe32(data.data());  // of the first, as the frames' reader
     extras.still_is_frame = extras.still_is_frame || type == "fcTL";
-  } else if (!IsPngMetadata(type) && std::ranges::count(kDecoded, type) == 0 &&
-             std::ranges::all_of(type, [](char c) { return absl::ascii_isalpha(c); }) &&
-             std::ranges::count(extras.others, type) == 0 && extras.others.size() < kMaxOthers) {
-    extras.others.emplace_back(type);
+  } else if (!IsPngMetadata(type) && std::ranges::count(kDecoded, type) == 0) {
+    extras.others.Add(type);
   }
 }
 
@@ -143,8 +139,7 @@ ImageHeader MakeHeader(const Ihdr& ihdr, const PngExtras& extras, size_t pixels_
                        size_t inflated_bytes) {
   ImageHeader header;
   if (!extras.others.empty())
-    header.warnings.push_back(
-        absl::StrCat("PNG: chunks are left out: ", absl::StrJoin(extras.others, ", ")));
+    header.warnings.push_back(absl::StrCat("PNG: chunks are left out: ", extras.others.Names()));
   header.hdr = extras.hdr;
   header.orientation = extras.orientation.value_or(Orientation::kIdentity);
   header.format = ImageFormat::kPng;

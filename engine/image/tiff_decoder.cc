@@ -27,6 +27,7 @@
 #include "engine/image/tiff_directory.h"
 #include "engine/image/tiff_exif.h"
 #include "engine/image/tiff_header.h"
+#include "engine/image/xmp.h"
 
 namespace upscaled {
 namespace {
@@ -246,6 +247,8 @@ absl::Status TiffReader::Start(std::unique_ptr<ReplaySource> source,
   RETURN_IF_ERROR(ReadMetadata());
   if (layout_.colour == TiffColour::kCmyk) {
     cmyk_to_srgb_ = CmykToSrgb::Create(metadata.icc_profile, spec_.type);
+    if (cmyk_to_srgb_ == nullptr && !metadata.icc_profile.empty())
+      warnings.push_back("TIFF: the colour profile describes no CMYK and is left out");
     metadata.icc_profile.clear();  // the result is in sRGB
   }
   pixels_ = std::make_unique<TiffPixels>(layout_, spec_, cmyk_to_srgb_.get());
@@ -288,7 +291,7 @@ std::string TiffReader::Keep(const TiffBlock& block, absl::string_view name) {
 absl::Status TiffReader::ReadMetadata() {
   metadata.density = layout_.density;
   metadata.icc_profile = Keep(layout_.icc, "the colour profile");
-  metadata.xmp = Keep(layout_.xmp, "XMP");
+  metadata.xmp = UprightXmp(Keep(layout_.xmp, "XMP"));
   metadata.iptc = Keep(layout_.iptc, "IPTC");
   metadata.iptc.resize(EndOfDataSets(metadata.iptc));
   bool others = false;

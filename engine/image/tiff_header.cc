@@ -480,8 +480,10 @@ absl::StatusOr<std::optional<ImageHeader>> ParseTiffHeader(std::span<const uint8
       (layout->compression == kTiffLzma   ? kLzmaBytes
        : layout->compression == kTiffZstd ? kZstdBytes
                                           : 0);
-  if (layout->colour == TiffColour::kCmyk)
+  if (layout->colour == TiffColour::kCmyk) {
+    header.warnings.push_back(CmykWarning(kTiff, layout->icc.bytes > 0));
     header.decoder_bytes += CmykToSrgb::kBytes + 3 * layout->icc.bytes;
+  }
   if (header.orientation != Orientation::kIdentity)
     header.decoder_bytes += UprightBytes(header.spec);
   if (SwapsSides(header.orientation)) std::swap(header.spec.width_px, header.spec.height_px);

@@ -31,7 +31,11 @@ class WebpReader final : public StoredImage {
  public:
   WebpReader(std::unique_ptr<ReplaySource> source, const ImageSpec& spec,
              const DecodeLimits& limits, const Cancellation* cancellation)
-      : source_(std::move(source)), spec_(spec), limits_(limits), cancellation_(cancellation) {}
+      : source_(std::move(source)),
+        spec_(spec),
+        limits_(limits),
+        cancellation_(cancellation),
+        left_out_(source_->prefix()) {}
 
   // Reads the metadata: for those behind the pixels all of the file.
   absl::Status Start(bool is_turned);
@@ -50,6 +54,8 @@ class WebpReader final : public StoredImage {
 
  private:
   absl::Status ReadFile();
+  // Counts bytes that were read, those behind the file's end aside.
+  void CountRead(std::span<const uint8_t> bytes);
   absl::Status StartDecoder();
   // Until `rows` rows are there; for the last one, until the file's end.
   absl::Status DecodeTo(int rows);
@@ -64,6 +70,7 @@ class WebpReader final : public StoredImage {
   const ImageSpec spec_;
   const DecodeLimits limits_;
   const Cancellation* const cancellation_;
+  WebpLeftOut left_out_;
   Image image_;
   std::unique_ptr<WebPIDecoder, DeleteDecoder> decoder_;  // writes into image_
   absl::Status status_;
@@ -86,9 +93,15 @@ absl::Status WebpReader::ReadFile() {
     head_.resize(have + count.value_or(0));
     RETURN_IF_ERROR(count.status());
     if (*count == 0) break;
-    missing_bytes_ -= std::min(*count, missing_bytes_);
+    CountRead(std::span(head_).subspan(have));
   }
   return absl::OkStatus();
+}
+
+void WebpReader::CountRead(std::span<const uint8_t> bytes) {
+  const size_t count = std::min(bytes.size(), missing_bytes_);
+  left_out_.Pass(bytes.first(count));
+  missing_bytes_ -= count;
 }
 
 absl::Status WebpReader::Start(bool is_turned) {
@@ -141,6 +154,7 @@ absl::Status WebpReader::DecodeTo(int rows) {
     else
       RETURN_IF_ERROR(status);
   }
+  if (last) left_out_.Warn(warnings);
   return absl::OkStatus();
 }
 
@@ -149,7 +163,7 @@ absl::Status WebpReader::Feed() {
   uint8_t input[kReadBytes];
   ASSIGN_OR_RETURN(const size_t count, source_->Read(input));
   if (count == 0 && checked_) return ConcludeEarly();
-  missing_bytes_ -= std::min(count, missing_bytes_);
+  CountRead({input, count});
   if (complete_) return absl::OkStatus();  // chunks after the pixels
   if (checked_) return Append({input, count});
 

@@ -125,6 +125,9 @@ absl::StatusOr<bool> WebpAnimationWalk::Run(bool is_whole) {
         CheckAnimationBytes(kAnimatedWebp, std::max(stated_bytes_, file_.size()), limits_));
     return false;
   }
+  WebpLeftOut left_out(file_);
+  left_out.Pass(file_.first(animation_.end));
+  left_out.Warn(animation_.warnings);
   RETURN_IF_ERROR(Conclude(cut_in_frame));
   return true;
 }

@@ -26,6 +26,7 @@ constexpr size_t kRiffHeaderBytes = 8;  // which the size in it does not count
 constexpr size_t kFileHeaderBytes = 12;
 constexpr size_t kChunkHeaderBytes = 8;
 constexpr size_t kVp8xBytes = 10;
+constexpr size_t kFrameHeaderBytes = 16;  // of ANMF, before its chunks
 constexpr size_t kVp8HeaderBytes = 10;
 constexpr size_t kVp8lHeaderBytes = 5;
 constexpr size_t kAlphHeaderBytes = 1;
@@ -155,6 +156,58 @@ bool HasLateWebpChunks(std::span<const uint8_t> prefix) {
   const auto vp8x = FindWebpChunk(prefix, "VP8X");
   return vp8x.has_value() && vp8x->size() == kVp8xBytes &&
          ((*vp8x)[0] & (kExifFlag | kXmpFlag)) != 0;
+}
+
+WebpLeftOut::WebpLeftOut(std::span<const uint8_t> prefix) : skip_(kFileHeaderBytes) {
+  const auto vp8x = FindWebpChunk(prefix, "VP8X");
+  if (vp8x.has_value() && !vp8x->empty()) flags_ = (*vp8x)[0];
+}
+
+void WebpLeftOut::Pass(std::span<const uint8_t> bytes) {
+  while (!bytes.empty()) {
+    size_t count = std::min<uint64_t>(skip_, bytes.size());
+    skip_ -= count;
+    if (count == 0) {
+      count = std::min(bytes.size(), kChunkHeaderBytes - head_.size());
+      head_.insert(head_.end(), bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(count));
+      if (head_.size() == kChunkHeaderBytes) {
+        BeginChunk(LoadLe32(head_.data()), LoadLe32(&head_[4]));
+        head_.clear();
+      }
+    }
+    bytes = bytes.subspan(count);
+  }
+}
+
+void WebpLeftOut::BeginChunk(uint32_t type, uint64_t length) {
+  constexpr uint32_t kPixels[] = {FourCc("ALPH"), FourCc("VP8 "), FourCc("VP8L")};
+  skip_ = length + (length & 1);
+  const bool is_animated = (flags_ & kAnimationFlag) != 0;
+  if (is_animated && type == FourCc("ANMF")) {
+    // The chunks within it come next, as those of a still image do.
+    skip_ = std::min<uint64_t>(length, kFrameHeaderBytes);
+    std::erase_if(expected_, [&](uint32_t seen) { return std::ranges::count(kPixels, seen) > 0; });
+    return;
+  }
+  const auto has_come = [this](uint32_t seen) { return std::ranges::count(expected_, seen) > 0; };
+  const bool has_pixels = has_come(FourCc("VP8 ")) || has_come(FourCc("VP8L"));
+  const bool counts = type == FourCc("VP8X") ||
+                      (std::ranges::count(kPixels, type) > 0 && !has_pixels) ||
+                      (type == FourCc("ICCP") && (is_animated || !has_pixels)) ||
+                      (type == FourCc("EXIF") && (is_animated || (flags_ & kExifFlag) != 0)) ||
+                      (type == FourCc("XMP ") && (is_animated || (flags_ & kXmpFlag) != 0)) ||
+                      (type == FourCc("ANIM") && is_animated);
+  if (counts && !has_come(type)) {
+    expected_.push_back(type);
+  } else {
+    const std::string_view name(reinterpret_cast<const char*>(head_.data()), sizeof(type));
+    chunks_.Add(name.substr(0, name.find_last_not_of(' ') + 1));
+  }
+}
+
+void WebpLeftOut::Warn(std::vector<std::string>& warnings) const {
+  if (!chunks_.empty())
+    warnings.push_back(absl::StrCat("WebP: chunks are left out: ", chunks_.Names()));
 }
 
 size_t WebpFileBytes(std::span<const uint8_t> prefix) {

@@ -7,9 +7,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/image/codec.h"
+#include "engine/image/left_out.h"
 
 namespace upscaled {
 
@@ -19,6 +21,27 @@ std::optional<std::span<const uint8_t>> FindWebpChunk(std::span<const uint8_t> f
 
 // Whether the file states that EXIF or XMP chunks follow its pixels.
 bool HasLateWebpChunks(std::span<const uint8_t> prefix);
+
+// Finds the chunks that a result does not keep: unknown ones, second ones, and those that stand in
+// the wrong place or that VP8X does not announce.
+class WebpLeftOut {
+ public:
+  // `prefix` reaches up to the pixels.
+  explicit WebpLeftOut(std::span<const uint8_t> prefix);
+  // The next bytes of the file, from its first one to its stated end.
+  void Pass(std::span<const uint8_t> bytes);
+  // "WebP: chunks are left out: ..."; nothing without such chunks.
+  void Warn(std::vector<std::string>& warnings) const;
+
+ private:
+  void BeginChunk(uint32_t type, uint64_t length);
+
+  LeftOut chunks_;
+  uint8_t flags_ = 0;               // of VP8X
+  uint64_t skip_;                   // bytes up to the next chunk's head
+  std::vector<uint8_t> head_;       // of a chunk, until it is whole
+  std::vector<uint32_t> expected_;  // types of the chunks that count, as far as they have come
+};
 
 // The file's size by its header, which `prefix` must hold.
 size_t WebpFileBytes(std::span<const uint8_t> prefix);

@@ -171,6 +171,23 @@ TEST(BmpTest, AlphaThatIsZeroThroughoutIsUnused) {
   EXPECT_THAT(decoded->warnings, ElementsAre(HasSubstr("taken for unused")));
 }
 
+TEST(BmpTest, BitsThatMayBeAlphaAreNamed) {
+  for (const bool varies : {false, true})
+    for (const bool masked : {false, true}) {
+      BmpFile file{.width = 5, .height = 4, .bits = 32};
+      if (masked) file.compression = 3, file.masks = {0xFF0000, 0xFF00, 0xFF};
+      const auto colour = [&](int x, int y) {
+        return 0x01020304u * (x + y) % 0x1000000 | (varies && x == 4 && y == 3 ? 0x80u : 0xFFu)
+                                                       << 24;
+      };
+      file.pixels = PackRows(file, colour);
+      const auto decoded = test::Decode(WriteBmp(file));
+      ASSERT_TRUE(decoded.ok()) << decoded.status();
+      EXPECT_TRUE(test::SameImages(decoded->image.view(), ImageOf(5, 4, 3, colour).view()));
+      EXPECT_EQ(decoded->warnings.size(), varies ? 1u : 0u);
+    }
+}
+
 TEST(BmpTest, ReadsRunsStepsAndSinglePixels) {
   BmpFile file{.width = 5, .height = 3, .bits = 8, .compression = 1};
   file.palette = {0x000001, 0x111111, 0x222222, 0x333333};

@@ -67,6 +67,49 @@ TEST(FileEndTest, LeavesOutMarkersInSegments) {
   EXPECT_EQ(EndOf(file + "x", 3).bytes_behind(), 1);
 }
 
+TEST(FileEndTest, KnowsTheEndOfGifs) {
+  const std::string screen("GIF89a\x02\0\x02\0\x80\0\0", 13), table(6, '\x3b');
+  const std::string comment("!\xfe\x03;,!\0", 7), control("!\xf9\x04\0\0\0\0\0", 8);
+  const std::string place(",\0\0\0\0\x02\0\x02\0", 9), data("\x02\x02\x3b\x3b\x01\x3b\0", 7);
+  const std::string plain = place + std::string(1, '\0') + data;
+  const std::string local = place + '\x80' + table + data;
+  const std::string file = screen + table + comment + control + plain + local + ";";
+  for (const size_t portion : {1, 2, 7, 1000}) {
+    EXPECT_EQ(EndOf(file, portion).Warning(), "");
+    const FileEnd end = EndOf(file + "GIF89a and so on", portion);
+    EXPECT_EQ(end.bytes_behind(), 16);
+    EXPECT_THAT(end.Warning(), HasSubstr("behind the GIF's end 16 bytes"));
+  }
+  for (size_t cut = 0; cut < file.size(); ++cut)
+    EXPECT_EQ(EndOf(file.substr(0, cut), 3).bytes_behind(), 0) << cut;
+}
+
+TEST(FileEndTest, NamesBoxesThatHoldNoPicture) {
+  const std::string ftyp(
+      "\0\0\0\x14"
+      "ftypheic\0\0\0\0mif1",
+      20),
+      meta("\0\0\0\x0cmetaabcd", 12);
+  const std::string data(
+      "\0\0\0\1mdat\0\0\0\0\0\0\0\x12"
+      "xx",
+      18);  // its size in 64 bits
+  const std::string film("\0\0\0\x0ampvdxx", 10), own("\0\0\0\x08uuid", 8);
+  const std::string last("\0\0\0\0mdat and all the rest", 25);
+  for (const size_t portion : {1, 2, 7, 1000}) {
+    EXPECT_EQ(EndOf(ftyp + meta + data + data, portion).Warning(), "");
+    EXPECT_EQ(EndOf(ftyp + meta + last, portion).Warning(), "");
+    EXPECT_EQ(EndOf(ftyp + meta + film + data + own + own, portion).Warning(),
+              "boxes of the file are left out: mpvd, uuid");
+    const FileEnd end = EndOf(ftyp + meta + film + std::string(20, '\0'), portion);
+    EXPECT_EQ(end.Warning(),
+              "boxes of the file are left out: mpvd; behind the file's end 20 bytes were left out "
+              "(a file of zeros begins there)");
+  }
+  const FileEnd end = EndOf(ftyp + meta + data + std::string("\0\0\0\3more and more", 17), 5);
+  EXPECT_EQ(end.Warning(), "behind the file's end 17 bytes were left out");
+}
+
 TEST(FileEndTest, ReadsProgressiveAndRestartedScans) {
   const std::string jpeg = FileOf(kSamples[1]);
   // A second scan, with stuffed bytes, restarts and fill bytes in its data.

@@ -639,6 +639,67 @@ TEST(HeicTest, PicturesThatAreLeftOutAreNamed) {
       HasSubstr("frame 2 is asked for; only the first of its frames is read"));
 }
 
+TEST(HeicTest, OtherItemsPropertiesAndBoxesAreNamed) {
+  const Item picture = ItemOf("heic-444.heic");
+  const Item exif{.type = "Exif", .data = Be(0, 4) + "II*"},
+      xmp{.type = "mime", .data = "<x/>", .content_type = "application/rdf+xml"};
+  // The first block of the picture counts. Blocks of other pictures go with these.
+  const auto known = test::Decode(
+      WriteHeif({With(picture, {Box("pasp", Be(1, 4) + Be(1, 4))}), exif, xmp, picture, exif},
+                {{"cdsc", 2, {1}}, {"cdsc", 3, {1}}, {"cdsc", 5, {4}}, {"thmb", 4, {1}}}),
+      kCaged);
+  ASSERT_TRUE(known.ok()) << known.status();
+  EXPECT_THAT(known->header.warnings, IsEmpty());
+
+  const Item map{.type = "tmap", .data = "x"}, text{.type = "uri ", .data = "x"},
+      json{.type = "mime", .data = "{}", .content_type = "text/json"};
+  const auto decoded = test::Decode(
+      WriteHeif({With(picture, {Box("clli", Be(0, 4)), Box("pasp", Be(4, 4) + Be(3, 4))}), map,
+                 text, json, exif, exif, xmp},
+                {{"cdsc", 5, {1}}, {"cdsc", 6, {1}}}),
+      kCaged);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_THAT(decoded->header.warnings,
+              ElementsAre("HEIC: items are left out: tmap, uri , text/json, Exif, "
+                          "application/rdf+xml",
+                          "HEIC: properties of the picture are left out: clli, pasp"));
+
+  std::string file = WriteHeif({picture});
+  // A box of the same size in the place of one that is not needed.
+  const size_t handler = file.find("hdlr");
+  ASSERT_NE(handler, file.npos);
+  file.replace(handler, 4, "bxml");
+  const auto other = test::Decode(file, kCaged);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_THAT(other->header.warnings, ElementsAre("HEIC: boxes are left out: bxml"));
+}
+
+TEST(HeicTest, ColoursThatAreNotStatedCountAsSrgb) {
+  Item picture = ItemOf("heic-444.heic");
+  std::erase_if(picture.properties,
+                [](const std::string& property) { return property.substr(4, 4) == "colr"; });
+  const auto chunks = [&](int primaries, int transfer) {
+    const auto decoded = test::Decode(
+        WriteHeif({With(picture, {NumbersBox(primaries, transfer, 6, true)})}), kCaged);
+    EXPECT_TRUE(decoded.ok()) << decoded.status();
+    return decoded.ok() ? decoded->metadata.colour_chunks : std::vector<ColourChunk>();
+  };
+  EXPECT_THAT(chunks(2, 2), IsEmpty());
+  EXPECT_THAT(chunks(1, 2), IsEmpty());
+  EXPECT_THAT(chunks(2, 13), IsEmpty());
+  EXPECT_THAT(chunks(2, 16),
+              ElementsAre(ColourChunk{.type = "cICP", .data = std::string("\1\x10\0\1", 4)}));
+  EXPECT_THAT(chunks(12, 2),
+              ElementsAre(ColourChunk{.type = "cICP", .data = std::string("\x0c\x0d\0\1", 4)}));
+}
+
+TEST(HeicTest, ColoursThatCannotBeConvertedAreRefusedByTheirMatrix) {
+  const Item picture = ItemOf("heic-444.heic");
+  const auto decoded =
+      test::Decode(WriteHeif({With(picture, {NumbersBox(1, 13, 14, true)})}), kCaged);
+  EXPECT_THAT(std::string(decoded.status().message()), HasSubstr("matrix 14"));
+}
+
 TEST(HeicTest, OtherCodersAreRefusedByName) {
   for (const char* const type : {"av01", "jpeg", "iovl"}) {
     Item item = ItemOf("heic-444.heic");

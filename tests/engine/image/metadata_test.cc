@@ -10,6 +10,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/image/codec.h"
 #include "engine/image/exif.h"
@@ -124,6 +126,11 @@ ImageMetadata Only(Block block, ImageFormat format) {
   return metadata;
 }
 
+bool OrientsItself(ImageFormat format) {
+  return format == ImageFormat::kAvif || format == ImageFormat::kHeic ||
+         format == ImageFormat::kJxl || format == ImageFormat::kTiff;
+}
+
 // Whether files of the format have the block at all.
 bool Holds(ImageFormat format, Block block) {
   const bool webp = format == ImageFormat::kWebp;
@@ -226,7 +233,10 @@ TEST_P(MetadataTest, SurvivesOrIsNamed) {
       break;
     case Block::kXmp:
       EXPECT_THAT(result.xmp, HasSubstr("<dc:source>a film</dc:source>"));
-      EXPECT_THAT(result.xmp, HasSubstr("tiff:Orientation='1'"));
+      // Where the container says how pixels lie, and they were turned by that, XMP repeats it. Else
+      // only EXIF turns an image, and what XMP says still holds.
+      EXPECT_THAT(result.xmp,
+                  HasSubstr(OrientsItself(from) ? "tiff:Orientation='1'" : "tiff:Orientation='6'"));
       EXPECT_THAT(result.xmp, HasSubstr("exif:PixelXDimension=\"80\""));
       EXPECT_THAT(result.xmp, HasSubstr("<exif:PixelYDimension>60<"));
       break;
@@ -416,6 +426,161 @@ TEST(HostileExifTest, ManyLargeValuesAreGivenUp) {
   }
   exif.resize(4 << 20, 'x');
   EXPECT_FALSE(StripExifLocation(exif));
+}
+
+TEST(MetadataPolicyTest, OnlyOrientationsThatWereAppliedAreReset) {
+  const ImageSpec encoded{80, 60, 3, SampleType::kU8};
+  const auto result = [&](ImageMetadata metadata) {
+    std::vector<std::string> warnings;
+    ImageMetadata kept = MetadataForResult(std::move(metadata), MetadataPolicy::kKeep,
+                                           ImageFormat::kPng, encoded, false, warnings);
+    EXPECT_TRUE(warnings.empty());
+    return kept;
+  };
+  const std::string xmp = "<x tiff:Orientation='6'/>";
+  EXPECT_EQ(result({.xmp = xmp}).xmp, xmp);
+  // EXIF of one entry: the orientation, of a type and a value.
+  const auto exif_of = [](char type, char value) {
+    return std::string("II*\0\x08\0\0\0\1\0\x12\1", 12) + std::string({type, '\0', '\1', '\0'}) +
+           std::string({'\0', '\0', value, '\0'}) + std::string(6, '\0');
+  };
+  const ImageMetadata turned = result({.exif = exif_of(3, 6), .xmp = xmp});
+  EXPECT_EQ(turned.exif, exif_of(3, 1));
+  EXPECT_EQ(turned.xmp, "<x tiff:Orientation='1'/>");
+  for (const auto& [type, value] : {std::pair<char, char>(1, 6), {3, 9}, {3, 0}}) {
+    const ImageMetadata kept = result({.exif = exif_of(type, value), .xmp = xmp});
+    EXPECT_EQ(kept.exif, exif_of(type, value));
+    EXPECT_EQ(kept.xmp, xmp);
+  }
+}
+
+TEST(MetadataPolicyTest, OrientationsBehindThePixelsStay) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = test::PhotoImage({8, 6, 3, SampleType::kU8}, random);
+  const std::string png = *test::Encode(image.view(), {});
+  for (const char value : {1, 6}) {
+    const std::string exif = std::string("II*\0\x08\0\0\0\1\0\x12\1\3\0\1\0\0\0", 18) +
+                             std::string({value, '\0'}) + std::string(6, '\0');
+    std::string file = png;
+    file.insert(file.size() - 12, test::PngChunk("eXIf", exif));
+    const auto decoded = test::Decode(file);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(decoded->header.spec, image.spec());
+    EXPECT_EQ(decoded->warnings.size(), value == 6 ? 1u : 0u);
+    std::vector<std::string> warnings;
+    EXPECT_EQ(MetadataForResult(decoded->late_metadata, MetadataPolicy::kKeep, ImageFormat::kPng,
+                                image.spec(), false, warnings)
+                  .exif,
+              exif);
+    ImageMetadata all;
+    AddMissing(decoded->late_metadata, all);
+    EXPECT_EQ(MetadataForResult(all, MetadataPolicy::kKeep, ImageFormat::kWebp, image.spec(), false,
+                                warnings)
+                  .exif,
+              exif);
+  }
+}
+
+TEST(MetadataPolicyTest, ColoursThatAreLostAreNamed) {
+  struct Case {
+    std::string cicp;
+    std::vector<ImageFormat> losing;  // formats whose results are named
+    bool has_profile;                 // of those without cICP
+  };
+  using enum ImageFormat;
+  const std::vector<ImageFormat> profiled = {kJpeg, kWebp, kTiff};
+  const Case cases[] = {
+      {{1, 13, 0, 1}, {}, false},
+      {{12, 13, 0, 1}, {}, true},
+      {{12, 2, 0, 1}, {}, true},  // the transfer is not specified: sRGB's
+      {{2, 8, 0, 1}, {}, true},   // the primaries are not specified: sRGB's
+      {{9, 7, 0, 1}, {}, true},   // SMPTE 240M
+      {{9, 11, 0, 1}, {}, true},  // xvYCC
+      {{9, 12, 0, 1}, {}, true},  // BT.1361
+      {{10, 13, 0, 1}, {kJpeg, kWebp, kTiff, kJxl}, false},  // XYZ
+      {{9, 9, 0, 1}, {kJpeg, kWebp, kTiff, kJxl}, false},    // logarithmic
+      {{9, 16, 0, 1}, profiled, false},
+      {{5, 16, 0, 1}, {kJpeg, kWebp, kTiff, kJxl}, false},
+      {{12, 13, 0, 0}, {kJpeg, kWebp, kTiff, kJxl, kAvif}, false},  // of narrow range
+  };
+  for (const Case& one : cases)
+    for (const ImageFormat format : {kPng, kJpeg, kWebp, kTiff, kJxl, kAvif}) {
+      SCOPED_TRACE(::testing::Message() << int{one.cicp[0]} << " " << int{one.cicp[1]} << " "
+                                        << static_cast<int>(format));
+      std::vector<std::string> warnings;
+      const ImageMetadata result =
+          MetadataForResult({.colour_chunks = {{"cICP", one.cicp}}}, MetadataPolicy::kKeep, format,
+                            {4, 4, 3, SampleType::kU8}, false, warnings);
+      EXPECT_EQ(!warnings.empty(), std::ranges::count(one.losing, format) > 0);
+      if (std::ranges::count(profiled, format) > 0) {
+        EXPECT_EQ(!result.icc_profile.empty(), one.has_profile);
+      }
+    }
+  for (const ImageFormat format : {kPng, kJpeg, kAvif, kJxl}) {
+    std::vector<std::string> warnings;
+    MetadataForResult({.colour_chunks = {{"cICP", {12, 13, 0, 1}},
+                                         {"mDCV", std::string(24, '\1')},
+                                         {"cLLI", std::string(8, '\1')}}},
+                      MetadataPolicy::kKeep, format, {4, 4, 3, SampleType::kU8}, false, warnings);
+    EXPECT_EQ(warnings.size(), format == kPng ? 0u : 2u);
+  }
+}
+
+TEST(MetadataPolicyTest, EveryOtherOrientationOfPngStays) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = test::PhotoImage({8, 6, 3, SampleType::kU8}, random);
+  const std::string exif("II*\0\x08\0\0\0\1\0\x12\1\3\0\1\0\0\0\6\0\0\0\0\0\0\0", 26);
+  std::string file = *test::Encode(image.view(), {});
+  constexpr size_t kIhdrEnd = 33;
+  file.insert(kIhdrEnd,
+              test::PngChunk(
+                  "tEXt", absl::StrCat("Raw profile type exif", std::string(1, '\0'),
+                                       "\nexif\n      26\n", absl::BytesToHexString(exif), "\n")));
+  const auto decoded = test::Decode(file);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->header.spec, image.spec());
+  EXPECT_EQ(decoded->warnings.size(), 1u);
+  std::vector<std::string> warnings;
+  EXPECT_EQ(MetadataForResult(decoded->metadata, MetadataPolicy::kKeep, ImageFormat::kPng,
+                              image.spec(), false, warnings)
+                .exif,
+            exif);
+}
+
+TEST(MetadataPolicyTest, SizesInXmpAreThoseOfTheResult) {
+  const ImageSpec encoded{194, 122, 3, SampleType::kU8};
+  std::vector<std::string> warnings;
+  const auto result = [&](const std::string& xmp) {
+    return MetadataForResult({.xmp = xmp}, MetadataPolicy::kKeep, ImageFormat::kJpeg, encoded,
+                             false, warnings)
+        .xmp;
+  };
+  // A part of a panorama of which each side grows by another factor.
+  EXPECT_EQ(result("<x GPano:FullPanoWidthPixels='400' GPano:FullPanoHeightPixels=\"200\" "
+                   "GPano:CroppedAreaLeftPixels='3' GPano:CroppedAreaTopPixels='5' "
+                   "GPano:CroppedAreaImageWidthPixels='97'>"
+                   "<GPano:CroppedAreaImageHeightPixels>41</GPano:CroppedAreaImageHeightPixels>"),
+            "<x GPano:FullPanoWidthPixels='800' GPano:FullPanoHeightPixels=\"595\" "
+            "GPano:CroppedAreaLeftPixels='6' GPano:CroppedAreaTopPixels='15' "
+            "GPano:CroppedAreaImageWidthPixels='194'>"
+            "<GPano:CroppedAreaImageHeightPixels>122</GPano:CroppedAreaImageHeightPixels>");
+  for (const char* const odd :
+       {"<x GPano:FullPanoWidthPixels='400'/>", "<x GPano:CroppedAreaImageWidthPixels='0'/>",
+        "<x GPano:CroppedAreaImageWidthPixels='99999999999999999999'/>"})
+    EXPECT_EQ(result(odd), odd);
+  const std::string before = "<a stDim:w='1'/><mwg-rs:AppliedToDimensions ",
+                    after = "/><b stDim:w='1'/>";
+  EXPECT_EQ(result(before + "stDim:w='97' stDim:h='61' stDim:unit='pixel'" + after),
+            before + "stDim:w='194' stDim:h='122' stDim:unit='pixel'" + after);
+  EXPECT_EQ(
+      result("<mwg-rs:AppliedToDimensions rdf:parseType=\"Resource\"><stDim:w>97</stDim:w>"
+             "<stDim:h>61</stDim:h><stDim:unit>pixel</stDim:unit></mwg-rs:AppliedToDimensions>"),
+      "<mwg-rs:AppliedToDimensions rdf:parseType=\"Resource\"><stDim:w>194</stDim:w>"
+      "<stDim:h>122</stDim:h><stDim:unit>pixel</stDim:unit></mwg-rs:AppliedToDimensions>");
+  const std::string inches = before + "stDim:w='97' stDim:h='61' stDim:unit='inch'" + after;
+  EXPECT_EQ(result(inches), inches);
+  EXPECT_EQ(result("<mwg-rs:AppliedToDimensions pixel"), "<mwg-rs:AppliedToDimensions pixel");
+  EXPECT_TRUE(warnings.empty());
 }
 
 }  // namespace

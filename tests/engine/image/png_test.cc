@@ -11,6 +11,8 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr int kGray = 0, kRgb = 2, kPalette = 3, kGrayAlpha = 4, kRgba = 6;
 constexpr std::pair<int, int> kKinds[] = {  // color type, bit depth
@@ -145,17 +147,53 @@ TEST(PngTest, CorruptTransparencyIsAnErrorNotAnotherImage) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("tRNS"));
 }
 
+// Noise does not deflate: zlib's two bytes, one stored block with a header of five, and a checksum
+// of four fill the one chunk of pixels.
+constexpr int kNoiseSide = 48, kNoiseBytes = kNoiseSide * (1 + 3 * kNoiseSide);
+constexpr int kNoiseBegin = 41, kNoiseBlock = kNoiseBegin + 2, kNoisePixels = kNoiseBlock + 5,
+              kNoiseChecksum = kNoisePixels + kNoiseBytes, kNoiseEnd = kNoiseChecksum + 4;
+
+test::PngFile Noise(std::mt19937& random) {
+  return test::RandomPng(kNoiseSide, kNoiseSide, 8, kRgb, random);
+}
+
 TEST(PngTest, CorruptPixelsAreAnError) {
   std::mt19937 random = test::FreshRandom();
-  const std::string good = test::WritePng(test::RandomPng(64, 64, 8, kRgb, random));
+  const std::string good = test::WritePng(Noise(random));
+  ASSERT_EQ(good.size(), size_t{kNoiseEnd} + 4 + 12);
   for (int i = 0; i < 100; ++i) {
     std::string bytes = good;
-    const int at = test::RandomInt(random, 41, static_cast<int>(bytes.size()) - 17);  // in IDAT
+    const int at = test::RandomInt(random, kNoisePixels, kNoiseChecksum - 1);
     bytes[at] ^= 1 << test::RandomInt(random, 0, 7);
     const absl::Status status = test::Decode(bytes).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << "byte " << at << ": " << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("PNG: "));
   }
+}
+
+// Some bits around them may be wrong without harm: whether the block is the last one, the bits
+// behind its kind, and the checksum if the CRC is right.
+TEST(PngTest, CorruptBytesAroundThePixelsAreAnErrorOrAWarning) {
+  std::mt19937 random = test::FreshRandom();
+  const test::PngFile file = Noise(random);
+  const std::string good = test::WritePng(file);
+  ASSERT_EQ(good.size(), size_t{kNoiseEnd} + 4 + 12);
+  int harmless = 0;
+  for (int at = kNoiseBegin; at < kNoiseEnd; at = at + 1 == kNoisePixels ? kNoiseChecksum : at + 1)
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string bytes = good;
+      bytes[at] ^= 1 << bit;
+      const auto decoded = test::Decode(bytes);
+      if (!decoded.ok()) {
+        EXPECT_EQ(decoded.status().code(), absl::StatusCode::kInvalidArgument) << decoded.status();
+        continue;
+      }
+      ++harmless;
+      EXPECT_TRUE(at == kNoiseBlock || at >= kNoiseChecksum) << at;
+      EXPECT_TRUE(test::SameImages(decoded->image.view(), test::ExpectedPixels(file).view())) << at;
+      EXPECT_THAT(decoded->warnings, Not(IsEmpty())) << "byte " << at << ", bit " << bit;
+    }
+  EXPECT_GT(harmless, 0);
 }
 
 TEST(PngTest, ChunksBehindThePixelsAreNamed) {
@@ -175,6 +213,21 @@ TEST(PngTest, ChunksBehindThePixelsAreNamed) {
     EXPECT_THAT(decoded->warnings,
                 ElementsAre("PNG: chunks behind the pixels are left out: tIME, iCCP, abCd"));
   }
+}
+
+TEST(PngTest, OfManyUnknownChunksSomeAreNamed) {
+  std::mt19937 random = test::FreshRandom();
+  std::string bytes = test::WritePng(test::RandomPng(9, 7, 8, 2, random));
+  std::string chunks;
+  for (char c = 'a'; c <= 'z'; ++c)
+    chunks += test::PngChunk(std::string("ab") + 'C' + c, "x") + test::PngChunk("abCa", "y");
+  constexpr size_t kIhdrEnd = 33;
+  bytes.insert(kIhdrEnd, chunks);
+  const auto decoded = test::Decode(bytes);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_THAT(decoded->header.warnings,
+              ElementsAre("PNG: chunks are left out: abCa, abCb, abCc, abCd, abCe, abCf, abCg, "
+                          "abCh, abCi, abCj, abCk, abCl, abCm, abCn, abCo, abCp and others"));
 }
 
 TEST(PngTest, AnimationsAreReadAsOneImageAndSayHowManyFramesAreLeftOut) {

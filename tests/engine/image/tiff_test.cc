@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/image/codec.h"
+#include "tests/support/colour_profiles.h"
 #include "tests/support/odd_files.h"
 #include "tests/support/prefixes.h"
 #include "tests/support/test_image.h"
@@ -367,6 +368,18 @@ TEST(TiffTest, TurnsCmykIntoSrgb) {
     const auto decoded = test::Decode(WriteTiff(kind, samples));
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     ASSERT_EQ(decoded->header.spec.channels, 3);
+    EXPECT_THAT(decoded->header.warnings,
+                ElementsAre("TIFF: its CMYK colours are turned into sRGB without a profile, as "
+                            "browsers do"));
+    TiffKind odd = kind;
+    odd.set = [profile = test::SrgbProfile()](TIFF* tiff) {
+      TIFFSetField(tiff, TIFFTAG_ICCPROFILE, static_cast<uint32_t>(profile.size()), profile.data());
+    };
+    const auto of_profile = test::Decode(WriteTiff(odd, samples));
+    ASSERT_TRUE(of_profile.ok()) << of_profile.status();
+    EXPECT_THAT(of_profile->header.warnings, ElementsAre(HasSubstr("by its profile")));
+    EXPECT_THAT(of_profile->warnings,
+                ElementsAre("TIFF: the colour profile describes no CMYK and is left out"));
     for (int y = 0; y < kind.size.height; ++y)
       for (int i = 0; i < 3 * kind.size.width; ++i) {
         const uint16_t* const inks =

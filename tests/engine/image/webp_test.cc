@@ -14,7 +14,9 @@
 namespace upscaled {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 // RGB or RGBA, lossy or not, straight from libwebp.
 std::string WriteWebp(ImageView image, bool lossless) {
@@ -174,6 +176,63 @@ TEST(WebpTest, HighQualityKeepsColouredLines) {
     for (const int quality : {90, 95, 99}) {
       EXPECT_GT(psnr_dB(image, quality), psnr_dB(image, 89) + 2) << quality;
     }
+  }
+}
+
+std::string Chunk(const std::string& type, const std::string& data) {
+  std::string bytes = type;
+  for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(data.size() >> shift);
+  return bytes + data + std::string(data.size() % 2, '\0');
+}
+
+// With RIFF's size set right.
+std::string WebpOf(const std::string& chunks) { return Chunk("RIFF", "WEBP" + chunks); }
+
+std::string Extended(int flags, Size canvas) {
+  std::string payload(4, '\0');
+  payload[0] = static_cast<char>(flags);
+  for (const int side : {canvas.width - 1, canvas.height - 1})
+    for (int shift = 0; shift < 24; shift += 8) payload += static_cast<char>(side >> shift);
+  return Chunk("VP8X", payload);
+}
+
+TEST(WebpTest, ChunksThatAreLeftOutAreNamed) {
+  constexpr int kIcc = 0x20, kExif = 0x08, kXmp = 0x04, kAnimated = 0x02;
+  std::mt19937 random = test::FreshRandom();
+  const Image image = test::PhotoImage({16, 10, 3, SampleType::kU8}, random);
+  for (const bool lossless : {false, true}) {
+    const std::string pixels = WriteWebp(image.view(), lossless).substr(12);
+    const std::string icc = Chunk("ICCP", "profile"), exif = Chunk("EXIF", "II*\0"),
+                      xmp = Chunk("XMP ", "<x/>"), odd = Chunk("oddC", "x"),
+                      binary = Chunk("\1\2ab", "");
+    const auto named = [&](const std::string& chunks) {
+      const auto decoded = test::Decode(WebpOf(chunks), {.warns_of_frames = false});
+      EXPECT_TRUE(decoded.ok()) << decoded.status();
+      return decoded.ok() ? decoded->warnings : std::vector<std::string>();
+    };
+    const std::string left_out = "WebP: chunks are left out: ";
+    const auto extended = [&](int flags) { return Extended(flags, {16, 10}); };
+    EXPECT_THAT(named(pixels), IsEmpty());
+    EXPECT_THAT(named(extended(kIcc | kExif | kXmp) + icc + pixels + exif + xmp), IsEmpty());
+    EXPECT_THAT(named(pixels + odd), ElementsAre(left_out + "oddC"));
+    EXPECT_THAT(named(extended(kIcc) + odd + icc + icc + pixels + odd + binary),
+                ElementsAre(left_out + "oddC, ICCP, ??ab"));
+    // Chunks that VP8X does not announce are not looked for.
+    EXPECT_THAT(named(extended(kXmp) + pixels + exif + xmp + xmp),
+                ElementsAre(left_out + "EXIF, XMP"));
+    EXPECT_THAT(named(extended(0) + pixels + icc + pixels),
+                ElementsAre(left_out + "ICCP, VP8" + (lossless ? "L" : "")));
+    // An animation has chunks of the file and of its frames.
+    std::string frame(16, '\0');
+    frame[6] = 15;
+    frame[9] = 9;
+    const std::string frames =
+        Chunk("ANMF", frame + pixels) + Chunk("ANMF", frame + pixels + Chunk("inIt", "12"));
+    const std::string control = Chunk("ANIM", std::string(6, '\0'));
+    EXPECT_THAT(named(extended(kAnimated) + control + Chunk("ANMF", frame + pixels) + exif),
+                IsEmpty());
+    EXPECT_THAT(named(extended(kAnimated) + control + frames + odd),
+                ElementsAre(left_out + "inIt, oddC"));
   }
 }
 
