@@ -159,7 +159,8 @@ HttpResponse OriginalResponse(std::optional<ImageFormat> format, const absl::Sta
           }};
 }
 
-std::vector<HttpField> SummaryFields(const pb::UpscaleSummary& summary, std::string summary_json) {
+std::vector<HttpField> SummaryFields(const pb::UpscaleSummary& summary, std::string summary_json,
+                                     std::vector<std::string> unsent_warnings) {
   const pb::StageTimings& timings = summary.timings();
   std::vector<HttpField> fields = {
       {kServerTiming,
@@ -170,7 +171,9 @@ std::vector<HttpField> SummaryFields(const pb::UpscaleSummary& summary, std::str
                        Milliseconds(timings.total()))},
       {kSummary, std::move(summary_json)}};
   if (!summary.etag().empty()) fields.push_back({kETag, QuotedTag(summary.etag())});
-  if (!summary.warnings().empty()) fields.push_back(FieldOfWarnings(summary.warnings()));
+  unsent_warnings.insert(unsent_warnings.end(), summary.warnings().begin(),
+                         summary.warnings().end());
+  if (!unsent_warnings.empty()) fields.push_back(FieldOfWarnings(unsent_warnings));
   return fields;
 }
 

@@ -30,9 +30,11 @@ HttpResponse OriginalResponse(std::optional<ImageFormat> format, const absl::Sta
                               std::string_view request_id);
 
 // The fields known at the end: Server-Timing, Upscale-Summary and the result's ETag, and the names
-// of those that the header lacks.
+// of those that the header lacks. `unsent_warnings` are the header's, if it has not left yet: the
+// fields take the place of those of the same name.
 std::vector<HttpField> SummaryFields(const upscale::v1::UpscaleSummary& summary,
-                                     std::string summary_json);
+                                     std::string summary_json,
+                                     std::vector<std::string> unsent_warnings);
 std::vector<std::string> SummaryFieldNames(const upscale::v1::UpscaleImageHeader& header);
 
 // Upscale-Warning: the sentences as a list of strings of RFC 8941.

@@ -212,12 +212,14 @@ absl::Status UpscaleCall::Upscale(RequestOptions options) {
   ASSIGN_OR_RETURN(const pb::UpscaleSummary summary,
                    UpscaleImage(host().handlers, MakeContext(), std::move(image), streams));
   summary_json_ = MessageToJson(summary);
-  last_fields_ = SummaryFields(summary, summary_json_);
+  if (sink().begun()) header_warnings_.clear();
+  last_fields_ = SummaryFields(summary, summary_json_, std::move(header_warnings_));
   return sink().Settle();
 }
 
 void UpscaleCall::Announce(const pb::UpscaleImageHeader& header) {
   progress_->Start(header.tiles());
+  header_warnings_.assign(header.warnings().begin(), header.warnings().end());
   sink().Open(
       WithCors(ImageResponse(header, parameters_, upload_.file_name(), Elapsed(), PublicFor())),
       SummaryFieldNames(header));

@@ -65,6 +65,7 @@ class UpscaleCall final : public RestCall {
   Upload upload_;
   std::optional<KeptSource> kept_;
   ProgressBoard::Entry progress_;
+  std::vector<std::string> header_warnings_;
   std::vector<HttpField> last_fields_;
   std::string summary_json_;
 };

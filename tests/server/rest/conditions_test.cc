@@ -89,7 +89,7 @@ TEST(ImageResponseTest, HasTheResultsTagOnceItIsKnown) {
   EXPECT_EQ(ImageResponse(header, {}, "", {}).status, 304);
   pb::UpscaleSummary summary;
   summary.set_etag("def");
-  EXPECT_EQ(FieldOf(SummaryFields(summary, "{}"), "ETag"), "\"def\"");
+  EXPECT_EQ(FieldOf(SummaryFields(summary, "{}", {}), "ETag"), "\"def\"");
 }
 
 constexpr char kTest[] = "sha-256=:n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg=:";

@@ -111,6 +111,23 @@ TEST_F(UpscaleCallTest, StreamsALargeResultWithATrailer) {
   EXPECT_THAT(client->Trailer("Server-Timing"), HasSubstr("infer;dur="));
 }
 
+TEST_F(UpscaleCallTest, WarnsOfTheHeaderAndOfThePixels) {
+  const auto cut = [](int width, int height) {
+    const std::string png = PngOf(width, height);
+    return png.substr(0, png.size() - 12);  // IEND
+  };
+  const auto small = env_.Post("scale=1", cut(20, 10));
+  ASSERT_EQ(small->status(), 200) << small->body();
+  EXPECT_THAT(small->Field("Upscale-Warning"), HasSubstr("did not run"));
+  EXPECT_THAT(small->Field("Upscale-Warning"), HasSubstr("the end of the file is missing"));
+  // The header of a large answer has left when the pixels are read.
+  const auto large = env_.Post("scale=1", cut(400, 300));
+  ASSERT_EQ(large->status(), 200);
+  EXPECT_THAT(large->Field("Upscale-Warning"), HasSubstr("did not run"));
+  EXPECT_THAT(large->Trailer("Upscale-Warning"), HasSubstr("the end of the file is missing"));
+  EXPECT_THAT(large->Trailer("Upscale-Warning"), Not(HasSubstr("did not run")));
+}
+
 TEST_F(UpscaleCallTest, TakesAFormWhoseFieldsStandAnywhere) {
   const std::string image = PngOf(20, 10);
   pb::UpscaleOptions options;
