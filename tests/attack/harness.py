@@ -28,6 +28,8 @@ MAX_DELAY_S = 1.0  # of the victim's longest call, above its usual one
 MAX_THREADS = 150  # 100 request workers and the others
 GIVE_UP_S = 20.0  # the victim does so, on one call
 WARM_UP_S, USUAL_S, AFTERMATH_S = 0.4, 0.8, 0.4
+SETTLE_S = 15  # longer than threads stay idle
+GAUGES = ("upscaled_requests_in_flight", "upscaled_queue_tiles", "upscaled_queue_pixels", "upscaled_memory_reserved_bytes")
 
 VICTIM = "127.0.0.2"  # its address; attackers come from 127.0.0.1
 VICTIM_PAUSE_S = 0.02
@@ -160,6 +162,20 @@ class Server:
         if self.process.stderr:
             self.process.stderr.close()
         self.folder.cleanup()
+
+
+def gauges_left(server):
+    """The gauges of a server without calls that are not zero."""
+    now = server.metrics()
+    return [f"{name} is {now[name]:.0f}" for name in GAUGES if now[name] != 0]
+
+
+def nothing_left(server):
+    """Waits until no call holds anything; complains of what is left."""
+    deadline = time.monotonic() + SETTLE_S
+    while (left := gauges_left(server)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return left
 
 
 class ImageCall:

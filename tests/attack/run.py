@@ -11,12 +11,13 @@ import sys
 
 import bodies
 import connections
+import formats
 import frames
 import memory
 import process
 import streams
 import tiles
-from harness import Attack, HttpCall, HttpImageCall, Outcome, run
+from harness import Attack, HttpCall, HttpImageCall, Outcome, nothing_left, run
 
 FEW = {"descriptors": 1024}
 SCARCE = {"descriptors": connections.SCARCE_DESCRIPTORS}
@@ -39,6 +40,8 @@ ATTACKS = [
     Attack(memory.result_pixels),
     Attack(memory.bombs),
     Attack(memory.zero_window),
+    Attack(formats.every_format, nothing_left, seconds=4),
+    Attack(formats.slow_encoders, nothing_left, seconds=4),
     Attack(memory.large_metadata, seconds=1),
     Attack(connections.descriptors, server=FEW),
     Attack(connections.silent_connections, server=FEW),

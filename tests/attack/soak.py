@@ -16,18 +16,17 @@ import time
 import bodies
 import connections
 import forecasts
+import formats
 import harness
 import messages
 import streams
 import tenants
 import wire
 
-GAUGES = ("upscaled_requests_in_flight", "upscaled_queue_tiles", "upscaled_queue_pixels", "upscaled_memory_reserved_bytes")
 MAX_LEAK_BYTES = 64 << 20
 MAX_TRIM_S = 15  # an idle server trims its memory every few seconds
 MAX_LEAKED_DESCRIPTORS = 4
 MAX_LEAKED_THREADS = 16  # gRPC keeps some
-SETTLE_S = 15  # longer than threads stay idle
 MEMORY_BUDGET = "4GiB"  # so that no victim is refused
 CANCELLING_CONNECTIONS = 10
 CANCELS_PER_S = 250  # over all of them: 100,000 in seven minutes
@@ -148,7 +147,7 @@ def storms(target):
 def together(target):
     """Slow uploads and readers over both transports, killed clients, dropped connections, storms of reconnects and reloads
     at once. The spool has a megabyte and is soon full, and so is the disk of the audit log (/dev/full)."""
-    acts = (cancels, drops, storms, reloads, bodies.slow_uploads, bodies.slow_readers, streams.slow_grpc_uploads,
+    acts = (cancels, drops, storms, reloads, formats.every_format, bodies.slow_uploads, bodies.slow_readers, streams.slow_grpc_uploads,
             streams.slow_grpc_readers, connections.silent_connections)
     attackers = [harness.Attacker(act, target.server, target.left_s()) for act in acts]
     for act, attacker in zip(acts, attackers):
@@ -231,10 +230,9 @@ def latency(target):
 
 def settle(server, before):
     """Waits until the counters are back; complains of what is not."""
-    deadline = time.monotonic() + SETTLE_S
+    deadline = time.monotonic() + harness.SETTLE_S
     while True:
-        now = server.metrics()
-        left = [f"{name} is {now[name]:.0f}" for name in GAUGES if now[name] != 0]
+        left = harness.gauges_left(server)
         if server.descriptors() > before["descriptors"] + MAX_LEAKED_DESCRIPTORS:
             left.append(f"{server.descriptors()} descriptors, they were {before['descriptors']}")
         if server.status("Threads") > before["threads"] + MAX_LEAKED_THREADS:
@@ -306,7 +304,7 @@ def run(part, binary, seconds):
 
 
 BY_HAND = (latency, tenants.quota, tenants.background, tenants.retries, tenants.deadlines)
-PARTS = (cancels, drops, rotation, share, together) + BY_HAND
+PARTS = (cancels, drops, rotation, share, formats.every_format, together) + BY_HAND
 
 
 def main():
