@@ -78,7 +78,9 @@ absl::Status ResultTooLong(int64_t max_bytes, int64_t least_bytes) {
       absl::StatusCode::kInvalidArgument, ErrorReason::kLimitExceeded,
       absl::StrCat("the result has ",
                    least_bytes > 0 ? absl::StrCat("about ", least_bytes, " bytes, ") : "",
-                   "more than ", max_bytes, " bytes; such images belong to UpscaleImage"),
+                   "more than the ", max_bytes,
+                   " that Upscale carries; call UpscaleImage, which takes the same options in its "
+                   "first message and returns a result of any size in chunks"),
       {{"maximum", absl::StrCat(max_bytes)}});
 }
 

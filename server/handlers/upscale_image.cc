@@ -58,7 +58,8 @@ absl::Status CheckUnarySource(const Limits& limits, int64_t bytes) {
   if (CheckUnaryBytes(limits, bytes).ok()) return absl::OkStatus();
   return LimitExceeded(
       absl::StrCat("the image in a unary call has ", bytes, " bytes, more than the limit of ",
-                   limits.max_unary_bytes, "; UpscaleImage takes larger ones"),
+                   limits.max_unary_bytes,
+                   "; UpscaleImage takes larger ones, in chunks behind a message with the options"),
       bytes, limits.max_unary_bytes, "max-unary-bytes");
 }
 
