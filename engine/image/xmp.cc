@@ -46,13 +46,15 @@ std::string SetNumber(std::string_view xmp, std::string_view property, int value
   return ReplaceNumber(xmp, property, [value](int64_t) { return value; });
 }
 
-// The lengths along one side of a panorama, in pixels of an image that had `stated` of them there.
+// Scales the lengths along one side of a panorama, in pixels of an image that had `stated` of them
+// there, or as many as the whole panorama (the first of `lengths`) if that is missing.
 constexpr std::string_view kPanoramaWidth = "GPano:CroppedAreaImageWidthPixels",
                            kPanoramaHeight = "GPano:CroppedAreaImageHeightPixels";
 std::string ScalePanorama(std::string xmp, std::string_view stated,
                           std::span<const std::string_view> lengths, int length) {
   int64_t old_length = 0;
-  ReplaceNumber(xmp, stated, [&](int64_t number) { return old_length = number; });
+  for (const std::string_view property : {lengths.front(), stated})
+    ReplaceNumber(xmp, property, [&](int64_t number) { return old_length = number; });
   if (old_length <= 0) return xmp;
   const double factor = static_cast<double>(length) / static_cast<double>(old_length);
   for (const std::string_view property : lengths)
@@ -69,7 +71,8 @@ std::string CorrectRegions(std::string xmp, Size size) {
   if (begin == xmp.npos) return xmp;
   const size_t end = std::min(xmp.find(kName, begin + 1), xmp.find("/>", begin));
   const std::string_view whole = xmp, regions = whole.substr(begin, end - begin);
-  if (regions.find("pixel") == regions.npos) return xmp;
+  if (regions.find("stDim:unit") != regions.npos && regions.find("pixel") == regions.npos)
+    return xmp;
   const std::string widened = SetNumber(regions, "stDim:w", size.width);
   return absl::StrCat(xmp.substr(0, begin), SetNumber(widened, "stDim:h", size.height),
                       xmp.substr(std::min(end, xmp.size())));

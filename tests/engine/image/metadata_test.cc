@@ -565,9 +565,10 @@ TEST(MetadataPolicyTest, SizesInXmpAreThoseOfTheResult) {
             "GPano:CroppedAreaImageWidthPixels='194'>"
             "<GPano:CroppedAreaImageHeightPixels>122</GPano:CroppedAreaImageHeightPixels>");
   for (const char* const odd :
-       {"<x GPano:FullPanoWidthPixels='400'/>", "<x GPano:CroppedAreaImageWidthPixels='0'/>",
+       {"<x GPano:FullPanoHeightPixels='0'/>", "<x GPano:CroppedAreaImageWidthPixels='0'/>",
         "<x GPano:CroppedAreaImageWidthPixels='99999999999999999999'/>"})
     EXPECT_EQ(result(odd), odd);
+  EXPECT_EQ(result("<x GPano:FullPanoWidthPixels='97'/>"), "<x GPano:FullPanoWidthPixels='194'/>");
   const std::string before = "<a stDim:w='1'/><mwg-rs:AppliedToDimensions ",
                     after = "/><b stDim:w='1'/>";
   EXPECT_EQ(result(before + "stDim:w='97' stDim:h='61' stDim:unit='pixel'" + after),
@@ -577,6 +578,7 @@ TEST(MetadataPolicyTest, SizesInXmpAreThoseOfTheResult) {
              "<stDim:h>61</stDim:h><stDim:unit>pixel</stDim:unit></mwg-rs:AppliedToDimensions>"),
       "<mwg-rs:AppliedToDimensions rdf:parseType=\"Resource\"><stDim:w>194</stDim:w>"
       "<stDim:h>122</stDim:h><stDim:unit>pixel</stDim:unit></mwg-rs:AppliedToDimensions>");
+  EXPECT_EQ(result(before + "stDim:h='61'" + after), before + "stDim:h='122'" + after);
   const std::string inches = before + "stDim:w='97' stDim:h='61' stDim:unit='inch'" + after;
   EXPECT_EQ(result(inches), inches);
   EXPECT_EQ(result("<mwg-rs:AppliedToDimensions pixel"), "<mwg-rs:AppliedToDimensions pixel");
