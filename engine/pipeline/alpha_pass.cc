@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kRgbaChannels = kRgbChannels + 1;
 
-// The pass that the network runs twice: over colours, and over alpha.
+// The pass to run twice: over colours, and over alpha.
 PassSpec OfRgb(PassSpec pass) {
   pass.source.channels = kRgbChannels;
   pass.result_type = SampleType::kU16;
@@ -98,7 +98,7 @@ Stage PlanAlphaPass(const PassSpec& pass) {
   stage.source = pass.source;
   stage.result = result;
   stage.border_px = std::max(colours.border_px, kFlatAlphaBorderPx);
-  // The rows that are held at a time: two of the source, and of the result its parts and itself.
+  // The rows held at a time: two of the source, and of the result its parts and itself.
   const size_t rows = 2 * ImageBytes(OneRow(pass.source)) +
                       2 * ImageBytes(OneRow(WithType(result, SampleType::kU16)));
   stage.memory_bytes = 2 * colours.memory_bytes +

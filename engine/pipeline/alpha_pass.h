@@ -1,4 +1,4 @@
-// A network over an image of RGBA, of which alpha is computed as a gray image of its own.
+// A network over an image of RGBA. Alpha is computed as a gray image of its own.
 #pragma once
 
 #include <array>

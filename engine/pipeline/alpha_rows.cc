@@ -17,7 +17,7 @@ constexpr int kChannels = 4;
 constexpr int kAlpha = 3;
 
 // One phase of the enlarged grid: the four source samples from `first` (relative to the source
-// sample that the phase belongs to) and their weights.
+// sample of the phase) and their weights.
 struct Phase {
   int first;
   std::array<float, kTaps> weights;

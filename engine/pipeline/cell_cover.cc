@@ -33,7 +33,7 @@ class NeededCells {
     return bottom[r.right()] - bottom[r.x] - top[r.right()] + top[r.x];
   }
 
-  // The smallest rectangle of cells that holds all of `r`'s needed ones.
+  // The smallest rectangle around all of `r`'s needed cells.
   Rect Trim(Rect r) const {
     const int all = Count(r);
     while (Count({r.x, r.y, r.width - 1, r.height}) == all) --r.width;
@@ -53,7 +53,7 @@ class NeededCells {
   std::vector<int> before_;  // needed cells above and to the left
 };
 
-// Where a tile of so many cells a side may be cut, its ends among them.
+// Possible cuts of a tile of this many cells a side, its ends among them.
 std::vector<int> ChooseLines(int cells) {
   const int parts = std::min(cells, kMaxLines);
   std::vector<int> lines;
@@ -69,7 +69,7 @@ class Cutter {
         x_lines_(ChooseLines(cells.columns())),
         y_lines_(ChooseLines(cells.rows())),
         best_(static_cast<size_t>(columns() * (columns() + 1) / 2) * rows() * (rows() + 1) / 2) {
-    // From small to large, so that the parts are known.
+    // From small to large: each one's parts are known by then.
     for (int width = 1; width <= columns(); ++width) {
       for (int x = 0; x + width <= columns(); ++x) {
         for (int height = 1; height <= rows(); ++height) {
@@ -89,7 +89,7 @@ class Cutter {
   int columns() const { return static_cast<int>(x_lines_.size()) - 1; }
   int rows() const { return static_cast<int>(y_lines_.size()) - 1; }
 
-  // Between lines of one axis: all parts that begin before this one's end come first.
+  // Between lines of one axis: all parts that begin before the end of this one come first.
   static int Part(int begin, int length) {
     const int end = begin + length;
     return end * (end - 1) / 2 + begin;

@@ -1,4 +1,4 @@
-// Covers what must be computed of a tile with few rectangles: pure arithmetic.
+// Covers the needed parts of a tile with few rectangles: pure arithmetic.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct RectCost {
     return per_px * static_cast<double>(size.Area()) +
            per_side_px * (double{1} * size.width + size.height) + fixed;
   }
-  // The one that squares of one, two and four times `side_px` cost this much by.
+  // The size at which squares of one, two and four times `side_px` cost this much.
   static RectCost Fit(int side_px, double one, double two, double four);
 };
 
@@ -36,13 +36,13 @@ struct TileCells {
   int rows() const { return static_cast<int>(rows_px.size()) - 1; }
 };
 
-// [begin, end), which is not empty, cut at the multiples of `cell_px`.
+// [begin, end), not empty, cut at the multiples of `cell_px`.
 std::vector<int> CutAtCells(int begin, int end, int cell_px);
 
-// Returns disjoint rectangles that cover all needed cells. Cuts the tile in two, then the parts,
-// and so on, and keeps the cheapest cover. Parts without a needed cell cost nothing. Tiles of
-// many cells are cut between some cells only, which bounds the time to a fraction of a
-// millisecond. Uses up to kCellCoverBytes, plus about ten bytes per cell.
+// Returns disjoint rectangles around all needed cells. Cuts the tile in two, then the parts, and so
+// on, and keeps the cheapest cover. Parts without a needed cell cost nothing. Tiles of many cells
+// are cut between some cells only. This bounds the time to a fraction of a millisecond. Uses up to
+// kCellCoverBytes, plus about ten bytes per cell.
 inline constexpr size_t kCellCoverBytes = size_t{160} << 10;
 std::vector<Rect> CoverNeededCells(const TileCells& cells, const RectCost& cost);
 

@@ -231,7 +231,8 @@ void CellPass::BlendRow(int y, uint16_t* to) const {
   const int above = blends_rows ? band_ - 1 : band_;
   const Between rows{blends_rows ? static_cast<uint64_t>(2 * from_top + 1) : whole, whole};
 
-  // Pixels [begin, end) of two columns that may be one; the second one's share grows from the left.
+  // Pixels [begin, end) of two columns, possibly the same one. The second one's share grows from
+  // the left.
   const auto blend = [&](int first, int second, int begin, int end) {
     const uint16_t* a = PixelOf({above, first}, begin, y);
     const uint16_t* b = PixelOf({above, second}, begin, y);

@@ -1,4 +1,4 @@
-// One network over an image that is computed in cells (cells.h).
+// One network over an image in cells (cells.h).
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ Stage PlanCellPass(const PassSpec& pass);
 double CellPassCost(const PassSpec& pass);
 
 // Holds two bands at a time, a row of cells each. While one is read out, the cells of the next one
-// are computed, PassSpec::cells_in_flight at a time. Each cell is one tile, so that no work is done
-// twice; with TTA each variant of a cell is an image of its own.
+// are computed, PassSpec::cells_in_flight at a time. Each cell is one tile, so no work is done
+// twice. With TTA each variant of a cell is an image of its own.
 class CellPass final : public PassRows {
  public:
   // As NetworkPass; `pass` has cells.
@@ -52,11 +52,11 @@ class CellPass final : public PassRows {
   Slot& SlotOf(int band) { return slots_[static_cast<size_t>(band) % slots_.size()]; }
   const Slot& SlotOf(int band) const { return slots_[static_cast<size_t>(band) % slots_.size()]; }
   absl::Status ReadSource(int band);
-  // Starts cells that wait, as many as may be in flight.
+  // Starts waiting cells, as many as may be in flight.
   void StartCells() ABSL_LOCKS_EXCLUDED(mutex_);
   void Start(const Cell& cell);
   void End(const Cell& cell) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Row `y` of the result, which begins in `band_`; RGB of kU16.
+  // Row `y` of the result, from a row of `band_` on; RGB of kU16.
   void BlendRow(int y, uint16_t* to) const;
   // Pixel (x, y) of the result as a cell has it.
   const uint16_t* PixelOf(const Cell& cell, int x, int y) const;

@@ -1,8 +1,8 @@
-// Large images for networks that take sums over the image (global poolings, group norms), or that
-// may read any pixel of a layer (ReadsAnywhere): the image is cut into cells that overlap, the
-// network sees each cell as an image of its own, and the results are blended. Sums stay inside a
-// cell, so time grows with the image's area and memory with its width. The cells are a property of
-// the model and part of its result: where they lie depends on nothing but the image's size and
+// Large images for networks with sums over the image (global poolings, group norms), or with access
+// to any pixel of a layer (ReadsAnywhere): the image is cut into overlapping cells, the network
+// sees each cell as an image of its own, and the results are blended. Sums stay inside a cell, so
+// time grows with the image's area and memory with its width. The cells are a property of the model
+// and part of its result: where they lie depends on nothing but the image's size and
 // Network::cell_px.
 #pragma once
 
@@ -15,8 +15,8 @@
 
 namespace upscaled {
 
-// Networks with sums, which read no layer anywhere, see an image whole if its layers' values that
-// are needed at one time take no more than this. It is part of the result, hence the same for all
+// Networks with sums and without access to any pixel see an image whole if the values of its layers
+// needed at one time take no more than this. It is part of the result, hence the same for all
 // servers and devices. It holds 1024 x 1024 pixels of RealPLKSR, and 1.9 megapixels of cunet.
 inline constexpr size_t kMaxWholeBytes = size_t{1} << 30;
 
@@ -35,9 +35,9 @@ class CellAxis {
   int count() const { return count_; }
   int length() const { return length_; }  // of the axis
   int cell_length() const { return cell_; }
-  // The first pixel that cell `i` sees.
+  // The first pixel seen by cell `i`.
   int Begin(int i) const;
-  // The first pixel that cell `i` gives a part of. For kBlendPx pixels the cell before it gives the
+  // The first pixel with a part from cell `i`. For kBlendPx pixels the cell before it gives the
   // other part; 0 of the first cell, the axis' length of the one after the last.
   int ResultBegin(int i) const;
 
@@ -57,11 +57,11 @@ struct CellLattice {
   CellAxis x, y;
 };
 
-// The bytes of the layers' values that are needed at one time, as floats, if an image of this size
-// is computed whole and layer by layer.
+// Bytes of the layers' values needed at one time, as floats, for an image of this size that is
+// computed whole and layer by layer.
 double WholeImageBytes(const Network& network, Size image);
 
-// The cells that an image of this size is computed in; none if the network sees it whole.
+// The cells for an image of this size; none if the network sees it whole.
 std::optional<CellLattice> CellsOf(const Network& network, Size image,
                                    size_t max_whole_bytes = kMaxWholeBytes);
 // The reason why, for users: a predicate of "the model".

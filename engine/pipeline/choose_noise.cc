@@ -9,7 +9,7 @@ namespace upscaled {
 namespace {
 
 // The lowest qualities at which no level and levels 1 and 2 come out best, in dB over photographs
-// that no weights have learnt from, by general-2x: tests/bench/noise_levels.py and RESULTS.md.
+// outside of all training sets, by general-2x: tests/bench/noise_levels.py and RESULTS.md.
 struct Thresholds {
   int none, weak, medium;
 };

@@ -1,4 +1,4 @@
-// noise=auto: the noise level that suits a JPEG.
+// noise=auto: the noise level for a JPEG.
 #pragma once
 
 #include <optional>
@@ -9,13 +9,13 @@
 
 namespace upscaled {
 
-// The one of `levels` (ModelCard::NoiseLevels, ascending) that suits a file that was compressed so:
-// the level that measured best, or the next gentler one, or the gentlest. A file that is no JPEG
-// wants kNoDenoise, which is the gentlest.
+// The best of `levels` (ModelCard::NoiseLevels, ascending) for a file of such compression: the
+// level with the best measurement, or the next gentler one, or the gentlest. A file other than a
+// JPEG gets kNoDenoise, the gentlest.
 int ChooseNoiseLevel(const std::optional<JpegCoding>& jpeg, const std::vector<int>& levels);
 
-// ChooseNoiseLevel for an image that is enlarged, and kNoDenoise for others: their network would
-// run for that alone.
+// ChooseNoiseLevel for an enlarged image, and kNoDenoise for others: their network would run for
+// this only.
 int ChooseNoiseLevel(const ImageHeader& header, Size source, Size result,
                      const std::vector<int>& levels);
 

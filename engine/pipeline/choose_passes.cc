@@ -43,7 +43,7 @@ bool MayFollow(int product, int scale, Size source, Size result) {
          product * product * source.Area() <= kMaxPixelsPerResultPixel * result.Area();
 }
 
-// All sequences that begin with `passes` and go on with factors above 1.
+// All sequences of `passes` and further factors above 1.
 void AddSequences(const ModelCard& card, const Passes& passes, Size source, Size result,
                   std::vector<Passes>& all) {
   all.push_back(passes);
@@ -62,7 +62,7 @@ bool Reaches(const Passes& passes, Size source, Size result) {
   return source.width * product >= result.width && source.height * product >= result.height;
 }
 
-// For passes that end short of the result: that it is not for want of weights to go on with.
+// For passes with a result too small: they do not lack the weights to go on.
 absl::Status CheckFollowUps(const ModelCard& card, int product, Size source, Size result) {
   for (const int scale : card.Scales()) {
     if (scale < 2 || !MayFollow(product, scale, source, result) || FollowUp(card, scale)) continue;
@@ -118,8 +118,8 @@ absl::StatusOr<Passes> ChooseOfModel(const ModelCard& card, Size source, Size re
         absl::StrCat("model ", card.name, " cannot enlarge at noise level ", noise_level,
                      "; its noise levels are ", absl::StrJoin(card.NoiseLevels(), ", ")));
   }
-  // The smallest product that reaches the result, else the largest; then the fewest passes; then
-  // the smaller factors first, which leaves the later passes fewer pixels.
+  // The smallest product at or above the result, otherwise the largest; then the fewest passes;
+  // then the smaller factors first, since they leave the later passes fewer pixels.
   const auto rank = [&](const Passes& passes) {
     const bool reaches = Reaches(passes, source, result);
     std::vector<int> scales;
@@ -146,7 +146,7 @@ std::string Names(ModelLinks models) {
   });
 }
 
-// The model that removes the noise; the end if there is nothing to remove.
+// The model to remove the noise; the end if there is nothing to remove.
 absl::StatusOr<ModelLinks::iterator> FindDenoiser(ModelLinks models, int noise_level) {
   if (noise_level == kNoDenoise) return models.end();
   const auto found = std::find_if(models.begin(), models.end(), [&](const ModelCard* card) {

@@ -1,4 +1,4 @@
-// A network over an image of RGB or RGBA, and what is set right of its result by its source.
+// A network over an image of RGB or RGBA, with its result corrected by its source.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ class CorrectedPass final : public RowSource {
   // The readers of the source; from kKept on, one for each round.
   enum Reader { kNetwork, kGray, kKept };
 
-  // The last of the rounds that keep colours, or the network.
+  // The last of the rounds of kept colours, or the network.
   RowSource& KeepColours(int rounds);
 
   SharedRows source_;
@@ -48,9 +48,9 @@ Stage PlanCorrectedPass(const PassSpec& pass);
 int ColourBorderPx(const PassSpec& pass);
 // The network's own result.
 ImageSpec UncorrectedResult(const PassSpec& pass);
-// Bound on the memory of its corrections that does not grow with the pass's tiles.
+// Bound on the memory of its corrections, apart from memory that grows with the pass's tiles.
 size_t CorrectionBytes(const PassSpec& pass);
-// Bound on the source rows that are read beyond the last one that has a result row read so far.
+// Bound on the source rows read beyond the last one with a result row read so far.
 int CorrectedPassReadAheadRows(const PassSpec& pass);
 
 }  // namespace upscaled

@@ -10,7 +10,7 @@
 namespace upscaled {
 namespace {
 
-// From the row that is mixed to the last one whose edges its weights depend on, and its neighbours.
+// From the mixed row to the last one under the edges of its weights, and its neighbours.
 constexpr int kAlphaRows = kFlatAlphaBorderPx + 2;
 
 template <typename T>

@@ -1,5 +1,5 @@
-// Alpha that a network computed as a gray image, held to its source in flat areas: opaque
-// stays opaque and transparent stays transparent, so that a network's ripples make no halo.
+// Alpha computed as a gray image, held to its source in flat areas: opaque stays opaque and
+// transparent stays transparent, and a network's ripples make no halo.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ inline constexpr int kFlatAlphaBorderPx = kZeroWeightFromPx + 1;
 // between (NearWeights).
 class FlatAlpha final : public RowSource {
  public:
-  // `computed`: RGB of kU16, alpha in each channel, a multiple of the size of `source`, which is
+  // `computed`: RGB of kU16, alpha in each channel, a multiple of the size of `source`. `source` is
   // RGBA of 8 or 16 bits. Both must outlive it.
   FlatAlpha(RowSource& computed, RowSource& source);
 
@@ -31,7 +31,7 @@ class FlatAlpha final : public RowSource {
   static size_t Bytes(const ImageSpec& source, int scale);
 
  private:
-  // Alpha of source row `y`, which may lie one beyond either end.
+  // Alpha of source row `y`, at most one row beyond either end.
   const std::vector<uint16_t>& AlphaOf(int y) const;
   absl::Status PullAlpha();
   absl::Status MarkEdges(std::span<uint8_t> marks);

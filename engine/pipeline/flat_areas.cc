@@ -18,7 +18,7 @@ constexpr double kMaxCostShare = 0.96;
 
 SmallImage SmallImageOf(const PassSpec& pass) { return SmallImage(pass.source.size(), pass.reach); }
 
-// Large enough that looking at cells costs little, small enough to follow an outline. Parts begin
+// Large enough to keep the search of cells cheap, small enough to follow an outline. Parts begin
 // and end with blocks of the kernels, except where tiles do.
 int CellPx(const PassSpec& pass) {
   constexpr int kMinCellPx = 6;
@@ -72,7 +72,7 @@ struct FlatAreas::Band {
 bool FlatAreas::Apply(const PassSpec& pass) {
   if (!pass.spares_flat_areas || pass.reach.repeat_px == 0) return false;
   if (pass.rows) return true;
-  // A stream's workspace is that of the pass's tiles.
+  // A stream's workspace has the size of the pass's tiles.
   const Executable& executable = *pass.executable;
   const Size small = SmallImageOf(pass).size();
   return executable.WorkspaceBytes(small) <= executable.WorkspaceBytes(pass.tile) &&
@@ -81,12 +81,12 @@ bool FlatAreas::Apply(const PassSpec& pass) {
 
 bool FlatAreas::ApplyInRows(const PassSpec& tiles, RowStreamNeed& need) {
   if (!tiles.spares_flat_areas || tiles.reach.repeat_px == 0) return false;
-  // A network that sees further finds hardly an area that is flat as far, and holds many bands.
+  // A network with a wide view finds hardly an area of the same flat width, and holds many bands.
   constexpr int kMaxReachPx = 120;
   if (tiles.reach.halo.top_px + tiles.reach.halo.bottom_px > kMaxReachPx) return false;
   const Executable& executable = *tiles.executable;
   const Size small = SmallImageOf(tiles).size();
-  // A tile that is all of an image takes as much as the image's rows.
+  // A tile of a whole image takes as much as the image's rows.
   const std::optional<RowStreamNeed> flat = executable.PlanRowStream(small);
   if (!flat || !executable.ComputesTiles(small)) return false;
   const size_t scratch = flat->bytes + flat->scratch_bytes;
@@ -105,7 +105,7 @@ size_t FlatAreas::AreaBytes(const PassSpec& pass) {
   const int cell_px = CellPx(pass);
   const size_t columns = CeilDiv(pass.source.width_px, cell_px) + 1;
   const size_t rows = CeilDiv(pass.tile.height, cell_px) + 1;
-  // Between two areas of a row lies a cell that is computed, or a tile's end; a vector doubles.
+  // Between two areas of a row lies a computed cell, or a tile's end; a vector doubles.
   return columns * rows * sizeof(FlatArea);
 }
 

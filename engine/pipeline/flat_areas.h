@@ -1,4 +1,4 @@
-// Parts of a pass that need not be computed, since they are the result of a flat area: planned band
+// Parts of a pass without a computation, since they equal the result of a flat area: planned band
 // by band from the decoded pixels.
 #pragma once
 
@@ -18,10 +18,10 @@
 
 namespace upscaled {
 
-// A tile of a band, in the parts that are computed; the rest of it is copied.
+// A tile of a band, in its computed parts; the rest of it is copied.
 using TileParts = std::vector<TileVariants>;
 
-// An area of the image, in source pixels, and whose result is copied there.
+// An area of the image, in source pixels, and the result copied to it.
 struct FlatArea {
   Rect area;
   FlatResult* result;
@@ -43,9 +43,9 @@ class FlatAreas {
 
   explicit FlatAreas(const PassSpec& pass);
 
-  // Cuts flat areas out of a band's `tiles`, whole until then, where that costs less. Returns what
-  // is to be copied instead, once the results, which are those of no band before `oldest_band`, are
-  // computed. `rows` holds the image's from `first_row` on that the band depends on.
+  // Cuts flat areas out of a band's `tiles`, whole until then, if this costs less. Returns the
+  // areas to copy instead, once the results are computed. No result is of a band before
+  // `oldest_band`. `rows` holds the image's rows from `first_row` on for this band.
   std::vector<FlatArea> CutOut(const ImageView& rows, int first_row, int band,
                                const Rect& band_rect, int oldest_band, std::span<TileParts> tiles);
 
@@ -54,7 +54,7 @@ class FlatAreas {
 
   TileCells CellsOf(const Rect& tile, const Band& band) const;
   void CutOutOf(TileParts& tile, const Band& band, std::vector<FlatArea>& areas) const;
-  // The cells of a tile that are in none of its parts.
+  // The cells of a tile outside all of its parts.
   static void AddCopied(const TileParts& parts, const TileCells& cells, const Band& band,
                         std::vector<FlatArea>& areas);
 

@@ -12,7 +12,7 @@ namespace {
 // Areas of further blocks do not count as flat.
 constexpr size_t kMaxBlocks = 64;
 
-// The cells that [begin, end) lies in, as the first and the one behind the last.
+// The cells around [begin, end), as the first and the one behind the last.
 std::pair<int, int> CellsOf(int begin, int end, int cell_px) {
   return {begin / cell_px, CeilDiv(end, cell_px)};
 }
@@ -54,7 +54,7 @@ class Finder {
 
  private:
   int16_t* Row(int row) { return &numbers_[static_cast<size_t>(row) * all_.width]; }
-  // The cell's pixels that are in `rows_`, in its coordinates.
+  // The cell's pixels in `rows_`, in its coordinates.
   Rect CellInRows(int column, int row) const {
     return Intersect(
         {column * cell_px_, (all_.y + row) * cell_px_ - first_row_, cell_px_, cell_px_},
@@ -68,8 +68,8 @@ class Finder {
            (first_row_ + cell.y) % block_px_ == 0;
   }
 
-  // Gives the cells of a row that repeat one block its number, where they are enough for one of
-  // them to be flat.
+  // Gives the cells of a row with one repeated block its number, if they are enough for one of them
+  // to be flat.
   void NumberRow(int row) {
     for (int begin = 0; begin < all_.width;) {
       const Rect first = CellInRows(begin, row);
@@ -98,7 +98,7 @@ class Finder {
     return static_cast<int16_t>(found_.blocks.size() - 1);
   }
 
-  // Takes the number from cells that depend on one with another: along rows, then along columns.
+  // Takes the number from cells next to one with another: along rows, then along columns.
   void FindNeighbourhoods() {
     for (int row = 0; row < all_.height; ++row) {
       KeepSurrounded(Row(row), all_.width, 1, left_, right_);

@@ -1,5 +1,5 @@
-// Finds the areas of an image that are of one colour, or more generally repeat one block of
-// pixels, as the result of a network over an area of one colour does.
+// Finds the areas of one colour, or more generally of one repeated block of pixels: the result of a
+// network over an area of one colour is such an area.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ struct FlatCells {
 
   int cell_px = 0;
   Rect cells;  // in which the band lies
-  // Cell by cell, row by row: the number of the block that all pixels repeat which a result there
-  // depends on, or kNone.
+  // Cell by cell, row by row: the number of the block that all pixels behind a result there repeat,
+  // or kNone.
   std::vector<int16_t> block_of;
   std::vector<Block> blocks;
 
@@ -38,14 +38,14 @@ struct FlatCells {
   }
 };
 
-// `rows` holds those of the image from `first_row` on that the band's result depends on, and whole
-// blocks of them but at the image's end. Alpha is not looked at.
+// `rows` holds the image's rows from `first_row` on for the band's result, in whole blocks except
+// at the image's end. Alpha is not looked at.
 FlatCells FindFlatCells(const ImageView& rows, int first_row, const Rect& band,
                         const CellGrid& grid);
-// The bytes that it takes for so many rows, all included.
+// Bytes for this many rows, all included.
 size_t FlatCellsBytes(int width_px, int rows, int cell_px);
 
-// Whether `pixels` repeat the block, which is as large or larger, colour by colour.
+// Whether `pixels` repeat the block, of this size or larger, colour by colour.
 bool RepeatsBlock(const ImageView& pixels, const ImageView& block, int block_px);
 
 }  // namespace upscaled

@@ -1,4 +1,4 @@
-// The results of a network for areas that repeat one block of pixels: computed once for each block,
+// The results of a network for areas of one repeated block of pixels: computed once for each block,
 // on a small image of it, and copied to wherever such areas lie.
 #pragma once
 
@@ -22,11 +22,11 @@ class FlatResult {
  public:
   FlatResult(const PassSpec& pass, const SmallImage& small);
 
-  // Whose result it is, and of which band it is used last.
+  // Its block, and the last band with a use for it.
   bool IsOf(const ImageView& block) const;
   int last_band = -1;
 
-  // Makes it the result of this block, which is copied. Not while it is being computed.
+  // Makes it the result of this block, from a copy. Not while it is being computed.
   void Reset(const ImageView& block);
   // Computes the result, once; `finished` is called as by TtaTile::Start.
   void Compute(TileRun& run, std::function<void()> finished);

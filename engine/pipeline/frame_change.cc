@@ -10,15 +10,15 @@
 namespace upscaled {
 namespace {
 
-// Small enough to tell changes apart that lie next to each other.
+// Small enough to tell neighbouring changes apart.
 constexpr int kCellPx = 8;
 // A part's plan and the small tiles of its sides cost as much as these pixels.
 constexpr double kPartCostPx = 4096;
 // Parts must cost no more than this of the frame.
 constexpr double kMaxPartsShare = 0.9;
 
-// The cost, in source pixels, of a rectangle of changed pixels: all that depends on them is
-// computed, and as many pixels around that.
+// The cost, in source pixels, of a rectangle of changed pixels: the results that depend on them are
+// computed, and as many pixels around them.
 RectCost CostOfChanges(const Locality& locality) {
   const double margin = 2 * locality.mean_margin_px();
   return {.per_px = 1, .per_side_px = margin, .fixed = margin * margin + kPartCostPx};
@@ -34,7 +34,7 @@ bool AreEqual(ImageView before, ImageView frame, const Rect& rect) {
   return true;
 }
 
-// The smallest rectangle that holds all of the changed pixels of `r`, of which there are some.
+// The smallest rectangle around all changed pixels of `r`, at least one.
 Rect Trim(ImageView before, ImageView frame, Rect r) {
   while (AreEqual(before, frame, {r.x, r.y, r.width, 1})) ++r.y, --r.height;
   while (AreEqual(before, frame, {r.x, r.bottom() - 1, r.width, 1})) --r.height;
@@ -51,7 +51,7 @@ FrameChange::FrameChange(Size frame, Locality locality)
 size_t FrameChange::Bytes(Size frame) {
   const auto columns = static_cast<size_t>(CeilDiv(frame.width, kCellPx)) + 1;
   const auto rows = static_cast<size_t>(CeilDiv(frame.height, kCellPx)) + 1;
-  // Marks, and what CoverNeededCells takes; where cells begin; vectors double.
+  // Marks, and the needs of CoverNeededCells; where cells begin; vectors double.
   return kCellCoverBytes + columns * rows * 12 + 4 * (columns + rows) * sizeof(int);
 }
 

@@ -1,4 +1,4 @@
-// Where a frame's result differs from that of the frame before: pure arithmetic.
+// The parts of a frame's result that differ from the frame before: pure arithmetic.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,8 @@
 
 namespace upscaled {
 
-// A part of a frame whose result is another one, and the cut-out of the frame that is computed for
-// it: wide enough, and so placed in the grids, that the part's bytes are those of the whole frame.
-// Parts may overlap.
+// A part of a frame with another result, and the cut-out of the frame to compute for it: its width
+// and its place in the grids make the part's bytes those of the whole frame. Parts may overlap.
 struct ChangedPart {
   Rect area;
   Rect cut_out;
@@ -24,17 +23,17 @@ class FrameChange {
  public:
   FrameChange(Size frame, Locality locality);
 
-  // The parts of `frame` that are to be computed, all else being the result of `before`. One part
-  // of all the frame, if it is not local or parts would cost as much. Nothing for equal frames.
+  // The parts of `frame` to compute. The rest is the result of `before`. One part of all the frame,
+  // if it is not local or parts would cost as much. Nothing for equal frames.
   std::vector<ChangedPart> PartsOf(ImageView before, ImageView frame) const;
 
-  // Memory that it and PartsOf take.
+  // Memory of it and of PartsOf.
   static size_t Bytes(Size frame);
 
  private:
-  // Needed are cells of which a pixel differs.
+  // Needed are cells with a changed pixel.
   TileCells ChangedCells(ImageView before, ImageView frame) const;
-  // The pixels of the frame whose results depend on changed ones.
+  // The pixels of the frame with results that depend on changed ones.
   Rect DependentsOf(const Rect& changed) const;
   Rect CutOutFor(const Rect& area) const;
 

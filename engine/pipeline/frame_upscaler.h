@@ -1,9 +1,9 @@
-// The frames of an animation, one after the other through one plan: of each, no more is computed
-// than the result that differs from the frame before.
+// The frames of an animation, one after the other through one plan: of each, only the result that
+// differs from the frame before is computed.
 //
 // A pixel of a local network's result depends on the source's pixels around it. So the result of a
-// frame is that of the frame before, except around pixels that changed. Those parts are computed as
-// cut-outs of the frame (FrameChange). The bytes are those of whole frames.
+// frame equals the frame before, except around changed pixels. Those parts are computed as cut-outs
+// of the frame (FrameChange). The bytes are those of whole frames.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ namespace upscaled {
 
 class FrameUpscaler {
  public:
-  // `executor` and `cancellation` (may be null) must outlive it. A single frame, and frames that
-  // take more than plan.options.kept_frame_bytes, are all computed whole.
+  // `executor` and `cancellation` (may be null) must outlive it. A single frame, and frames above
+  // plan.options.kept_frame_bytes, are all computed whole.
   FrameUpscaler(const UpscalePlan& plan, int frames, TileExecutor& executor,
                 Cancellation* cancellation, UpscaleProgress progress);
 
@@ -33,18 +33,18 @@ class FrameUpscaler {
   // until the next call.
   absl::StatusOr<RowSource*> Next(RowSource& frame);
 
-  // Source pixels so far that were not computed, and frames that equal the one before.
+  // Source pixels so far without a computation, and frames equal to the one before.
   int64_t unchanged_px() const { return unchanged_px_; }
   int unchanged_frames() const { return unchanged_frames_; }
 
-  // Memory that it takes besides plan.memory_bytes: two frames, and the result of one. 0: no frame
-  // is kept.
+  // Its memory in addition to plan.memory_bytes: two frames, and the result of one. 0: no frame is
+  // kept.
   static size_t Bytes(const UpscalePlan& plan, int frames);
 
  private:
-  // The rows of `local_`, of a frame that is kept.
+  // The rows of `local_`, of a kept frame.
   absl::StatusOr<std::unique_ptr<RowSource>> NextKept(RowSource& frame);
-  // Reads a frame, and tells the parts of it that are to be computed.
+  // Reads a frame, and returns its parts to compute.
   absl::StatusOr<std::vector<ChangedPart>> Read(RowSource& frame);
   absl::StatusOr<std::vector<UpscalePlan>> PlanParts(const std::vector<ChangedPart>& parts) const;
   absl::StatusOr<UpscalePlan> PlanCutOut(Size size) const;
@@ -63,7 +63,7 @@ class FrameUpscaler {
   std::optional<FrameChange> change_;  // set: frames are kept
   Image frame_, before_;               // this frame's source and the last one's
   Image result_;                       // that `local_` gives of the frame
-  // The rows of the frame, of its result by `local_`, and by `finish_` if that has stages.
+  // The rows of the frame, of its result by `local_`, and by `finish_` if `finish_` has stages.
   std::unique_ptr<RowSource> frame_rows_, local_rows_, finished_rows_;
   int number_ = 0;  // of the frame
   int64_t unchanged_px_ = 0;

@@ -1,9 +1,9 @@
 // Gray stays gray: no network's tint gets into the result of gray pixels.
 //
-// A result's pixel takes the luma of its colour where all source pixels around it are gray
-// (R = G = B) and keeps its colour next to coloured ones, with a ramp between (NearWeights). So an
-// image that is gray throughout gets the result of a gray image, and no edge shows where gray meets
-// colour. It is decided by pixels, since a stream does not know how it will end.
+// A result's pixel takes the luma of its colour where all source pixels around it are gray (R = G =
+// B) and keeps its colour next to coloured ones, with a ramp between (NearWeights). So a wholly
+// gray image gets the result of a gray image, and no edge shows between gray and colour. It is
+// decided by pixels, since a stream does not know how it will end.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ inline constexpr int kGrayAreasBorderPx = kZeroWeightFromPx;
 
 class GrayAreas final : public RowSource {
  public:
-  // `result`: RGB or RGBA of 8 or 16 bits, a multiple of the size of `source`, which has the same
-  // channels and 8 or 16 bits. Both must outlive it; its rows are the result's as `type`.
+  // `result`: RGB or RGBA of 8 or 16 bits, a multiple of the size of `source`. `source` has the
+  // same channels and 8 or 16 bits. Both must outlive it; its rows are the result's as `type`.
   GrayAreas(RowSource& result, RowSource& source, SampleType type);
 
   const ImageSpec& spec() const override { return spec_; }

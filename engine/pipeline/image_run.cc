@@ -23,7 +23,7 @@ class StartedPass {
  public:
   explicit StartedPass(size_t tiles) : left_(tiles) {}
 
-  // The pass's status, of the first tile that failed, if this one is the last.
+  // The pass's status, of the first failed tile, if this one is the last.
   std::optional<absl::Status> End(const absl::Status& tile) {
     absl::MutexLock lock(&mutex_);
     status_.Update(tile);
@@ -37,7 +37,7 @@ class StartedPass {
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
 };
 
-// A row or column of tiles that stands for some of a grid's.
+// A row or column of tiles in place of several of a grid's.
 struct Sample {
   int index = 0;
   double count = 0;
@@ -125,7 +125,7 @@ size_t ImageRun::BytesPerTile(const Executable& executable) {
   for (const int pooling : ListPoolings(executable.network())) {
     channels = std::max(channels, executable.network().layers[pooling].out_channels);
   }
-  // The tasks here, on their way and in the executor's queue.
+  // The tasks here, in flight and in the executor's queue.
   return sizeof(ChannelSums) + sizeof(absl::int128) * channels + sizeof(PoolingPass) +
          3 * sizeof(TileTask) + executable.Plan({0, 0, 1, 1}, executable.PreferredTile()).bytes();
 }

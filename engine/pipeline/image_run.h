@@ -1,5 +1,5 @@
-// One image through an executable, however many passes over its tiles that takes: one for each of
-// the network's global average poolings, in order, and the last one for the result.
+// One image through an executable, in one or more passes over its tiles: one for each of the
+// network's global average poolings, in order, and the last one for the result.
 #pragma once
 
 #include <cstddef>
@@ -19,36 +19,35 @@ namespace upscaled {
 // Used by one thread at a time; Start does as it likes.
 class ImageRun {
  public:
-  // Runs what it is given and returns when that is through.
+  // Runs its tiles and returns when they are done.
   using RunTiles = absl::FunctionRef<absl::Status(std::span<const TileTask>)>;
   // As TileExecutor::Submit, for all passes of an image.
   using SubmitTiles = std::function<void(std::vector<TileTask>, TileExecutor::TileDone)>;
 
-  // `tiles`, at least one, cover the image; their `dst` is written by the last pass alone. The
-  // first `cached_tiles` of them have an activation cache.
+  // `tiles`, at least one, cover the image. Only the last pass writes their `dst`. The first
+  // `cached_tiles` of them have an activation cache.
   ImageRun(const Executable& executable, std::vector<TileTask> tiles, int64_t cached_tiles = 0);
   ImageRun(ImageRun&&) noexcept = default;
   ImageRun& operator=(ImageRun&&) = delete;
 
   // All passes.
   absl::Status Run(RunTiles run);
-  // All but the last one, which is up to the caller: it takes pass_tiles().
+  // All except the last one. The caller runs that: it takes pass_tiles().
   absl::Status Gather(RunTiles run);
-  // All passes, each submitted by the thread that finished the one before. `done` hears once, when
-  // nobody uses the tiles' pixels any more: OK, or what the first tile that failed did. `run` lives
-  // until then.
+  // All passes, each submitted by the thread that finished the one before. Calls `done` once, when
+  // no thread uses the tiles' pixels any more: OK, or the status of the first failed tile. `run`
+  // lives until then.
   static void Start(std::shared_ptr<ImageRun> run, SubmitTiles submit,
                     std::function<void(const absl::Status&)> done);
 
-  // The tiles as the pass that is due takes them; they refer to this object, and change with the
-  // next pass.
+  // The tiles for the due pass. They refer to this object, and change with the next pass.
   std::span<const TileTask> pass_tiles() const { return tiles_; }
   std::span<const ChannelMeans> means() const { return means_; }  // that are known
 
-  // The bytes that it holds at a time for an image in tiles of this size (CutImage), with a pass's
-  // tasks on their way and in the executor's queue. Caches apart.
+  // Its bytes at a time for an image in tiles of this size (CutImage), with a pass's tasks in
+  // flight and in the executor's queue. Caches apart.
   static size_t Bytes(size_t bytes_per_tile, Size image, Size tile);
-  // The same for each tile, whatever the image.
+  // The same for each tile, for any image.
   static size_t BytesPerTile(const Executable& executable);
   // The memory of an activation cache for tiles of this size; `turned`: also of the turned image's.
   static size_t CacheBytes(const Executable& executable, Size tile, Size image, bool turned);
@@ -59,7 +58,7 @@ class ImageRun {
 
  private:
   bool gathers() const { return means_.size() < pooled_px_.size(); }
-  // Gives the tiles what the pass that is due takes.
+  // Prepares the tiles for the due pass.
   void BeginPass();
   // All tiles of a gathering pass have run.
   void EndPass();
@@ -72,8 +71,8 @@ class ImageRun {
   std::vector<ChannelMeans> means_;
 };
 
-// A part of an image that is computed by itself. All in source pixels of the image; `source` holds
-// all that `result` depends on (TilePlan::input).
+// A part of an image, computed by itself. All in source pixels of the image. `source` holds all
+// pixels for `result` (TilePlan::input).
 struct ImagePart {
   Size image;
   Rect source;  // the pixels at hand
@@ -85,17 +84,17 @@ struct ImagePart {
 bool SeesWholeImage(const Executable& executable);
 
 // The tiles of a grid over the part, `tile` in size but for the last ones: from `src`, the pixels
-// of part.source, to `dst`, the result of part.result. An empty `dst` is for passes that gather.
+// of part.source, to `dst`, the result of part.result. Passes that only gather take an empty `dst`.
 std::vector<TileTask> CutPart(const Executable& executable, const ImagePart& part,
                               const ImageView& src, const MutableImageView& dst, Size tile);
 
-// Likewise of a whole image.
+// The same for a whole image.
 std::vector<TileTask> CutImage(const Executable& executable, const ImageView& src,
                                const MutableImageView& dst, Size tile);
 
-// The tile size that keeps so many streams (one at least) busy to the end of a part of an image, or
-// of all of it, that runs alone: as large as the device likes, but small enough for all of them.
-// `halo_px`: around each tile.
+// The tile size that keeps this many streams (at least one) busy to the end of a part of an image,
+// or of a whole one, while nothing else runs: as large as the device likes, but small enough for
+// all of them. `halo_px`: around each tile.
 Size TileSizeFor(const Executable& executable, Size image, Size part, int halo_px, int streams);
 
 }  // namespace upscaled

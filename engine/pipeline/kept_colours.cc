@@ -18,7 +18,7 @@ namespace {
 constexpr int kRadiusPx = kKeptColoursRadiusPx;
 constexpr int kSmoothedRows = 2 * kRadiusPx + 1;
 constexpr int kCorrectionRows = 3;
-// Source rows between the one that is corrected and the last one that its correction depends on.
+// Source rows between the corrected one and the last one behind its correction.
 constexpr int kHeldRows = kKeptColoursBorderPx + 1;
 
 // Half a Gaussian, from its middle on; its sum over both sides is 1.

@@ -1,11 +1,11 @@
 // A result has the colours of its source: the low frequencies are carried over.
 //
-// Networks shift them: they darken dithers, checkerboards and screentones, and those that were
-// trained adversarially shift flat colours, too. To each colour of the result is added
+// Networks shift them: they darken dithers, checkerboards and screentones. Networks with
+// adversarial training shift flat colours, too. To each colour of the result is added
 //
 //   lowpass(source - reduce(result))
 //
-// `reduce` takes the mean of the pixels that a source pixel became, `lowpass` is a Gaussian over
+// `reduce` takes the mean of the pixels made of one source pixel, `lowpass` is a Gaussian over
 // source pixels, and the sum is interpolated linearly to the result's pixels. Alpha stays.
 #pragma once
 
@@ -19,11 +19,11 @@
 
 namespace upscaled {
 
-// A round misses what colours at the ends of their range cannot take; the second gives most of it
-// to their neighbours.
+// A round misses the part beyond the ends of the colours' range; the second gives most of it to
+// their neighbours.
 inline constexpr int kKeptColoursRounds = 2;
-// The Gaussian, cut off at three times its sigma. A mean over fewer pixels would undo what a
-// network does to edges and noise.
+// The Gaussian, cut off at three times its sigma. A mean over fewer pixels would undo the network's
+// work on edges and noise.
 inline constexpr double kKeptColoursSigmaPx = 2;
 inline constexpr int kKeptColoursRadiusPx = 6;
 // The interpolation looks one pixel farther than the Gaussian.
@@ -31,8 +31,8 @@ inline constexpr int kKeptColoursBorderPx = kKeptColoursRadiusPx + 1;
 
 class KeptColours final : public RowSource {
  public:
-  // `result`: RGB or RGBA of kU16, a multiple of the size of `source`, which has the same channels
-  // and 8 or 16 bits. Both must outlive it; its rows are the result's.
+  // `result`: RGB or RGBA of kU16, a multiple of the size of `source`. `source` has the same
+  // channels and 8 or 16 bits. Both must outlive it; its rows are the result's.
   KeptColours(RowSource& result, RowSource& source);
 
   const ImageSpec& spec() const override { return result_.spec(); }
@@ -43,13 +43,13 @@ class KeptColours final : public RowSource {
  private:
   using Row = std::vector<float>;  // of RGB, over 0..65535
 
-  // The result's rows that belong to source row `y`.
+  // The result's rows of source row `y`.
   MutableImageView HeldResult(int y);
   absl::Status PullSourceRow();
   void Subtract(const ImageView& source, const ImageView& result);
   void SmoothAcross(Row& smoothed) const;
   void SmoothDown(int y, Row& correction) const;
-  // The correction of source row `y`, which may lie one beyond either end.
+  // The correction of source row `y`, at most one row beyond either end.
   const Row& CorrectionOf(int y) const;
   void Correct(int row, const MutableImageView& pixels);
 

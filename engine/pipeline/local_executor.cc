@@ -138,7 +138,7 @@ void LocalExecutor::Finish(const QueuedTile& tile, const absl::Status& status) {
     absl::MutexLock lock(&mutex_);
     last = --submission.unfinished == 0;
   }
-  // Before the last TileDone, which may destroy the cancellation.
+  // Before the last TileDone, since it may destroy the cancellation.
   if (last) submission.cancellation.Reset();
   submission.done(tile.index, status);
 }

@@ -9,7 +9,7 @@
 
 namespace upscaled {
 
-// All streams of one backend, which must outlive it. Destruction waits for the queued tiles.
+// All streams of one backend. The backend must outlive it. Destruction waits for the queued tiles.
 std::unique_ptr<TileExecutor> MakeLocalExecutor(Backend& backend);
 std::unique_ptr<TileExecutor> MakeLocalExecutor(std::vector<std::unique_ptr<Stream>> streams);
 

@@ -18,8 +18,8 @@ using Margin = Locality::Margin;
 // Longer periods are those of no image.
 constexpr int kLongestPeriodPx = 4096;
 
-// The multiple of `repeat_px` source pixels by which a side may be longer and still be padded by as
-// much in all layers that pad to a multiple. 0: beyond kLongestPeriodPx.
+// The multiple of `repeat_px` source pixels by which a side may be longer at the same padding, in
+// all layers that pad to a multiple. 0: beyond kLongestPeriodPx.
 int PaddedPeriod(const Network& network, int repeat_px) {
   const std::vector<double> densities = LayerDensities(network);
   int64_t period_px = repeat_px;
@@ -40,8 +40,8 @@ bool Mirrors(const Network& network) {
   });
 }
 
-// For each place in `pass.reach.repeat_px`. Images that are turned, or mirrored at their sides,
-// look as far to both sides everywhere.
+// For each place in `pass.reach.repeat_px`. Turned or mirrored images look as far to both sides
+// everywhere.
 std::vector<Margin> MarginsOf(const PassSpec& pass) {
   const Executable& executable = *pass.executable;
   const int period_px = pass.reach.repeat_px;
@@ -59,7 +59,7 @@ std::vector<Margin> MarginsOf(const PassSpec& pass) {
   return margins;
 }
 
-// The size that the networks give.
+// The size of the networks' result.
 Size NativeSize(const UpscalePlan& plan) {
   Size size = plan.source.size();
   for (const PassSpec& pass : plan.passes) {

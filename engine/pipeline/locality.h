@@ -15,12 +15,12 @@ struct Extent {
   friend bool operator==(const Extent&, const Extent&) = default;
 };
 
-// On each axis, in source pixels. Kernels compute whole blocks, so how far a pixel of the result
-// looks follows from its place in them, which repeats by a period.
+// On each axis, in source pixels. Kernels compute whole blocks. So the view of a pixel of the
+// result follows from its place in them, and repeats by a period.
 class Locality {
  public:
-  // Source pixels around a pixel's place that its result depends on. Places are counted from the
-  // image's left and upper side. A pixel behind another one never looks less far behind.
+  // Source pixels around a pixel's place for its result. Places are counted from the image's left
+  // and upper side. A pixel behind another one never looks less far behind.
   struct Margin {
     int before_px = 0, behind_px = 0;
   };
@@ -35,7 +35,7 @@ class Locality {
   int reach_px() const { return std::max(before_px_, behind_px_); }
   double mean_margin_px() const;  // before and behind together
 
-  // The source pixels, also beyond the image's sides, that these pixels depend on.
+  // The source pixels behind these pixels, also beyond the image's sides.
   Extent InputOf(const Extent& pixels) const;
   // The pixels that depend on these source pixels.
   Extent DependentsOf(const Extent& source) const;
@@ -47,14 +47,14 @@ class Locality {
   int before_px_ = 0, behind_px_ = 0;  // of the largest ones
 };
 
-// Not local if a network sums over the image. Images whose sides differ by multiples of the period
-// are also padded by as much. The plan has no final resize (LocalPart).
+// Not local if a network sums over the image. Images with sides that differ by multiples of the
+// period are also padded by as much. The plan has no final resize (LocalPart).
 Locality LocalityOf(const UpscalePlan& plan);
 
-// The plan up to a final resize, whose pixels do not depend on places in the image by period.
+// The plan up to a final resize, since its pixels do not depend on places in the image by period.
 UpscalePlan LocalPart(UpscalePlan plan);
 
-// Whether stages look equally far around, other than networks that see all of an image.
+// Whether stages look equally far around, apart from networks that see the whole image.
 bool ReachAsFar(const std::vector<Stage>& some, const std::vector<Stage>& others);
 
 }  // namespace upscaled

@@ -1,6 +1,6 @@
 // How near an enlarged image's pixels are to marked pixels of its source, as weights: full next to
-// a marked pixel, zero farther away, and a ramp between, so that a stage that does one thing near
-// them and another elsewhere shows no edge. Streamed: it holds some rows of marks.
+// a marked pixel, zero farther away, and a ramp between. A stage with one effect near them and
+// another elsewhere shows no edge. Streamed: it holds some rows of marks.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ class NearWeights {
 
   NearWeights(Size source, int scale);
 
-  // Moves to a row of the enlarged image, the rows of which come in order.
+  // Moves to a row of the enlarged image. Its rows come in order.
   absl::Status MoveTo(int row, NextMarks next_marks);
   // Weights of the row's pixels, from 0 to full().
   std::span<const int> row() const { return row_; }
@@ -47,15 +47,15 @@ class NearWeights {
 
   absl::Status PullMarks(int end_row, NextMarks next_marks);
   void Weigh(int y, SourceRow& row) const;
-  // The weights of source row `y`, which may lie one beyond either end.
+  // The weights of source row `y`, at most one row beyond either end.
   const SourceRow& SourceRowAt(int y) const;
   void Interpolate(int row);
 
   const Size source_;
   const int scale_;
   const int full_;
-  // Rings: how far the next marked pixel is in each pixel's row, at most kZeroWeightFromPx, and
-  // weights of the rows around the one that it is at.
+  // Rings: the distance of the next marked pixel in each pixel's row, at most kZeroWeightFromPx,
+  // and weights of the rows around the present one.
   std::vector<std::vector<uint8_t>> distances_;
   std::vector<SourceRow> source_rows_;
   std::vector<int> mixed_;  // weights between two source rows

@@ -18,8 +18,8 @@ namespace {
 
 constexpr size_t kPassOverheadBytes = 4096;  // everything small
 
-// The source rows that a band of these tiles needs: a rectangle of the image's full width. It holds
-// the band itself, so that the bands leave no row out.
+// The source rows for a band of these tiles: a rectangle of the image's full width. It holds the
+// band itself, so the bands leave no row out.
 Rect BandInput(const PassSpec& pass, const Rect& band, std::span<const TileParts> tiles) {
   const int margin = pass.source.has_alpha() ? kAlphaHaloPx : 0;
   Rect input = Expand(band, margin);
@@ -41,7 +41,7 @@ Size MaxInput(const PassSpec& pass, Size tile) {
           std::min(image.height, halo.top_px + tile.height + halo.bottom_px)};
 }
 
-// Nor does a band need more rows, those included that the band before has read already.
+// Nor does a band need more rows, with the rows that the band before has read already.
 int MaxInputRows(const PassSpec& pass, const TileGrid& grid) {
   const int height = grid.tile_size().height;
   const int margin = pass.source.has_alpha() ? kAlphaHaloPx : 0;
@@ -133,7 +133,7 @@ Stage PlanPass(const PassSpec& pass) {
   slot += (2 * sizeof(TileTask) + sizeof(TileVariants) + plans) * parts *
           static_cast<size_t>(grid.columns());
   if (pass.rows) {
-    // The band as a whole, the rows below, and what is known of bands ahead.
+    // The band as a whole, the rows below, and the known bands ahead.
     slot += sizeof(RowParts) + 2 * plans +
             parts * static_cast<size_t>(pass.bands) * sizeof(std::shared_ptr<const TilePlan>);
   }
@@ -160,7 +160,7 @@ NetworkPass::NetworkPass(const PassSpec& pass, RowSource& source, TileRun& run)
       source_(Gathers(pass_) ? pooled_.emplace(pass_, source, run) : source),
       slots_(static_cast<size_t>(SlotCount(pass, grid_))) {
   UPSCALED_CHECK(source.spec() == pass.source);
-  // A band takes the rows that it shares with the one before from that one's slot.
+  // A band takes the rows shared with the one before from that one's slot.
   UPSCALED_CHECK(slots_.size() > 1 || grid_.rows() == 1);
   if (FlatAreas::Apply(pass_)) flat_areas_.emplace(pass_);
   if (pass.rows) rows_.emplace(pass_, run);
@@ -245,8 +245,7 @@ absl::Status NetworkPass::ReadSource(int band, std::span<const TileParts> tiles)
   slot.source_end = input.bottom();
   int y = input.y;
   if (band > 0) {
-    // The rows that both bands need are copied: the previous band's tiles may still be reading
-    // them.
+    // The rows of both bands are copied: the previous band's tiles may still be reading them.
     const Slot& previous = SlotOf(band - 1);
     UPSCALED_CHECK(input.y >= previous.source_y);
     slot.source_end = std::max(slot.source_end, previous.source_end);

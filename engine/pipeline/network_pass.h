@@ -28,9 +28,9 @@ ImageSpec PassResult(const PassSpec& spec);
 // A tile counts for each of its runs, of all the pass's images; a stream of rows for each of its
 // parts (RowRun).
 int64_t PassTileCount(const PassSpec& spec);
-// Bound on the source rows that are read from the first row on of the band that is being read out.
+// Bound on the source rows read from the first row of the band being read out.
 int MaxReadAheadRows(const PassSpec& spec);
-// The bands of a pass of rows that are known ahead of the one that begins, of `height_px` each.
+// The known bands of a pass of rows ahead of the next one, of `height_px` each.
 int BandsBelow(const PassSpec& spec, int height_px);
 // MakePass as a stage; planning it takes no longer for many tiles.
 Stage PlanPass(const PassSpec& spec);

@@ -12,7 +12,7 @@ namespace upscaled {
 
 class PassRows : public RowSource {
  public:
-  // Submits the tiles that may be in flight; ReadRows does so by itself.
+  // Submits the tiles allowed in flight; ReadRows does so by itself.
   virtual absl::Status SubmitBandsAhead() = 0;
 };
 

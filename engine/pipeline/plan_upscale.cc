@@ -30,11 +30,11 @@ namespace {
 constexpr int64_t kMaxPassSidePx = int64_t{1} << 24;
 // An image of 100 megapixels in tiles of 32 x 32, the eight variants of each.
 constexpr int64_t kMaxTiles = int64_t{1} << 20;
-// Blocks that flat areas repeat grow with each pass; larger ones are not worth looking for.
+// Blocks of flat areas grow with each pass; larger ones are not worth a search.
 constexpr int kMaxCommonRepeatPx = 64;
 constexpr size_t kPlanOverheadBytes = 16384;  // everything small
-// Tiles that cost this many times as much as all of an image at once give way to a stream of rows.
-// Of cheaper ones several run at once, each in the caches of its own core.
+// Tiles at this many times the cost of the whole image at once give way to a stream of rows.
+// Several cheaper ones run at once, each in the caches of its own core.
 constexpr double kMaxTilesCost = 1.1;
 // A stream of rows keeps at most one thread busy per this many columns: of more threads some find
 // none left to take (`upscale-bench cores`).
@@ -87,8 +87,7 @@ absl::Status CheckPasses(const ImageSpec& source,
   return absl::OkStatus();
 }
 
-// Source pixels beyond a border that the last resize takes, of an image that passes have enlarged
-// by `scale`.
+// Source pixels beyond a border for the last resize, of an image enlarged by `scale`.
 double ResizeMarginPx(Size source, int scale, Size result) {
   const double x = FilterReach(source.width * scale, result.width, Filter::kLanczos3);
   const double y = FilterReach(source.height * scale, result.height, Filter::kLanczos3);
@@ -96,9 +95,9 @@ double ResizeMarginPx(Size source, int scale, Size result) {
 }
 
 // Source pixels beyond a border on which the result depends: the reach of the networks, of the
-// corrections of their colours and of the colours under alpha 0, up to kMaxNetworkPx, beyond which
-// nothing is seen at a border; and the reach of the prefilter and of the last resize.
-// INVALID_ARGUMENT: the resize makes the image so small that it would take more than kMaxWrapPx.
+// corrections of their colours and of the colours under alpha 0, up to kMaxNetworkPx, since nothing
+// farther is seen at a border; and the reach of the prefilter and of the last resize.
+// INVALID_ARGUMENT: the resize makes the image small enough to need more than kMaxWrapPx.
 absl::StatusOr<int> WrapPx(const ImageSpec& source, Size result,
                            const std::vector<std::shared_ptr<const Executable>>& passes,
                            const UpscaleOptions& options) {
@@ -125,7 +124,7 @@ absl::StatusOr<int> WrapPx(const ImageSpec& source, Size result,
                    " pixels beyond each border; the limit is ", kMaxWrapPx));
 }
 
-// The rows that the first pass takes.
+// The rows of the first pass.
 ImageSpec PassInput(const UpscalePlan& plan) {
   ImageSpec input = PlanWrap(plan.source, plan.wrap_px).result;
   if (plan.options.prefilter) input = PlanBilateral(input, *plan.options.prefilter).result;
@@ -182,7 +181,7 @@ TileShape ShapeOf(const PassSpec& pass, const UpscaleOptions& options, size_t bu
   input.streams = options.concurrency;
   input.min_share_px = pass.executable->MinSharePx();
   const size_t images = static_cast<size_t>(pass.images());
-  // The rows of the source are held for the network and for what corrects its result by them.
+  // The network and the correction of its result both hold rows of the source.
   input.row_bytes =
       images * (2 * pass.source.row_bytes() + scale * UncorrectedResult(pass).row_bytes());
   if (pass.tta) {
@@ -214,7 +213,7 @@ int64_t TakeCachedTiles(const PassSpec& pass, size_t& left_bytes) {
   return tiles;
 }
 
-// Makes a pass one of cells, of which no more are in flight than have room for their caches.
+// Makes a pass one of cells, with no more in flight than have room for their caches.
 void TakeCells(const UpscaleOptions& options, size_t& left_bytes, PassSpec& pass) {
   pass.tile = pass.cells->cell();
   const size_t bytes = static_cast<size_t>(pass.images()) *
@@ -234,7 +233,7 @@ double PassCost(const PassSpec& pass) {
   return pass.tta ? cost * Dihedral::kCount : cost;
 }
 
-// The need of a stream of rows, if that is the better way to compute a pass that is cut into tiles.
+// The need of a stream of rows, if it is the better way for a pass in tiles.
 std::optional<RowStreamNeed> RowsInsteadOf(const PassSpec& tiles, const UpscaleOptions& options) {
   const Executable& executable = *tiles.executable;
   const Size image = tiles.source.size();

@@ -1,5 +1,5 @@
-// An image on its way into a network with global poolings, which must see all of it before it can
-// compute any of it.
+// An image before a network with global poolings. Such a network must see the whole image before it
+// can compute any part.
 #pragma once
 
 #include <cstddef>
@@ -20,22 +20,22 @@
 
 namespace upscaled {
 
-// Gives the rows of its source, once it has read and kept them all and gathered what the tiles of
-// the pass take from here.
+// Gives the rows of its source, once it has read and kept them all and gathered the poolings for
+// the tiles of the pass.
 class PooledImage final : public RowSource {
  public:
   // All must outlive it.
   PooledImage(const PassSpec& pass, RowSource& source, TileRun& run);
 
   const ImageSpec& spec() const override { return source_.spec(); }
-  // Reads the source and gathers, the first time that it is called; before all else.
+  // Reads the source and gathers, in its first call; before all else.
   absl::Status Gather();
   absl::Status ReadRows(MutableImageView rows) override;
 
   // The result pass of each variant of TTA (Dihedral).
   std::span<const PoolingPass> variant_passes() const { return variant_passes_; }
-  // Without TTA, the result pass of the tile of this number of the pass's grid: its plan and what
-  // it takes of poolings.
+  // Without TTA, the result pass of the tile of this number of the pass's grid: its plan and its
+  // share of poolings.
   const TileTask& tile(int64_t number) const {
     return run_of_image_->pass_tiles()[static_cast<size_t>(number)];
   }

@@ -12,7 +12,7 @@ namespace {
 // Kernels compute whole blocks, so a tile's reach depends on where it lies in them: blocks of
 // every kernel, in source pixels, divide or are smaller than this.
 constexpr int kPhases = 64;
-// Two of these fit the phases, so that a period shows.
+// Two of these fit the phases: a period shows.
 constexpr int kMaxRepeatPx = kPhases / 2;
 // Far from all sides of an image.
 constexpr int kMiddle = 2 * kWholeImageHaloPx;
@@ -29,7 +29,7 @@ std::vector<TilePlan> PlanPhases(const Executable& executable) {
 
 Halo Even(int px) { return {px, px, px, px}; }
 
-// Widens `halo` to that of the plan and by `more_px`.
+// Widens `halo` to the plan's and by `more_px`.
 void Widen(const TilePlan& plan, int more_px, Halo& halo) {
   const Rect &tile = plan.tile, &input = plan.input;
   const auto widen = [&](int& side, int px) {
@@ -45,8 +45,8 @@ bool IsMoved(const Rect& from, const Rect& to, int x, int y) {
   return to == Rect{from.x + x, from.y + y, from.width, from.height};
 }
 
-// Whether all plans move with their pixel where that moves by `step` pixels: each layer by a
-// number of pixels of its own, which is then a multiple of its blocks.
+// Whether all plans move with their pixel if it moves by `step` pixels: each layer by a number of
+// pixels of its own, a multiple of its blocks.
 bool RepeatsAfter(const std::vector<TilePlan>& plans, int step) {
   const std::vector<Rect>&first = plans[0].regions, &later = plans[step].regions;
   for (size_t i = 0; i + step < plans.size(); ++i) {
@@ -69,7 +69,7 @@ int RepeatOf(const std::vector<TilePlan>& plans, int align_px) {
   return 0;
 }
 
-// The multiple to which padding makes an image's sides, before the layers or in them.
+// The multiple of an image's sides after padding, before the layers or in them.
 int AlignOf(const Network& network) {
   int align_px = network.align_px;
   for (const Layer& layer : network.layers) {

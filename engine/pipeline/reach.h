@@ -27,8 +27,8 @@ struct Halo {
 struct Reach {
   int halo_px() const { return halo.Largest(); }
 
-  // Source pixels around a tile that its runs depend on, wherever the tile lies; at most
-  // kWholeImageHaloPx on each side.
+  // Source pixels around a tile for its runs, at any place of the tile; at most kWholeImageHaloPx
+  // on each side.
   Halo halo;
   // Period of the kernels' block grid, in source pixels. Away from the image's sides, pixels this
   // far apart with equal inputs have equal outputs. 0: no such period is known.
@@ -41,13 +41,13 @@ bool TilesSeeAll(const Executable& executable, Size image);
 
 // For images of this size.
 Reach ReachOf(const Executable& executable, Size image);
-// For images that are so large that no device computes them whole.
+// For images too large to be computed whole by any device.
 Reach ReachOf(const Executable& executable);
 
-// For images that are computed in cells.
+// For images in cells.
 Reach ReachOf(const CellLattice& cells);
 
-// Returns the reach into an image that may be turned and flipped: the same on all sides.
+// Returns the reach into an image with any turn or flip: the same on all sides.
 Reach TurnedReach(const Reach& reach);
 
 }  // namespace upscaled

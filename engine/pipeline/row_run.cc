@@ -7,8 +7,8 @@
 namespace upscaled {
 namespace {
 
-// 50 ms of one AVX-512 core by the fastest kernels: what a tile of another request waits for at
-// most, unless a single step takes longer.
+// 50 ms of one AVX-512 core by the fastest kernels: the longest wait of another request's tile,
+// unless a single step takes longer.
 constexpr int64_t kSliceCost = 7'500'000'000;
 
 int64_t CostOf(const PassSpec& pass) {

@@ -21,7 +21,7 @@ class RowRun {
   // `run` must outlive it, and so must the bands' groups be finished before it is destroyed.
   RowRun(const PassSpec& pass, TileRun& run);
 
-  // The parts that a pass's progress is told in: how many slices it takes at least.
+  // The parts of a pass's progress: how many slices it takes at least.
   static int64_t PartCount(const PassSpec& pass);
 
   // Computes the next band of the image, once those before it are through. `parts`: computed from
@@ -39,9 +39,9 @@ class RowRun {
 
   // Submits the next slice of the first band, or finishes it and goes on with the one behind it.
   void GoOn() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Counts the parts that are done after a slice of this cost; the last one is the image's end.
+  // Counts the done parts after a slice of this cost; the last one is the image's end.
   void Count(int64_t cost);
-  // Counts those that end above the result's row `bottom`, also where they were copied.
+  // Counts the parts with their end above the result's row `bottom`, also copied ones.
   void CountBand(int bottom);
   void CountTo(int64_t parts);
 
@@ -51,7 +51,7 @@ class RowRun {
   const int64_t parts_;  // PartCount
   TileRun& run_;
   const std::unique_ptr<RowStream> stream_;
-  // Used by the thread that runs the slice, or has run the last one.
+  // Used by the thread of the slice, or of the last one.
   int64_t spent_ = 0;
   int64_t parts_done_ = 0;
 

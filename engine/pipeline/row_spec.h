@@ -1,4 +1,4 @@
-// The parts of an image that stages hold.
+// The parts of an image in the hands of stages.
 #pragma once
 
 #include "engine/image/image.h"

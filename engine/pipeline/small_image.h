@@ -1,5 +1,5 @@
-// A small image on which a network's arithmetic is that of a large one: along each axis it has the
-// large one's borders and, between them, each phase of the kernels' blocks.
+// A small image with the network's arithmetic of a large one: along each axis it has the large
+// one's borders and, between them, each phase of the kernels' blocks.
 #pragma once
 
 #include <algorithm>
@@ -24,13 +24,13 @@ class SmallAxis {
   }
 
   int small() const { return small_; }
-  // The place in the small image that is like `at` of the large one.
+  // The place in the small image for `at` of the large one.
   int At(int at) const {
     if (small_ == length_ || at < before_) return at;
     if (at >= length_ - behind_) return at - (length_ - small_);
     return before_ + (at - before_) % repeat_;
   }
-  // From `at` on, so many places are adjacent in both.
+  // From `at` on, this many places are adjacent in both.
   int Adjacent(int at) const {
     if (small_ == length_ || at >= length_ - behind_) return length_ - at;
     if (at < before_) return before_ - at;

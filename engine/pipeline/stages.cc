@@ -20,7 +20,7 @@ class StageList {
  public:
   explicit StageList(const ImageSpec& source) : spec_(source) {}
 
-  // The rows that the stages so far give.
+  // The rows of the stages so far.
   const ImageSpec& spec() const { return spec_; }
 
   void Add(Stage stage) {
@@ -39,7 +39,7 @@ class StageList {
   std::vector<Stage> stages_;
 };
 
-// Cuts off the margins of a seamless image, which a resize looks into.
+// Cuts off the margins of a seamless image after the resize has seen them.
 void AddUnwrapping(const UpscalePlan& plan, StageList& stages) {
   const Size wrapped = stages.spec().size();
   const int scale = wrapped.width / (plan.source.width_px + 2 * plan.wrap_px);

@@ -103,7 +103,7 @@ ExactSize Limited(ExactSize size, const TargetSize& target, Size source) {
   const double pixels = size.width * factor * size.height * factor;
   if (target.max_pixels > 0 && pixels > static_cast<double>(target.max_pixels)) {
     factor *= std::sqrt(static_cast<double>(target.max_pixels) / pixels);
-    // Rounded down, so that the product keeps the limit.
+    // Rounded down, to keep the product within the limit.
     return {std::max(1.0, std::floor(size.width * factor)),
             std::max(1.0, std::floor(size.height * factor))};
   }

@@ -1,5 +1,5 @@
-// Who runs the tiles of one request for its pipeline: a pool over one device's streams, or a
-// request's flow through the server's scheduler.
+// Runs the tiles of one request for its pipeline: a pool over one device's streams, or a request's
+// flow through the server's scheduler.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +16,14 @@ namespace upscaled {
 class TileExecutor {
  public:
   // Called once per tile, on any thread, in completion order: OK, the stream's error, or the
-  // cancellation's reason for a tile that was dropped. When it is called nobody uses the tile's
-  // pixels any more.
+  // cancellation's reason for a dropped tile. When it is called, no thread uses the tile's pixels
+  // any more.
   using TileDone = std::function<void(size_t index, const absl::Status& status)>;
 
   virtual ~TileExecutor() = default;
 
   // Queues tiles and returns at once. `cancellation` (may be null) must stay valid until the last
-  // TileDone; once cancelled, tiles that have not started are dropped at once.
+  // TileDone. Once it is cancelled, tiles not yet started are dropped at once.
   virtual void Submit(std::shared_ptr<const Executable> executable, std::vector<TileTask> tiles,
                       Cancellation* cancellation, TileDone done) = 0;
 

@@ -8,8 +8,8 @@
 namespace upscaled {
 namespace {
 
-// The smallest part that cuts `extent` into as few parts as `max_part` does. Since it is not larger
-// than `max_part`, it never needs fewer parts, so no part is empty.
+// The smallest part with as few parts of `extent` as `max_part`. Since it is not larger than
+// `max_part`, it never needs fewer parts, so no part is empty.
 int EvenPart(int extent, int max_part) { return CeilDiv(extent, CeilDiv(extent, max_part)); }
 
 }  // namespace

@@ -7,9 +7,9 @@
 
 namespace upscaled {
 
-// Rows and columns of tiles that cover an image exactly, none larger than a maximum. All tiles of
-// a column are of one width and all of a row of one height; only the last of each may be smaller,
-// so that tiles of one image share as few shapes as possible. Numbered row by row.
+// Rows and columns of tiles, none above a maximum, that cover an image exactly. All tiles of a
+// column are of one width and all of a row of one height. Only the last of each may be smaller:
+// tiles of one image share as few shapes as possible. Numbered row by row.
 class TileGrid {
  public:
   // Both sizes at least 1x1.

@@ -13,7 +13,7 @@ TileRun::TileRun(TileExecutor& executor, Cancellation* cancellation, UpscaleProg
 }
 
 TileRun::~TileRun() {
-  // First, so that a cancellation under way is through with stop_ before that goes.
+  // First: a running cancellation is done with stop_ before stop_ goes.
   outer_.Reset();
   AwaitAll();
 }

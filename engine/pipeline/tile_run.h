@@ -15,11 +15,11 @@
 
 namespace upscaled {
 
-// Ends with the first of: the caller's cancellation, a tile that fails, Stop. From then on status()
-// is the reason, queued tiles are dropped and new ones are not run. Thread safe.
+// Ends with the first of: the caller's cancellation, a failed tile, Stop. From then on status() is
+// the reason, queued tiles are dropped and new ones are not run. Thread safe.
 class TileRun {
  public:
-  // Tiles that are waited for together. Add, Finish and Await keep its count.
+  // Tiles with one wait for all of them. Add, Finish and Await keep its count.
   class Group {
     friend class TileRun;
     int pending = 0;  // guarded by TileRun::mutex_
@@ -39,7 +39,7 @@ class TileRun {
   // `done` is called as by TileExecutor, after progress or failure has been noted. Hold no lock.
   void Submit(const std::shared_ptr<const Executable>& executable, std::vector<TileTask> tiles,
               TileExecutor::TileDone done, Progress progress = Progress::kCounts);
-  // Count tiles that need not run as done, and tell how much of a pass's source they are.
+  // Count tiles that need not run as done, and tell their share of a pass's source.
   void CountDone(int tiles);
   void Spare(int64_t source_px);
 
@@ -47,7 +47,7 @@ class TileRun {
   // TileDone: the waiting thread may destroy anything TileDone used.
   void Add(Group& group, int tiles) ABSL_LOCKS_EXCLUDED(mutex_);
   void Finish(Group& group) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Waits until nobody uses the pixels of the group's tiles; not OK: they are not all there.
+  // Waits until no thread uses the pixels of the group's tiles; not OK: they are not all there.
   absl::Status Await(const Group& group) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -10,10 +10,11 @@
 namespace upscaled {
 namespace {
 
-// A stream that is idle while the first band is read or the last one written costs as much as
+// A stream without work during the first band's read or the last one's write costs as much as
 // computing this part of the band.
 constexpr double kBandCost = 0.125;
-// Streams that share a tile wait for each other at every layer, which costs this part of the tile.
+// Streams with a shared tile wait for each other at every layer. The wait costs this part of the
+// tile.
 constexpr double kSharingCost = 0.03;
 // How many more columns or rows of tiles than the fewest possible are tried.
 constexpr int kMaxMoreTiles = 16;
@@ -33,8 +34,8 @@ int MaxBandHeight(const TileShapeInput& in, int bands) {
   return static_cast<int>(std::clamp<size_t>(height, kMinTilePx, std::numeric_limits<int>::max()));
 }
 
-// How many tiles' time all of them take. Of the last ones, fewer than there are streams, streams
-// may share each.
+// How many tiles' time all of them take. Streams may share each of the last tiles, if these are
+// fewer than the streams.
 double Rounds(const TileShapeInput& in, const TileGrid& grid) {
   const int64_t full = grid.count() / in.streams, left = grid.count() % in.streams;
   if (left == 0) return static_cast<double>(full);
@@ -44,8 +45,8 @@ double Rounds(const TileShapeInput& in, const TileGrid& grid) {
   return static_cast<double>(full) + std::min(1 / threads + kSharingCost, 1.0);
 }
 
-// Source pixels that the busiest stream computes, plus what waits for the first and last band. A
-// layer's margin shrinks on its way through the network, so half the halo stands for all layers.
+// Source pixels of the busiest stream, and the wait for the first and last band. A layer's margin
+// shrinks on its way through the network, so half the halo stands for all layers.
 double Cost(const TileShapeInput& in, const TileGrid& grid) {
   const double tile = (grid.tile_size().width + double{1} * in.halo_px) *
                       (grid.tile_size().height + double{1} * in.halo_px);
@@ -59,7 +60,7 @@ TileShape ChooseTileShape(const TileShapeInput& in) {
   const Size max_tile = {std::min(in.max_tile.width, in.image.width),
                          std::min(in.max_tile.height, in.image.height)};
   const int fewest_columns = TileGrid(in.image, max_tile).columns();
-  // The rows that columns of this number leave: more of them fill the streams with fewer bands.
+  // The rows left by this number of columns: more of them fill the streams with fewer bands.
   const auto fewest_rows = [&](int columns) {
     const int tallest =
         in.sees_all ? max_tile.height

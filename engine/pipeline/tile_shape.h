@@ -1,4 +1,4 @@
-// Which tile size serves an image best: pure arithmetic.
+// The best tile size for an image: pure arithmetic.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ struct TileShapeInput {
   bool sees_all = false;  // a smaller tile is no less work
   int streams = 1;        // tiles computed side by side
   int min_share_px = 0;   // Executable::MinSharePx
-  // Memory that one source row of a band takes, source and result; 0: the image is in memory as a
-  // whole, so that nothing waits for its first band or its last.
+  // Memory of one source row of a band, source and result; 0: the image is in memory as a whole,
+  // and nothing waits for its first band or its last.
   size_t row_bytes = 0;
   size_t halo_bytes = 0;  // memory that a band takes whatever its height
   size_t budget_bytes = 0;
@@ -29,10 +29,10 @@ struct TileShape {
   int bands = 1;  // rows of tiles held at a time: one being read out, the others in flight
 };
 
-// Picks the tiles that finish the image soonest on `streams` streams (whole rounds of tiles of
-// equal size, halo included), held in so many bands that about two tiles a stream are in flight
-// while one band is read out. Bands keep within the budget down to a height of kMinTilePx and two
-// bands.
+// Picks the tiles that finish the image soonest on `streams` streams: whole rounds of tiles of
+// equal size, halo included. They are held in enough bands to have about two tiles a stream in
+// flight while one band is read out. Bands keep within the budget down to a height of kMinTilePx
+// and two bands.
 TileShape ChooseTileShape(const TileShapeInput& input);
 
 }  // namespace upscaled

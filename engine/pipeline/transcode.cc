@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kPortionBytes = 256 * 1024;  // result rows on their way to the encoder
 
-// Adds the time that a scope takes.
+// Adds the time of a scope.
 class Timed {
  public:
   // `span` may be null.
@@ -101,7 +101,7 @@ class TimedRows final : public RowSource {
   TranscodeStats& stats_;
 };
 
-// Sentences about what `header`'s image loses on its way into `encoded`.
+// Sentences about the losses of `header`'s image in `encoded`.
 std::vector<std::string> PlanWarnings(const ImageHeader& header, const EncodeOptions& options,
                                       const ImageSpec& encoded) {
   std::vector<std::string> warnings = header.warnings;
@@ -168,7 +168,7 @@ class FrameRun {
   absl::Status NextFrame() {
     FrameDelay delay;
     {
-      // As where rows are pulled through the stages, decoding is a part of it that is taken off.
+      // If rows are pulled through the stages, decoding is a part of it and is taken off.
       const Timed inferring(request_.clock, stats_.infer);
       const Timed timed(request_.clock, stats_.decode, &stats_.decoding);
       ASSIGN_OR_RETURN(delay, decoder_.NextFrame());
@@ -249,7 +249,8 @@ absl::StatusOr<TranscodePlan> PlanTranscode(const ImageHeader& header, const Rec
   plan.warnings = PlanWarnings(header, encode, encoded);
   const size_t portion = encoded.row_bytes() * static_cast<size_t>(PortionRows(encoded));
   // The beginning of the file is held here to be read again, and by the decoder as it reads it. The
-  // metadata are held here, as the result's, and by the encoder, which copies them into the file.
+  // metadata are held here, as the result's, and by the encoder, since it copies them into the
+  // file.
   const size_t metadata = header.prefix_bytes + 4 * header.metadata_bytes;
   plan.memory_bytes = header.decoder_bytes + metadata + plan.crop.memory_bytes +
                       plan.upscale.memory_bytes + plan.convert.memory_bytes + portion +
@@ -289,8 +290,8 @@ absl::StatusOr<TranscodeStats> TranscodeImage(const TranscodeRequest& request,
   RETURN_IF_ERROR(FrameRun(request, plan, *decoder, output, stats).Run());
   std::ranges::copy(decoder->warnings(), std::back_inserter(stats.warnings));
 
-  // Each was measured with what it called: rows were decoded on demand of the upscaler, bytes read
-  // on demand of the decoder and written by the encoder.
+  // Each was measured with its callees: rows were decoded on demand of the upscaler, bytes read on
+  // demand of the decoder and written by the encoder.
   stats.infer -= stats.decode - opening;
   stats.decode -= stats.read - header_read;
   stats.encode -= stats.write;

@@ -28,19 +28,19 @@ struct TranscodePlan {
   EncodeOptions encode;
   RowStage convert;         // from the result's rows to those that the format holds
   size_t memory_bytes = 0;  // bound on what TranscodeImage allocates for the pixels of the image:
-                            // stages, the rows on their way to the encoder, decoder, encoder and
-                            // metadata; executors' workspaces are not in it
-  // Sentences about all that is dropped or changed, as far as the header tells.
+                            // stages, the rows before the encoder, decoder, encoder and metadata;
+                            // executors' workspaces are not in it
+  // Sentences about all dropped or changed parts, as far as the header tells.
   std::vector<std::string> warnings;
 
-  // Frames that go through `upscale` one after the other.
+  // Frames for `upscale`, one after the other.
   int frames() const { return encode.animation.value_or(Animation()).frames; }
 };
 
-// Plans to enlarge `part` of the image, whose size upscale.source has. INVALID_ARGUMENT when the
-// result does not fit the format as CheckEncodable says; a result with alpha or 16 bits is turned
-// into what the format holds (OutputSpecFor), alpha being dropped.
-// UNIMPLEMENTED for samples of high dynamic range in a format that cannot state them.
+// Plans to enlarge `part` of the image. upscale.source has the part's size. INVALID_ARGUMENT if the
+// result does not fit the format as CheckEncodable says. A result with alpha or 16 bits becomes the
+// nearest of the format (OutputSpecFor), without alpha if need be. UNIMPLEMENTED for samples of
+// high dynamic range in a format without a field for it.
 absl::StatusOr<TranscodePlan> PlanTranscode(const ImageHeader& header, const Rect& part,
                                             UpscalePlan upscale, const EncodeOptions& encode);
 // All of the image.
@@ -52,7 +52,7 @@ absl::StatusOr<TranscodePlan> PlanTranscode(const ImageHeader& header, UpscalePl
 // the call with it.
 using TranscodePlanFn = std::function<absl::StatusOr<TranscodePlan>(const ImageHeader&)>;
 
-// All that a call borrows; everything must outlive it.
+// The borrowed objects of a call; all must outlive it.
 struct TranscodeRequest {
   ByteSource& input;
   ByteSink& output;
@@ -68,8 +68,8 @@ struct TranscodeRequest {
   const Clock& clock = Clock::Real();
 };
 
-// Where the call's time went. The five durations do not overlap; planning, and looking for the
-// header in what was read, are in none of them.
+// Where the call's time went. The five durations do not overlap. Planning, and the search for the
+// header in the read bytes, are in none of them.
 struct TranscodeStats {
   absl::Duration read;    // waiting for encoded input
   absl::Duration decode;  // decoding
@@ -77,13 +77,13 @@ struct TranscodeStats {
   absl::Duration encode;  // encoding
   absl::Duration write;   // waiting for the output to take bytes
   int64_t result_bytes = 0;
-  // Source pixels of an animation whose result is that of the frame before, and frames that equal
-  // the one before.
+  // Source pixels of an animation with the result of the frame before, and frames equal to the one
+  // before.
   int64_t unchanged_px = 0;
   int unchanged_frames = 0;
-  // As TranscodePlan::warnings: those that only the pixels have shown.
+  // As TranscodePlan::warnings: those known from the pixels only.
   std::vector<std::string> warnings;
-  // From the first row that was decoded to the last one, and likewise; waits are in them.
+  // From the first decoded row to the last one, and the same for encoding; waits are in them.
   Interval decoding, encoding;
 };
 

@@ -1,4 +1,4 @@
-// Test-time augmentation of one tile: the mean of what the network makes of the eight flips and
+// Test-time augmentation of one tile: the mean of the network's results for the eight flips and
 // rotations of the image.
 #pragma once
 
@@ -17,42 +17,42 @@
 
 namespace upscaled {
 
-// A tile as the variants of its image have it, in order of Dihedral; without augmentation as the
-// image alone has it.
+// A tile in the coordinates of its image's variants, in order of Dihedral; without augmentation in
+// the image's only.
 struct TileVariants {
   std::vector<std::shared_ptr<const TilePlan>> plans;
   Rect input;  // the pixels of the upright image that all of them need
 };
 TileVariants PlanVariants(const Executable& executable, const Rect& tile, Size image, bool tta);
 
-// An upright tile and what its variants are computed from.
+// An upright tile and the sources of its variants.
 struct TtaTask {
   TileVariants variants;
   ImageView src;         // the pixels of variants.input
   MutableImageView dst;  // gets the rounded mean
-  // One for each variant, with global average poolings; else empty. Outlive the run.
+  // One for each variant, with global average poolings; otherwise empty. Outlive the run.
   std::span<const PoolingPass> passes = {};
-  // The tile is an image of its own: each variant gathers its poolings by itself, however many
-  // runs that takes.
+  // The tile is an image of its own: each variant gathers its poolings by itself, in one or more
+  // runs.
   bool is_image = false;
 };
 
-// Runs one variant after the other, the next from the executor's thread that finished the last: the
-// sum has one order, and the memory is that of one variant. Each variant is a tile of the whole
-// transformed image, so the mean does not depend on where tiles lie. Reused from tile to tile.
+// Runs one variant after the other, the next from the executor's thread of the last one: the sum
+// has one order, and the memory is one variant's. Each variant is a tile of the whole transformed
+// image, so the mean does not depend on where tiles lie. Reused from tile to tile.
 class TtaTile {
  public:
-  // For tiles of up to these sizes in source pixels, so that Start allocates nothing large.
+  // For tiles of up to these sizes in source pixels: Start allocates nothing large.
   TtaTile(Size tile, Size input, int scale, SampleType source_type);
 
-  // Computes the tasks, at least one, one after the other; the first alone counts for the progress,
+  // Computes the tasks, at least one, one after the other; only the first counts for the progress,
   // if at all. `finished` is called when nobody uses the tasks' pixels or this object any more;
   // whether it went well is the run's status.
   void Start(TileRun& run, const std::shared_ptr<const Executable>& executable,
              std::vector<TtaTask> tasks, std::function<void()> finished,
              TileRun::Progress progress = TileRun::Progress::kCounts);
 
-  // The bytes that the constructor allocates.
+  // Bytes allocated by the constructor.
   static size_t Bytes(Size tile, Size input, int scale, SampleType source_type);
 
  private:

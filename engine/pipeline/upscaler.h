@@ -1,7 +1,7 @@
-// One image from pixels to pixels: network passes over tiles, alpha, TTA and the final resize, as
-// a stream of rows whose memory grows with the image's width and a band's height. Of the
-// image's height it holds nothing but the final resize's weights, some 80 bytes a row; but before
-// a network with global poolings it holds the whole image, unless that is computed in cells.
+// One image from pixels to pixels: network passes over tiles, alpha, TTA and the final resize, as a
+// stream of rows. Its memory grows with the image's width and a band's height. Of the image's
+// height it holds nothing but the final resize's weights, some 80 bytes a row. Before a network
+// with global poolings it holds the whole image, unless the image is computed in cells.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ struct TargetSize {
   int short_side_px = 0;
   int long_side_px = 0;
   Fit fit = Fit::kContain;  // where both width and height are given
-  // Limits on the above, which make the result smaller in proportion.
+  // Limits on the above: they make the result smaller in proportion.
   int64_t max_pixels = 0;   // of the result; 0: none
   bool no_enlarge = false;  // no side becomes longer than the source's
 };
@@ -53,7 +53,7 @@ struct ResolvedTarget {
   Size result;
 };
 
-// INVALID_ARGUMENT for a target that is contradictory, too large or below one pixel.
+// INVALID_ARGUMENT for a contradictory target, one too large, or one below one pixel.
 absl::StatusOr<ResolvedTarget> ResolveTarget(const TargetSize& target, Size source,
                                              int model_scale);
 
@@ -66,17 +66,17 @@ struct UpscaleOptions {
   AlphaColour alpha_colour = AlphaColour::kBleed;
   int tile_px = 0;  // largest tile side in source pixels of its pass; 0 = the device's choice
   SampleType result_type = SampleType::kU8;  // kU8 or kU16
-  // Limit on all ActivationCaches, where networks have global poolings, but for an image's that is
-  // computed whole in one tile (Executable::ComputesWhole); never changes the result.
+  // Limit on all ActivationCaches of networks with global poolings, except for an image computed
+  // whole in one tile (Executable::ComputesWhole); never changes the result.
   size_t activation_cache_bytes = size_t{1} << 30;
-  // Limit on the memory of a stream of rows (Executable::PlanRowStream), above which an image is
-  // cut into tiles if the executable has any; never changes the result.
+  // Limit on the memory of a stream of rows (Executable::PlanRowStream). Above it an image is cut
+  // into tiles if the executable has any; never changes the result.
   size_t row_stream_bytes = std::numeric_limits<size_t>::max();
-  // Limit on the memory of the frames of an animation that are kept, above which each is computed
-  // whole (FrameUpscaler); never changes the result.
+  // Limit on the memory of an animation's kept frames. Above it each is computed whole
+  // (FrameUpscaler); never changes the result.
   size_t kept_frame_bytes = std::numeric_limits<size_t>::max();
-  // Images that take more than this are computed in cells by networks with sums over the image
-  // (cells.h). Changes the result: for tests.
+  // Networks with sums over the image compute larger images than this in cells (cells.h). Changes
+  // the result: for tests.
   size_t max_whole_bytes = kMaxWholeBytes;
   // Whether flat areas are computed once and copied; never changes the result.
   bool spare_flat_areas = true;
@@ -84,7 +84,7 @@ struct UpscaleOptions {
       1;  // the executor's: how many tiles to have in flight; never changes the result
 };
 
-// Everything that is known before the first pixel.
+// All facts from before the first pixel.
 struct UpscalePlan {
   ImageSpec source;
   ImageSpec result;  // result.channels == source.channels
@@ -99,7 +99,7 @@ struct UpscalePlan {
   size_t memory_bytes = 0;  // bound on what the stages allocate, without codec and workspaces
 };
 
-// `band_budget_bytes` bounds what one pass keeps of pixels in flight where the width allows it.
+// `band_budget_bytes` bounds the pixels in flight of one pass, if the width allows it.
 absl::StatusOr<UpscalePlan> PlanUpscale(const ImageSpec& source, Size result,
                                         std::vector<std::shared_ptr<const Executable>> passes,
                                         const UpscaleOptions& options,
@@ -109,14 +109,14 @@ absl::StatusOr<UpscalePlan> PlanUpscale(const ImageSpec& source, Size result,
 struct UpscaleProgress {
   // Called on any thread, once per finished tile, with tiles done and plan.tile_count.
   std::function<void(int64_t done, int64_t total)> on_tile;
-  // Called on the consumer's thread: so many more pixels of a pass's source are in flat areas,
-  // whose result is copied instead of computed.
+  // Called on the consumer's thread: this many more pixels of a pass's source are in flat areas,
+  // with their result copied instead of computed.
   std::function<void(int64_t source_px)> on_spared;
 };
 
 // The result's rows. `source` (spec == plan.source), `executor` and `cancellation` (may be null)
-// must outlive it. A failed tile fails the request: its other tiles are dropped. So does destroying
-// it before its end, which waits for the tiles that are running.
+// must outlive it. A failed tile fails the request: its other tiles are dropped. Destroying it
+// before its end has the same effect, and waits for the running tiles.
 std::unique_ptr<RowSource> MakeUpscaler(const UpscalePlan& plan, RowSource& source,
                                         TileExecutor& executor, Cancellation* cancellation,
                                         UpscaleProgress progress = {});
