@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Without user and password, which say nothing of the place.
+// Without user and password, since they say nothing of the place.
 absl::StatusOr<server::SourceUrl> ParsePlace(const std::string& text) {
   const std::unique_ptr<CURLU, CurlDeleter> url(curl_url());
   char* bare = nullptr;

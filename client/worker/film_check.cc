@@ -21,7 +21,7 @@ class FilmTrial {
   FilmTrial(const server::FilmPart& part, Container container, int source, std::string to)
       : part_(part), container_(container), source_(source), to_(std::move(to)) {}
 
-  // The pixel format that the codec makes of the film's.
+  // The codec's pixel format for the film's.
   absl::StatusOr<std::string> Encode(const std::string& pixel_format) const {
     const VideoCodec& codec = *FindVideoCodec(part_.codec);
     RETURN_IF_ERROR(Refuse(RunFfmpeg(TryCodec(part_, codec, pixel_format, container_, to_), {}, {}),

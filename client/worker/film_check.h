@@ -11,10 +11,10 @@
 
 namespace upscaled::client {
 
-// Encodes a frame of the film's pixels, and has the result's container take each of its streams
-// that goes along, in a folder of its own. Returns warnings: streams that stay behind or become
-// others, samples of fewer bits. INVALID_ARGUMENT if the container does not take the codec or a
-// stream, named by the error; FAILED_PRECONDITION if ffmpeg is not installed.
+// Encodes a frame of the film's pixels, and tries each kept stream in the result's container, in a
+// folder of its own. Returns warnings: streams left behind or changed, samples of fewer bits.
+// INVALID_ARGUMENT if the container does not take the codec or a stream, named by the error;
+// FAILED_PRECONDITION if ffmpeg is not installed.
 absl::StatusOr<std::vector<std::string>> CheckFilm(const std::string& source,
                                                    const FilmFacts& facts,
                                                    const server::FilmPart& part,

@@ -40,7 +40,7 @@ void Append(FfmpegCommand& command, std::initializer_list<std::string> arguments
 
 FfmpegCommand QuietFfmpeg() { return {"ffmpeg", "-nostdin", "-v", "error"}; }
 
-// Opens Ffmpeg::kSource, and no file that it names.
+// Opens Ffmpeg::kSource, and no file named in it.
 void AppendSource(FfmpegCommand& command) {
   Append(command,
          {"-protocol_whitelist", "file", "-format_whitelist", kFilmFormats, "-i", Ffmpeg::kSource});
@@ -62,7 +62,7 @@ void AppendCodec(FfmpegCommand& command, const server::FilmPart& part, const Vid
   AppendColours(command, part);
 }
 
-// Streams as they are, FLAC in MP4 among them, which ffmpeg 5 calls experimental.
+// Streams as they are, FLAC in MP4 among them (experimental in ffmpeg 5).
 void AppendCopy(FfmpegCommand& command) { Append(command, {"-c", "copy", "-strict", "-2"}); }
 
 // `stream` of input `input` as stream `number` of its type in the result.
@@ -121,7 +121,7 @@ bool GoesAlong(const FilmStream& stream, Container container) {
   return stream.type == "subtitle" && !SubtitleCodecFor(stream.codec, container).empty();
 }
 
-// From half a frame before the first one: ffmpeg leaves out frames before that.
+// From half a frame before the first one: ffmpeg leaves out earlier frames.
 FfmpegCommand DecodePart(const server::FilmPart& part) {
   FfmpegCommand command = QuietFfmpeg();
   if (part.number > 0) {

@@ -18,10 +18,10 @@ struct VideoCodec {
   std::span<const char* const> arguments;
 };
 std::span<const VideoCodec> VideoCodecs();
-// Null for a name that is not in the list.
+// Null for a name outside of the list.
 const VideoCodec* FindVideoCodec(const std::string& name);
 
-// The kinds of files that a film is joined to, by the ending of their names in any case.
+// The kinds of files for a film's result, by the ending of their names in any case.
 enum class Container : uint8_t { kMatroska, kMp4, kMov };
 // INVALID_ARGUMENT for a folder and for another ending.
 absl::StatusOr<Container> ContainerOf(const std::string& path);
@@ -40,7 +40,7 @@ FfmpegCommand DecodePart(const server::FilmPart& part);
 // YUV4MPEG2 on standard input to the file `to`, in NUT.
 FfmpegCommand EncodePart(const server::FilmPart& part, const VideoCodec& codec,
                          const std::string& to);
-// The parts of the file `list` to the file `to`, with kSource's streams that go along.
+// The parts of the file `list` to the file `to`, with the kept streams of kSource.
 FfmpegCommand JoinParts(const server::FilmPart& part, const std::string& list,
                         const std::vector<FilmStream>& source, Container container,
                         const std::string& to);

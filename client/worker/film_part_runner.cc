@@ -38,7 +38,7 @@ struct Pipe {
   }
 };
 
-// The place of a part that is whole.
+// The place of a complete part.
 fs::path PartPath(const fs::path& folder, int64_t number) {
   return folder / absl::StrFormat("part-%06d.nut", number);
 }
@@ -49,7 +49,7 @@ absl::Status Sync(const fs::path& path) {
   return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path.native()));
 }
 
-// A file that is there is whole, also behind a power failure.
+// A file there is complete, also after a power failure.
 absl::Status Rename(const fs::path& from, const fs::path& to) {
   RETURN_IF_ERROR(Sync(from));
   std::error_code error;
@@ -70,7 +70,7 @@ class FilmPartRun {
       : part_(part), source_(source), output_(output), folder_(server::FilmFolder(output, part)) {}
 
   bool IsJoined() const { return !Exists(folder_); }
-  // A worker that does not see the submitter's folders finds neither parts nor result.
+  // A worker without the submitter's folders finds neither parts nor result.
   absl::Status CheckResult() const {
     if (Exists(output_)) return absl::OkStatus();
     return absl::NotFoundError(
@@ -145,12 +145,12 @@ class FilmPartRun {
     return fs::exists(path, ignored);
   }
 
-  // A new name in the folder, which goes with it.
+  // A new name in the folder. It goes with the folder.
   fs::path Draft(const std::string& extension) const {
     return folder_ / absl::StrCat("draft-", RandomUuid(), extension);
   }
 
-  // An error, and the reason that a process gives for it.
+  // An error, and a process's reason for it.
   static absl::Status WithWords(absl::Status status, const Ffmpeg& decoder, const Ffmpeg& encoder) {
     for (const Ffmpeg* const process : {&decoder, &encoder}) {
       const std::string words = process->LastWords();

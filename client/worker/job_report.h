@@ -1,4 +1,4 @@
-// Records and messages about a job that was tried.
+// Records and messages about a tried job.
 #pragma once
 
 #include <string>

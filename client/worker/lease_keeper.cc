@@ -28,7 +28,7 @@ server::JobProgress LeaseKeeper::progress() const {
 
 void LeaseKeeper::Run(std::stop_token done) {
   server::JobProgress told;
-  // Counted in sleep, which the system's clock does not shorten or prolong when it is set.
+  // Counted in sleep, so setting the system's clock does not change it.
   absl::Duration left = term_ / 3;
   while (true) {
     const absl::Duration sleep = std::min(kProgressInterval, left);

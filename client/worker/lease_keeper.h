@@ -1,4 +1,4 @@
-// The heartbeat of a job that is worked on.
+// The heartbeat of a running job.
 #pragma once
 
 #include <stop_token>
@@ -13,8 +13,8 @@
 namespace upscaled::client {
 
 // Extends the lease of `job` every third of `term`, on a thread of its own, until it is destroyed,
-// and when there is progress to tell, sooner. A queue that does not answer is asked again: the
-// lease may hold yet.
+// and when there is progress to tell, sooner. A queue without an answer is asked again: the lease
+// may hold yet.
 class LeaseKeeper {
  public:
   // Between two heartbeats, where both have something to tell.

@@ -75,7 +75,7 @@ absl::StatusOr<ResultFolder> ResultFolder::Open(const fs::path& folder) {
   if (error) {
     return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot make ", folder.native()));
   }
-  // An operator who made it otherwise wants it so.
+  // An operator with another mode wants it so.
   const fs::path errors = folder / kErrors;
   const int why = mkdir(errors.c_str(), S_IRWXU) == 0 ? 0 : errno;
   if (why != 0 && !fs::is_directory(errors, error)) {

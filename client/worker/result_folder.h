@@ -1,4 +1,4 @@
-// Results that are files of a folder.
+// Results as files of a folder.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace upscaled::client {
 class ResultFolder final : public ResultStore {
  public:
   // Makes `folder` and its errors/ if they are missing, for this user only. Removes unfinished
-  // files of killed workers that have not grown for a day.
+  // files of killed workers if they have not grown for a day.
   static absl::StatusOr<ResultFolder> Open(const std::filesystem::path& folder);
 
   absl::StatusOr<bool> Has(const std::string& name, std::stop_token stop) const override;

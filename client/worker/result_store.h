@@ -13,10 +13,10 @@
 
 namespace upscaled::client {
 
-// A result that is being written; without Commit it is dropped.
+// A result being written; without Commit it is dropped.
 class ResultDraft : public ImageSink {
  public:
-  // Has what was written be the result `name`; the same bytes, at the first one. Call once, after
+  // Makes the written bytes the result `name`; the same bytes, at the first one. Call once, after
   // the last byte. Errors as the store's.
   virtual absl::StatusOr<UniqueFd> Commit(const std::string& name, std::stop_token stop) = 0;
 };
@@ -44,7 +44,7 @@ class ResultStore {
                                                    std::stop_token stop) const = 0;
 };
 
-// `place` is a folder, or s3://BUCKET/PREFIX, to which `access` leads.
+// `place` is a folder, or s3://BUCKET/PREFIX, with `access` to it.
 absl::StatusOr<std::unique_ptr<ResultStore>> OpenResults(const std::string& place,
                                                          const S3Access& access);
 

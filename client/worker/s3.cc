@@ -18,7 +18,7 @@ namespace {
 
 constexpr absl::string_view kScheme = "s3://";
 
-// The value of the first of these variables that says something.
+// The value of the first of these variables with a text.
 std::string FirstOf(std::initializer_list<const char*> names, absl::string_view otherwise = "") {
   for (const char* const name : names) {
     const char* const value = std::getenv(name);
@@ -67,7 +67,7 @@ std::string BucketOf(absl::string_view s3_url) {
 }
 
 absl::StatusOr<std::string> HttpUrlOf(const std::string& s3_url, const S3Access& access) {
-  // The one that this was built with knows the options, the one that runs uses them.
+  // The library of the build knows the options, the one at run time uses them.
   RETURN_IF_ERROR(CheckLibcurlSigns(
       std::min<uint32_t>(LIBCURL_VERSION_NUM, curl_version_info(CURLVERSION_NOW)->version_num)));
   const absl::string_view place = absl::StripPrefix(s3_url, kScheme);

@@ -10,16 +10,15 @@
 
 namespace upscaled::client {
 
-// The keys of the caller, and the place that it asks.
+// The keys of the caller, and the place it asks.
 struct S3Access {
   std::string endpoint;  // http(s)://HOST[:PORT]; "": Amazon's of the region
   std::string region = "us-east-1";
   std::string key_id, secret;
   std::string session_token;  // of temporary keys; "": these are none
 
-  // The access that AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, AWS_REGION or AWS_DEFAULT_REGION,
-  // AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN say, as they do to Amazon's own
-  // tools.
+  // The access by AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, AWS_REGION or AWS_DEFAULT_REGION,
+  // AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, as for Amazon's own tools.
   static S3Access FromEnvironment();
 };
 
@@ -31,8 +30,8 @@ std::string BucketOf(absl::string_view s3_url);
 absl::Status CheckLibcurlSigns(uint32_t version);
 
 // The http(s) URL of s3://BUCKET/KEY, the bucket in its path, where every implementation has it.
-// INVALID_ARGUMENT where bucket or key are missing, UNAUTHENTICATED for want of keys to sign with,
-// UNIMPLEMENTED for want of a libcurl that does.
+// INVALID_ARGUMENT if bucket or key are missing, UNAUTHENTICATED without keys to sign with,
+// UNIMPLEMENTED if libcurl cannot sign.
 absl::StatusOr<std::string> HttpUrlOf(const std::string& s3_url, const S3Access& access);
 
 }  // namespace upscaled::client

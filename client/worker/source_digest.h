@@ -1,4 +1,4 @@
-// The digest that identifies an image as it was sent.
+// The digest of an image as it was sent.
 #pragma once
 
 #include <stop_token>

@@ -1,4 +1,4 @@
-// Bytes of an image that wait on disk.
+// Bytes of an image on disk.
 #pragma once
 
 #include <utility>

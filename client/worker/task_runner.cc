@@ -26,14 +26,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The server's name for the digest that the client sends.
+// The server's name for the digest sent by the client.
 constexpr char kDigestField[] = "source_sha256";
 
 TaskOutcome Failed(absl::Status status, Blame blame) {
   return {.status = std::move(status), .blame = blame};
 }
 
-// The blame for an error at a place that the task names.
+// The blame for an error at a place named by the task.
 Blame BlameAtPlace(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kNotFound:
@@ -60,7 +60,7 @@ Blame BlameOfCall(const absl::Status& status) {
   const ErrorDetails details = DetailsOf(status);
   if (details.reason == "UNKNOWN_MODEL") return Blame::kPassing;  // another replica may have it
   // Others fill the server, or earlier jobs have put the worker's key into debt. Without the name
-  // of a limit the job itself may be why, such as an image that takes all memory.
+  // of a limit the job itself may be the cause, such as an image with all memory.
   const bool names_limit = details.metadata.contains("limit") && details.retry_delay.has_value();
   if (absl::IsResourceExhausted(status) && names_limit) return Blame::kLimit;
   const auto field = details.metadata.find("field");  // the source has changed since it was hashed
@@ -96,7 +96,7 @@ absl::StatusOr<std::unique_ptr<ImageSource>> ToSource(const std::string& name, U
   return std::make_unique<FileSource>(name, std::move(file), info.st_size);
 }
 
-// The file of a result whose content address is `etag`; "": it has none, and gets the job's name.
+// The file of a result with the content address `etag`; "": it has none, and gets the job's name.
 std::string FileNameOf(const std::string& etag, v1::ImageFormat format, const std::string& job) {
   return (etag.empty() ? "job-" + job : etag) + ExtensionOf(format);
 }
@@ -164,7 +164,7 @@ absl::Status TaskRunner::CheckPlace(const std::string& place) const {
                               : allowed_.Resolve(place).status();
 }
 
-// No pipe, which would wait for a writer.
+// No pipe: it would wait for a writer.
 absl::StatusOr<UniqueFd> TaskRunner::OpenFile(const std::string& path) const {
   UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
@@ -172,7 +172,7 @@ absl::StatusOr<UniqueFd> TaskRunner::OpenFile(const std::string& path) const {
   if (fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is no file"));
   }
-  // Again, now that no other process can put a link in its place.
+  // Again, now: no other process can put a link in its place.
   RETURN_IF_ERROR(allowed_.Resolve(absl::StrCat("/proc/self/fd/", file.get())).status());
   return file;
 }
@@ -192,7 +192,7 @@ TaskOutcome TaskRunner::RunFilm(const server::Task& task, ImageObserver& observe
   if (!source.ok()) return Failed(source.status(), BlameAtPlace(source.status()));
   const absl::StatusOr<fs::path> output = allowed_.Resolve(task.output);
   if (!output.ok()) return Failed(output.status(), Blame::kTask);
-  // A link at the folder's place could lead out of what is allowed.
+  // A link at the folder's place could lead out of the allowed folders.
   const fs::path folder = server::FilmFolder(output->native(), part);
   if (const absl::StatusOr<fs::path> real = allowed_.Resolve(folder.native());
       !real.ok() || *real != folder) {

@@ -41,23 +41,23 @@ struct TaskOutcome {
 };
 
 // Does the same when it does it twice. A film's part is a file next to the film's output. An
-// image's result gets the name that the server gives it, which follows from the source's bytes, the
-// options in canonical form, the weights and the arithmetic. A result of this name is not computed
-// again. Thread safe.
+// image's result gets the server's name for it, made of the source's bytes, the options in
+// canonical form, the weights and the arithmetic. A result of this name is not computed again.
+// Thread safe.
 class TaskRunner {
  public:
   static constexpr int64_t kMaxSourceBytes = int64_t{4} << 30;  // of what a URL gives
 
   // The service and the results are borrowed. The service names results: gRPC's does. `allowed`
-  // says which places a task may name.
+  // bounds the places of a task.
   TaskRunner(Service& service, const ResultStore& results, S3Access access, AllowedPlaces allowed)
       : service_(service),
         results_(results),
         access_(std::move(access)),
         allowed_(std::move(allowed)) {}
 
-  // A `job` whose result the server cannot name gives it its own name. `observer` hears how its
-  // computation gets on. CANCELLED, at kPassing, when `stop` was requested.
+  // A `job` without a name for its result from the server gives it its own name. `observer` hears
+  // how its computation gets on. CANCELLED, at kPassing, when `stop` was requested.
   TaskOutcome Run(const std::string& job, const server::Task& task, ImageObserver& observer,
                   std::stop_token stop) const;
 
@@ -65,7 +65,7 @@ class TaskRunner {
   // Before anything is computed for them.
   absl::Status CheckPlaces(const server::Task& task) const;
   absl::Status CheckPlace(const std::string& place) const;
-  // The image that a path or URL names.
+  // The image at a path or URL.
   absl::StatusOr<std::unique_ptr<ImageSource>> Open(const std::string& place,
                                                     std::stop_token stop) const;
   absl::StatusOr<UniqueFd> OpenFile(const std::string& path) const;

@@ -26,16 +26,16 @@ namespace {
 
 constexpr long kConnectTimeout_s = 30;
 constexpr int kMaxRedirects = 5;
-// Slower than this for so long is a connection that stalled.
+// A connection slower than this for this long has stalled.
 constexpr long kStalledBytesPerSecond = 1000, kStalledTime_s = 60;
 
-// For a question and its answer, which are short.
+// For a short question and its answer.
 constexpr absl::Duration kMaxAnswerTime = absl::Minutes(2);
 
-// Read of an answer at most, for each: its header, and a body that is no source.
+// Read of an answer at most, for each: its header, and a body other than a source.
 constexpr size_t kMaxAnswerBytes = size_t{64} << 10;
 
-// S3's names for keys that are wrong or too old, as different from those that may not do something.
+// S3's names for wrong or expired keys, as different from keys without a permission.
 constexpr absl::string_view kErrorsOfKeys[] = {"ExpiredToken",          "InvalidAccessKeyId",
                                                "InvalidToken",          "RequestTimeTooSkewed",
                                                "SignatureDoesNotMatch", "TokenRefreshRequired"};
@@ -49,10 +49,10 @@ std::string S3ErrorCode(absl::string_view answer) {
   return std::ranges::all_of(code, absl::ascii_isalnum) ? std::string(code) : "";
 }
 
-// The addresses that a request may connect to: of the internet at large, of this site too, or all.
+// The addresses for a request's connection: of the internet at large, of this site too, or all.
 enum class Reach { kPublic, kPrivate, kAll };
 
-// One request; the caller sets what is special of it.
+// One request; the caller sets its special options.
 class Request {
  public:
   Request(const std::string& url, Reach reach, absl::Duration max_time, std::stop_token stop)
@@ -113,16 +113,16 @@ class Request {
     curl_easy_setopt(easy_.get(), option, value);
   }
 
-  // Has Perform fail unless that much of the request's body has been sent: an answer may come
+  // Has Perform fail unless this much of the request's body has been sent: an answer may come
   // earlier, and stands for no more than the server has got.
   void MustSend(int64_t bytes) { must_send_ = bytes; }
 
-  // Has `receive` get what a good answer has in it, which is ignored otherwise. false: no more.
+  // Gives `receive` the body of a good answer. Without it the body is ignored. false: no more.
   void OnReceive(std::function<bool(absl::string_view)> receive) { receive_ = std::move(receive); }
 
   absl::Status Perform(absl::string_view what) {
     const CURLcode code = curl_easy_perform(easy_.get());
-    // A connection that broke behind a refusal has told what it was to tell.
+    // A connection broken behind a refusal has delivered the refusal.
     const bool answered = code == CURLE_OK || cut_ || AnswerStatus() >= 400;
     const bool good = answered && IsGood(AnswerStatus());
     if (good && SentBytes() >= must_send_) return absl::OkStatus();
@@ -193,7 +193,7 @@ class Request {
     return self.body_bytes_ <= kMaxAnswerBytes ? part.size() : 0;
   }
 
-  // A line of the header, and of all before it that told to wait.
+  // A line of the header, and of all earlier headers with a request to wait.
   static size_t OnField(char*, size_t size, size_t count, void* to) {
     auto& self = *static_cast<Request*>(to);
     self.header_bytes_ += size * count;
@@ -331,7 +331,7 @@ absl::Status Upload(const std::string& url, int fd, const std::string& media_typ
   request.Set(CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(info.st_size));
   request.MustSend(info.st_size);
   request.AddField(absl::StrCat("Content-Type: ", media_type));
-  // A field that says not to expect anything would be signed, too, though it is not sent.
+  // An Expect field without a value would be signed, too, though it is not sent.
   request.Set(CURLOPT_EXPECT_100_TIMEOUT_MS, 100L);
   RETURN_IF_ERROR(request.Sign(access));
   return request.Perform("put a result at");

@@ -1,4 +1,4 @@
-// Files that URLs name, presigned ones for example, or s3://BUCKET/KEY, which is signed.
+// Files at URLs, presigned ones for example, or at s3://BUCKET/KEY with a signature.
 #pragma once
 
 #include <cstdint>
@@ -16,23 +16,21 @@
 
 namespace upscaled::client {
 
-// `allowed` judges http(s) URLs, the addresses that they lead to, and redirections. No proxy of the
-// environment is used then, since it would hide the addresses. null: the caller chose the URL, and
-// it may lead anywhere. A place in S3 is at the operator's endpoint, and the caller judges its
-// bucket.
-// All give CANCELLED when `stop` was requested; UNAVAILABLE when another try may do (no
-// connection, one that stalled, an answer of 408, 429 or 5xx, or one that came before the whole
-// body was sent); NOT_FOUND, PERMISSION_DENIED or
-// INVALID_ARGUMENT if the answer refuses for good, for example by a redirection that is not
-// followed; of S3, UNAUTHENTICATED where it refuses the keys themselves, and HttpUrlOf's errors.
-// Messages have URLs without their secrets, and S3's name of the error.
+// `allowed` judges http(s) URLs, their addresses, and redirections. No proxy of the environment is
+// used then, since it would hide the addresses. null: the caller chose the URL, and it may lead
+// anywhere. A place in S3 is at the operator's endpoint, and the caller judges its bucket. All give
+// CANCELLED after a request of `stop`; UNAVAILABLE if another try may succeed (no connection, a
+// stalled one, an answer of 408, 429 or 5xx, or an answer before the whole body was sent);
+// NOT_FOUND, PERMISSION_DENIED or INVALID_ARGUMENT if the answer refuses for good, for example by a
+// redirection not to be followed; of S3, UNAUTHENTICATED if it refuses the keys themselves, and
+// HttpUrlOf's errors. Messages have URLs without their secrets, and S3's name of the error.
 
-// How long a file may take, redirections included, however steadily it moves: a worker does
-// nothing else meanwhile. UNAVAILABLE after that.
+// How long a file may take, redirections included, however steadily it moves: a worker does nothing
+// else meanwhile. UNAVAILABLE later.
 inline constexpr absl::Duration kMaxTransferTime = absl::Hours(4);
 
-// The body that GET gives, redirects followed, in a file without a name, at its start.
-// INVALID_ARGUMENT for more than `max_bytes`; INTERNAL when this machine cannot keep it.
+// The body of GET, redirects followed, in a file without a name, at its start. INVALID_ARGUMENT for
+// more than `max_bytes`; INTERNAL when this machine cannot keep it.
 absl::StatusOr<UniqueFd> Download(const std::string& url, int64_t max_bytes, const S3Access& access,
                                   const AllowedPlaces* allowed, std::stop_token stop,
                                   absl::Duration max_time = kMaxTransferTime);

@@ -1,4 +1,4 @@
-// Tells a URL that a job has ended, as the Standard Webhooks specification has it.
+// Tells a URL about the end of a job, as the Standard Webhooks specification has it.
 #pragma once
 
 #include <stop_token>
@@ -14,15 +14,15 @@
 
 namespace upscaled::client {
 
-// The bytes that "whsec_" and Base64 stand for. INVALID_ARGUMENT, without the secret, for another
-// text or one of fewer than 24 bytes, of which the specification allows none.
+// The bytes of "whsec_" and Base64. INVALID_ARGUMENT, without the secret, for another text or one
+// of fewer than 24 bytes, the least of the specification.
 absl::StatusOr<std::string> ParseWebhookSecret(const std::string& text);
 
 // The field webhook-signature: "v1," and the Base64 of an HMAC-SHA256 over "ID.SECONDS.BODY".
 std::string WebhookSignature(const std::string& secret, const std::string& id, int64_t unix_s,
                              const std::string& body);
 
-// The message that a job has ended in `state`, which is done, failed or cancelled:
+// The message about the end of a job in `state`: done, failed or cancelled.
 //   {"type": "upscale.job.STATE", "timestamp": ..., "data": {"job": ID, "state": STATE,
 //    "reference": ..., "source": ..., "output": ..., "size": {...}, "warnings": [...],
 //    "report": {...}}}

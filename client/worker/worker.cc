@@ -20,14 +20,14 @@ namespace {
 constexpr double kWebhookJitter = 0.1;
 // Between two sweeps of a queue, by any worker.
 constexpr absl::Duration kSweepInterval = absl::Minutes(10);
-// Jobs that are forgotten in one call, which holds other calls up meanwhile.
+// Forgotten jobs of one call. Other calls wait for it.
 constexpr int kForgottenAtOnce = 200;
 // A worker that ends with the queue waits for this many tries of a message, which take five
 // minutes. Later ones are left to the next worker.
 constexpr int kAwaitedTries = 3;
 constexpr absl::Duration kForever = absl::Hours(24 * 365);
 
-// Has the heartbeat tell what the server tells.
+// Has the heartbeat repeat the server's reports.
 class ProgressTeller final : public ImageObserver {
  public:
   explicit ProgressTeller(LeaseKeeper& keeper) : keeper_(keeper) {}
@@ -217,7 +217,7 @@ absl::Status Worker::GiveUp(const server::LeasedJob& job, const server::Task* ta
     return HandBackAfter(job, WaitAfter(job.delivery), std::move(stop));
   }
   if (!written.ok()) {
-    // Cancelled: the worker is to end, or has lost the job, of which the queue knows.
+    // Cancelled: the worker is to end, or has lost the job, and the queue knows.
     if (!absl::IsCancelled(written)) Fault(written);
     return queue_.HandBack(job);
   }

@@ -24,17 +24,17 @@ namespace upscaled::client {
 
 struct WorkerOptions {
   int parallel = 2;  // jobs at a time
-  // A job whose worker says nothing for so long is another's.
+  // A job with a silent worker for this long is another's.
   absl::Duration lease = absl::Minutes(1);
-  // A job that fails, but may fare better, is tried again after this time, which doubles, and of
-  // which half is random. After this many deliveries it counts as failed.
+  // A failed job with a chance is tried again after this time. The time doubles, and half of it is
+  // random. After this many deliveries it counts as failed.
   int max_deliveries = 5;
   absl::Duration first_wait = absl::Seconds(1), longest_wait = absl::Minutes(5);
   // For running jobs when the worker is told to stop; they are handed back then.
   absl::Duration drain = absl::Seconds(30);
-  // Between looks at a queue that had nothing, and at a server that was not ready.
+  // Between looks at an empty queue, and at a server not yet ready.
   absl::Duration poll = absl::Milliseconds(500);
-  // How long the queue keeps jobs that have ended. One worker of all forgets older ones.
+  // How long the queue keeps ended jobs. One worker of all forgets older ones.
   absl::Duration keep_ended = absl::Hours(30 * 24);
   // Whether to end when no job waits or runs, here or with another worker.
   bool until_empty = false;
@@ -46,7 +46,7 @@ struct WorkerOptions {
 };
 
 // Takes jobs only while the server is ready: an outage costs no deliveries, and neither does a
-// refusal for load or for a quota, whose wait the worker keeps. Acknowledges a job
+// refusal for load or for a quota. The worker keeps to the refusal's delay. Acknowledges a job
 // last. A worker killed at any time therefore loses nothing, and repeated work gives the same
 // result (see TaskRunner). Tells the task's webhook before it settles the job, so the webhook is
 // told at least once. If the webhook does not answer, the worker queues the message as a job of its
@@ -59,15 +59,14 @@ class Worker {
          WorkerOptions options, RetryClock& clock, std::function<void(const std::string&)> log);
 
   // OK after `stop`, or when the queue was empty. An error is the fault of no job, and another try
-  // will not mend it: a key that the server refuses, results that cannot be written, a damaged
-  // queue.
+  // will not mend it: a key refused by the server, results without a place, a damaged queue.
   absl::Status Run(std::stop_token stop);
 
  private:
   void Work();
   bool ServerIsReady();
   bool IsEmpty();
-  // Forgets jobs that ended long ago, if this worker's turn has come.
+  // Forgets long ended jobs, if this worker's turn has come.
   void Sweep();
   void RunJob(const server::LeasedJob& job);
   TaskOutcome Attempt(const server::LeasedJob& job, const absl::StatusOr<server::Task>& task,

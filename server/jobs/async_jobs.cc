@@ -22,12 +22,10 @@ namespace upscaled::server {
 namespace {
 
 constexpr absl::Duration kSweepInterval = absl::Minutes(1);
-// A job that is stored and not queued after so long never will be; one that is still being received
-// is given up.
+// A job stored and not queued after this long never will be; one still being received is given up.
 constexpr absl::Duration kNeverQueued = absl::Hours(1), kNeverReceived = absl::Hours(24);
 constexpr absl::Duration kFullDelay = absl::Seconds(60);
-// Bytes that each job counts in addition to its files: entries of folders, a row of the queue, and
-// look-ups.
+// Bytes of each job in addition to its files: entries of folders, a row of the queue, and look-ups.
 constexpr int64_t kJobBytes = int64_t{64} << 10;
 constexpr size_t kCopyBytes = size_t{64} << 10;
 
@@ -53,7 +51,7 @@ int64_t SumOf(const std::map<std::string, int64_t>& bytes) {
   return sum;
 }
 
-// 0 for a field that is no number.
+// 0 for a field other than a number.
 int Number(const nlohmann::json& object, const char* name) {
   const auto field = object.find(name);
   return field != object.end() && field->is_number_integer() ? field->get<int>() : 0;

@@ -1,5 +1,5 @@
-// Images that are upscaled after their call has ended: a queue of jobs, and a store of their
-// sources and results.
+// Images to be upscaled after the end of their call: a queue of jobs, and a store of their sources
+// and results.
 #pragma once
 
 #include <cstdint>
@@ -32,13 +32,13 @@ struct AsyncJobsOptions {
   std::filesystem::path store;  // absolute; workers see it under the same path
   // The size of the store, about. A job takes 64 KiB of it in addition to its files.
   int64_t max_bytes = int64_t{10} << 30;
-  // How long the rest of a job that has ended is kept.
+  // How long the rest of an ended job is kept.
   absl::Duration retention = absl::Hours(24);
-  // Hears what is wrong with the queue or the store, on any thread. May be null.
+  // Is called with faults of the queue or the store, on any thread. May be null.
   std::function<void(const absl::Status& trouble)> warn;
 };
 
-// A job that a client asks for.
+// A client's request for a job.
 struct JobRequest {
   upscale::v1::UpscaleOptions options;  // canonical: the worker's server has other defaults
   std::string webhook;                  // a URL that is told of the end; "": none
@@ -46,7 +46,7 @@ struct JobRequest {
   std::string shown_source;             // that the webhook is told; "": it was sent without a name
 };
 
-// Which of a tenant's jobs are listed.
+// A selection of a tenant's jobs.
 struct JobQuery {
   std::string state;             // "": any, otherwise as JobStateName
   std::string batch, reference;  // "": any
@@ -78,18 +78,18 @@ struct AsyncJob {
   std::optional<JobWebhook> webhook;
 };
 
-// Jobs are found by ids that cannot be guessed, and only by callers of their tenant. The workers
-// that do them, `upscale-worker`, call servers in their own name.
+// Jobs are found by unguessable ids, and only by callers of their tenant. The workers
+// (`upscale-worker`) call servers in their own name.
 //
-// A job's files in the store go by themselves: the source when the job has ended, all of it when
-// `retention` has passed since, and what a server that died has left.
+// A job's files in the store go by themselves: the source when the job has ended, all of it after
+// `retention` more, and the rest of a dead server.
 //
-// Thread safe; calls take as long as disk and queue do. Errors are NOT_FOUND for a job that is not
-// the tenant's; UNAVAILABLE when queue or store cannot be used now.
+// Thread safe; calls take as long as disk and queue do. Errors are NOT_FOUND for a job of another
+// tenant; UNAVAILABLE if queue or store cannot be used now.
 class AsyncJobs {
  public:
-  // `timer` sweeps and must outlive the jobs. As OpenQueue and JobStore::Open;
-  // INVALID_ARGUMENT for a store that no task can name.
+  // `timer` sweeps and must outlive the jobs. As OpenQueue and JobStore::Open; INVALID_ARGUMENT for
+  // a store without a name for tasks.
   static absl::StatusOr<std::unique_ptr<AsyncJobs>> Open(Timer& timer, AsyncJobsOptions options);
   // With another way to open queues, for tests.
   using QueueOpener =
@@ -104,21 +104,21 @@ class AsyncJobs {
     // job belongs to none.
     Batch(AsyncJobs& jobs, std::string tenant, std::string name)
         : jobs_(jobs), tenant_(std::move(tenant)), name_(std::move(name)) {}
-    // A name for a batch, which cannot be guessed.
+    // An unguessable name for a batch.
     static std::string NewName();
-    // Removes what was stored and not queued.
+    // Removes the stored jobs that were not queued.
     ~Batch();
     Batch(const Batch&) = delete;
     Batch& operator=(const Batch&) = delete;
 
-    // Stores all that `source` gives. Also errors of `source`, and RESOURCE_EXHAUSTED (kOverloaded)
+    // Stores all bytes of `source`. Also errors of `source`, and RESOURCE_EXHAUSTED (kOverloaded)
     // when the store is full, or half of it is this tenant's.
     absl::Status Add(ByteSource& source);
     // A worker fetches the source.
     absl::Status AddUrl(const std::string& url);
     int size() const { return static_cast<int>(stored_.size()); }
-    // Queues a job for each source, which outlasts the server when this returns OK. `requests` are
-    // as many as sources were added, in their order.
+    // Queues a job for each source. After OK the job outlasts the server. `requests` are as many as
+    // sources were added, in their order.
     absl::StatusOr<std::vector<AsyncJob>> Queue(const std::vector<JobRequest>& requests);
 
    private:
@@ -135,21 +135,20 @@ class AsyncJobs {
   // A batch of one job.
   absl::StatusOr<AsyncJob> Submit(const std::string& tenant, const JobRequest& request,
                                   ByteSource& source);
-  // The latest first. `last` becomes the id that a query for the next page names as `before`; "":
-  // there are no more. INVALID_ARGUMENT (kInvalidOption)
-  // for a state that there is not, for a `before` that is no job of the tenant's, and if an empty
-  // tenant names no batch: callers without a key know their jobs by ids that cannot be guessed.
+  // The latest first. `last` becomes the id for `before` in a query for the next page; "": there
+  // are no more. INVALID_ARGUMENT (kInvalidOption) for an unknown state, for a `before` that is no
+  // job of the tenant's, and if an empty tenant names no batch: callers without a key know their
+  // jobs by unguessable ids.
   absl::StatusOr<std::vector<AsyncJob>> List(const std::string& tenant, const JobQuery& query,
                                              std::string& last);
   absl::StatusOr<AsyncJob> Find(const std::string& tenant, const std::string& id);
-  // Where the result of a job is that Find has told to have one.
+  // The place of a job's result, if Find says that it has one.
   std::filesystem::path Result(const AsyncJob& job) const { return store_.Result(job.id); }
-  // Has no worker begin a job that waits, and stops one that runs; removes its source and its
-  // result. Its webhook is told.
-  // OK also for one that has ended, or was cancelled before.
+  // Keeps workers from beginning a waiting job, and stops a running one; removes its source and its
+  // result. Its webhook is told. OK also for a job that has ended, or was cancelled before.
   absl::Status Cancel(const std::string& tenant, const std::string& id);
 
-  // Removes what is to go by `now`. Done by Open, and every minute; one at a time.
+  // Removes all jobs due by `now`. Done by Open, and every minute; one at a time.
   void Sweep(absl::Time now);
 
  private:
@@ -158,11 +157,11 @@ class AsyncJobs {
   absl::StatusOr<JobInfo> Look(const std::string& tenant, const std::string& id);
   // As callers see a job of the queue's.
   AsyncJob Show(const JobInfo& job) const;
-  // Cancels jobs that may be queued although Enqueue failed. Jobs that cannot be cancelled now find
-  // no source, or leave an orphan (StoredJob).
+  // Cancels jobs possibly queued by a failed Enqueue. Jobs not cancelled now find no source, or
+  // leave an orphan (StoredJob).
   void TakeBack(const std::vector<NewJob>& jobs);
   absl::Status Store(const std::string& id, const std::string& tenant, ByteSource& source);
-  // Counts bytes that are about to be stored. As Submit when there is no room.
+  // Counts bytes before they are stored. As Submit when there is no room.
   absl::Status TakeRoom(const std::string& tenant, int64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether `job` is to go as a whole. As Look.
   absl::StatusOr<bool> IsOver(const StoredJob& job, absl::Time now);
@@ -173,7 +172,7 @@ class AsyncJobs {
   const std::unique_ptr<JobQueue> queue_;
   const JobStore store_;
   absl::Mutex mutex_;
-  // By tenant: as the latest sweep found it, and what has come since that began.
+  // By tenant: as the latest sweep found it, and the bytes added since the sweep began.
   std::map<std::string, int64_t> swept_bytes_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, int64_t> new_bytes_ ABSL_GUARDED_BY(mutex_);
   Timer::Task sweep_;  // last: it uses what is above

@@ -1,4 +1,4 @@
-// A broker that does not answer: one call waits for it, and not each.
+// A broker without an answer: one call waits for it, and not each.
 #pragma once
 
 #include "absl/status/status.h"
@@ -7,17 +7,17 @@
 
 namespace upscaled::server {
 
-// Calls that waited for their turn while another one met silence need not wait for the broker
-// again. Not thread safe.
+// Calls waiting for their turn behind another one's silence need not wait for the broker again. Not
+// thread safe.
 class BrokerSilence {
  public:
-  // The error of the last call that met silence, for kPause after its end; OK: ask the broker.
+  // The error of the last call with a silent broker, for kPause after its end; OK: ask the broker.
   absl::Status Check(absl::Time now) const {
     const bool pauses = now < next_try_ && now >= next_try_ - kPause;  // clocks are set back
     return pauses ? status_ : absl::OkStatus();
   }
-  // A call that began at `begin` has lost the broker by `status`. If that was quick it was refused,
-  // and met no silence.
+  // A call from `begin` on has lost the broker by `status`. A quick one was refused, and met no
+  // silence.
   void Note(const absl::Status& status, absl::Time begin) {
     const absl::Time now = absl::Now();
     if (now - begin < kSilence) return;

@@ -16,8 +16,8 @@ struct BrokerUrl {
   bool tls = false;
 };
 
-// SCHEME://[USER:PASSWORD@]HOST[:PORT][/PREFIX]. INVALID_ARGUMENT, without the URL, which may hold
-// a password, for another one.
+// SCHEME://[USER:PASSWORD@]HOST[:PORT][/PREFIX]. INVALID_ARGUMENT for another one, without the URL,
+// since it may hold a password.
 absl::StatusOr<BrokerUrl> ParseBrokerUrl(const std::string& url, absl::string_view scheme,
                                          int default_port);
 

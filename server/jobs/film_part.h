@@ -1,4 +1,4 @@
-// A range of a film's frames: the work of one job, of several that make a film.
+// A range of a film's frames: the work of one job, of several for a film.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ struct FilmPart {
   }
 };
 
-// The folder that holds a film's parts until they are joined to `output`. It is gone then.
+// The folder of a film's parts until they are joined to `output`. It is gone then.
 inline std::string FilmFolder(const std::string& output, const FilmPart& film) {
   return absl::StrCat(output, ".", film.id, ".parts");
 }

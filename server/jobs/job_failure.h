@@ -1,12 +1,12 @@
-// Why a job has failed, in words that its submitter may read.
+// The cause of a job's failure, in words for its submitter.
 #pragma once
 
 #include <string>
 
 namespace upscaled::server {
 
-// `reason` and `message` are those of the server that computed. They are empty, and the message
-// says so, if the job failed elsewhere: other messages name hosts and paths of the operator.
+// `reason` and `message` come from the computing server. They are empty, and the message says so,
+// if the job failed elsewhere: other messages name hosts and paths of the operator.
 struct JobFailure {
   std::string code, reason, message;
 };

@@ -1,4 +1,4 @@
-// Places that a task names: absolute paths, and URLs of files.
+// Places in a task: absolute paths, and URLs of files.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ bool IsUrl(absl::string_view place);
 // s3://BUCKET/KEY.
 bool IsS3Url(absl::string_view place);
 
-// `place` without user, password and query, which may be as good as a key. Paths and places in S3,
-// which have none of these, stay as they are.
+// `place` without user, password and query: they may be as good as a key. Paths and places in S3
+// have none of these and stay as they are.
 std::string WithoutSecrets(const std::string& place);
 
 }  // namespace upscaled::server

@@ -1,4 +1,4 @@
-// Jobs that wait on something that outlives processes, and who works on them.
+// Jobs in a store that outlives processes, and their workers.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,8 @@ absl::string_view JobStateName(JobState state);
 // nullopt for another text.
 std::optional<JobState> ParseJobState(absl::string_view name);
 
-// The errors that queues share: of a job that is not there; of one that has ended, in words; and of
-// a lease that another worker has now, or that went when the job was cancelled.
+// The errors of all queues: of a job not there; of an ended one, in words; and of a lease of
+// another worker, or one lost by the job's cancellation.
 absl::Status NoSuchJob(const std::string& id);
 absl::Status CannotCancel(const std::string& id, absl::string_view state);
 absl::Status LeaseIsLost(const std::string& id, bool cancelled);
@@ -44,9 +44,9 @@ absl::Status LeaseIsLost(const std::string& id, bool cancelled);
 // INVALID_ARGUMENT for anything but 1 to 64 letters, digits, - and _: files are named after jobs.
 absl::Status CheckJobId(const std::string& id);
 
-// Facts about a job that its queue keeps an index of.
+// Indexed facts of a job:
 struct JobLabels {
-  // Tenants with due jobs take turns, except in NATS. "": the operator's own jobs, which take turns
+  // Tenants with due jobs take turns, except in NATS. "": the operator's own jobs. They take turns
   // as one tenant.
   std::string tenant;
   std::string batch;      // an id like a job's, of jobs that were submitted together; "": none
@@ -55,15 +55,14 @@ struct JobLabels {
   bool operator==(const JobLabels&) const = default;
 };
 
-// Work to be done, in words that the queue does not read (see task.h), under an id of the
-// submitter's choice.
+// Work to be done, in words for the worker (task.h), under an id of the submitter's choice.
 struct NewJob {
   std::string id;
   std::string task;
   JobLabels labels = {};
 };
 
-// A job that only this worker has, for as long as the lease lasts.
+// A job of this worker only, during the lease.
 struct LeasedJob {
   std::string id;
   std::string task;
@@ -90,12 +89,12 @@ struct JobInfo {
   JobLabels labels;
 };
 
-// Names the jobs that match all of its fields.
+// Names the jobs with all of its fields.
 struct JobFilter {
   std::optional<JobState> state;                        // nullopt: any
   std::string id;                                       // "": any
   std::string tenant = {}, batch = {}, reference = {};  // "": any
-  // Only jobs that were submitted before this one; none if the queue does not know it. "": any.
+  // Only jobs submitted before this one; none if the queue does not know it. "": any.
   std::string before = {};
   int limit = 1000;  // the latest of them
 
@@ -117,13 +116,12 @@ class JobQueue {
   virtual ~JobQueue() = default;
 
   // When it returns OK, the jobs survive process and machine; after an error, all, some or none
-  // may. Jobs whose id is known already are passed over, so that a submitter may try again. Errors
-  // also as CheckJobId's.
+  // may. Jobs with a known id are passed over: a submitter may try again. Errors also as
+  // CheckJobId's.
   virtual absl::Status Enqueue(std::span<const NewJob> jobs) = 0;
 
-  // Takes the job that is due for longest, of the tenant that waits for its turn the longest.
-  // nullopt: no job is due. A job that is not extended, completed, retried or handed back within
-  // `term` is due again.
+  // Takes the job due for longest, of the tenant with the longest wait for its turn. nullopt: no
+  // job is due. A job not extended, completed, retried or handed back within `term` is due again.
   virtual absl::StatusOr<std::optional<LeasedJob>> Lease(absl::Duration term) = 0;
   // The heartbeat: the lease ends `term` from now, and the job is so far.
   virtual absl::Status Extend(const LeasedJob& job, absl::Duration term,
@@ -138,17 +136,17 @@ class JobQueue {
   // To another worker at once, and this delivery does not count.
   virtual absl::Status HandBack(const LeasedJob& job) = 0;
 
-  // A job that waits is not begun; the worker that runs it gets CANCELLED from its next Extend.
-  // NOT_FOUND for no such job, FAILED_PRECONDITION for one that has ended otherwise.
+  // A waiting job is not begun; the worker of a running one gets CANCELLED from its next Extend.
+  // NOT_FOUND for an unknown job, FAILED_PRECONDITION for one with another end.
   virtual absl::Status Cancel(const std::string& id) = 0;
 
   // In order of submission.
   virtual absl::StatusOr<std::vector<JobInfo>> List(const JobFilter& filter) = 0;
-  // How many there are in each state that has any.
+  // The number of jobs in each state, without zeros.
   virtual absl::StatusOr<std::map<JobState, int64_t>> Count() = 0;
 
-  // Forgets jobs that ended more than `age` ago, at most `limit` of them, and returns their number.
-  // A forgotten job's id may be used again.
+  // Forgets jobs ended more than `age` ago, at most `limit` of them, and returns their number. A
+  // forgotten job's id may be used again.
   virtual absl::StatusOr<int> ForgetEnded(absl::Duration age, int limit) = 0;
   // Returns true to one caller per `interval` among all processes: it does the `duty`, a name like
   // a job's id, for all of them.

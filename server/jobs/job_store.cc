@@ -20,8 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Workers that run as another user of the server's group may read sources and leave results, where
-// the umask lets them.
+// Workers of another user in the server's group may read sources and leave results, if the umask
+// lets them.
 constexpr mode_t kFolderMode = S_IRWXU | S_IRWXG;
 constexpr mode_t kSourceMode = S_IRUSR | S_IWUSR | S_IRGRP;
 constexpr char kHidden[] = ".new-";
@@ -48,8 +48,8 @@ void Note(const struct stat& info, StoredJob& job) {
   job.changed = std::max(job.changed, absl::TimeFromTimespec(info.st_mtim));
 }
 
-// Nullopt: another program wrote it, or it cannot be read now. An orphan is known by its name,
-// which is a job's.
+// Nullopt: another program wrote it, or it cannot be read now. An orphan is known by its name, the
+// name of a job.
 std::optional<StoredJob> ReadJob(const fs::path& folder) {
   const std::string name = folder.filename();
   const absl::StatusOr<std::string> tenant = ReadFile(folder / kTenant, kMaxTenantBytes);

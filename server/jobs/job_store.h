@@ -24,8 +24,8 @@ struct StoredJob {
   absl::Time changed;   // when a file came or went last
   bool whole = false;   // else it is being received, or was when a server died
   bool source = false;  // is there
-  // A worker made it for a job that the store does not have: its submission failed, but the queue
-  // took it all the same. It has no tenant.
+  // A worker made it for a job outside of the store: its submission failed, but the queue took it
+  // all the same. It has no tenant.
   bool orphan = false;
 };
 
@@ -40,7 +40,7 @@ struct StoredJob {
 // Ids consist of letters, digits and "-". Errors are UNAVAILABLE and name the file.
 class JobStore {
  public:
-  // A job that is being received; removed with the object unless it was kept. Used by one thread.
+  // A job being received; removed with the object unless it was kept. Used by one thread.
   class Arrival {
    public:
     ~Arrival();
@@ -67,14 +67,14 @@ class JobStore {
 
   absl::StatusOr<std::unique_ptr<Arrival>> Receive(const std::string& id,
                                                    const std::string& tenant) const;
-  // Whether there is such a job of that tenant.
+  // Whether the tenant has this job.
   bool Has(const std::string& id, const std::string& tenant) const;
   std::filesystem::path Source(const std::string& id) const { return folder_ / id / "source"; }
   std::filesystem::path Result(const std::string& id) const { return folder_ / id / "result"; }
   // If there is one.
   void RemoveSource(const std::string& id) const;
   void RemoveResult(const std::string& id) const;
-  // All of a job that List has given.
+  // All of a job from List.
   void Remove(const StoredJob& job) const;
 
   std::vector<StoredJob> List() const;

@@ -47,7 +47,7 @@ json ToJson(const JobLabels& labels) {
   return {{"tenant", labels.tenant}, {"batch", labels.batch}, {"reference", labels.reference}};
 }
 
-// Empty ones for what `object` lacks.
+// Empty ones for the missing ones of `object`.
 JobLabels ReadLabels(const json& object) {
   return {.tenant = TextOf(object, "tenant"),
           .batch = TextOf(object, "batch"),

@@ -1,4 +1,4 @@
-// A queue that several machines share: streams of NATS JetStream's.
+// A queue for several machines: streams of NATS JetStream's.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@
 namespace upscaled::server {
 
 // Keeps a record and a message per job. JetStream delivers the message, takes heartbeats, and
-// delivers it again if they stop. The record holds the job's state, and decides. It is written
-// by compare and swap, as the successor of the version read. Every change goes to the record
-// first, then the message is answered. The message has the labels as well, for a worker that is
-// faster than the record. Any worker receiving the message of an ended job
-// acknowledges it. So neither a crash in between nor a worker with a lost lease does harm.
+// delivers it again if they stop. The record holds the job's state, and decides. It is written by
+// compare and swap, as the successor of the version read. Every change goes to the record first,
+// then the message is answered. The message has the labels as well, for a worker ahead of the
+// record. Any worker receiving the message of an ended job acknowledges it. So neither a crash in
+// between nor a worker with a lost lease does harm.
 //
 // JetStream has one lease term for all, set by the latest Lease. Use the same one on every
 // worker. If the broker dies, nothing is lost. If its machine dies, unsynced messages are
@@ -32,7 +32,7 @@ namespace upscaled::server {
 class NatsQueue final : public JobQueue {
  public:
   // nats://[USER:PASSWORD@]HOST[:PORT][/PREFIX], or tls://...; 4222 and "upscale" unless it says
-  // so. With TLS the broker's certificate is of HOST and of an authority that OpenSSL trusts.
+  // so. With TLS the broker's certificate is of HOST and of an authority trusted by OpenSSL.
   // INVALID_ARGUMENT for another URL; UNAVAILABLE if no broker answers.
   static absl::StatusOr<std::unique_ptr<JobQueue>> Open(const std::string& url,
                                                         IfAbsent if_absent = IfAbsent::kMake);
@@ -58,12 +58,12 @@ class NatsQueue final : public JobQueue {
   absl::Status UseTerm(absl::Duration term) ABSL_LOCKS_EXCLUDED(mutex_);
   // Nullopt: the job has ended, and its message is gone.
   absl::StatusOr<std::optional<LeasedJob>> Begin(const NatsWork& work);
-  // Has a job whose record is damaged be one that has failed, with the record's error `why`.
+  // Makes a job with a damaged record a failed one, with the record's error `why`.
   absl::StatusOr<Record> FailDamaged(const NatsWork& work, const absl::Status& why);
-  // The record as it is after `change`, which says whether it did; again when another was faster.
-  // A job without a record has one whose number is 0.
+  // The record after `change`, if `change` did something; again if another was faster. A job
+  // without a record has one with the number 0.
   absl::StatusOr<Record> Change(const std::string& id, absl::FunctionRef<bool(Record&)> change);
-  // Changes the record of a job whose lease is this one, and then answers for its message.
+  // Changes the record of a job with this lease, and then answers for its message.
   absl::Status OnLease(const LeasedJob& job, const std::string& answer,
                        absl::FunctionRef<void(Record&)> change);
   absl::Status End(const LeasedJob& job, JobState state, const std::string& report);

@@ -12,17 +12,17 @@ namespace {
 constexpr char kConsumer[] = "workers";
 constexpr int64_t kPatience_ms = 10'000;  // of a connection, and of each call
 constexpr int64_t kReconnectWait_ms = 200;
-// One message, now or within 100 ms. With "no_wait" instead, of two who ask for the last message
-// the broker forgets the one who does not get it.
+// One message, now or within 100 ms. With "no_wait" instead, the broker forgets the loser of two
+// requests for the last message.
 constexpr char kNextRequest[] = R"({"batch": 1, "expires": 100000000})";  // in ns
-// Without an answer for so long it is asked again: brokers lose what comes while a client makes the
-// consumer.
+// Without an answer for so long it is asked again: brokers lose messages that come while a client
+// makes the consumer.
 constexpr int64_t kAskAgain_ms = 2'000;
-// The broker's own default is 1,000, and counts those that wait for their next try.
+// The broker's own default is 1,000, with jobs before their next try.
 constexpr int64_t kMaxUnacknowledged = 1'000'000'000;
 // The field of a message's header.
 constexpr char kLabels[] = "Upscale-Labels";
-// Errors for a sequence that the publisher did not expect; brokers since 2.12 give the second one.
+// Errors for an unexpected sequence; brokers since 2.12 give the second one.
 constexpr int kWrongLastSequence[] = {JSStreamWrongLastSequenceErr, 10164};
 
 struct Deleter {
@@ -50,7 +50,7 @@ absl::Status ToStatus(natsStatus status, absl::string_view what) {
 
 absl::Time TimeOf(int64_t unix_ns) { return absl::FromUnixNanos(unix_ns); }
 
-// The job that a message is about: the last part of its subject.
+// The job of a message: the last part of its subject.
 std::string JobOf(const natsMsg* message) {
   const std::string subject = natsMsg_GetSubject(message);
   return subject.substr(subject.rfind('.') + 1);
@@ -65,8 +65,8 @@ absl::StatusOr<std::optional<NatsWork>> WhyNoWork(natsMsg* message) {
   return absl::UnavailableError(absl::StrCat("NATS: no work is given out: status ", code));
 }
 
-// The answer; null: none came. Each question has an inbox of its own: to one that is gone nothing
-// is given out any more.
+// The answer; null: none came. Each question has an inbox of its own: to a lost one nothing is
+// given out any more.
 absl::StatusOr<Owned<natsMsg>> AskForWork(natsConnection* connection, const std::string& api) {
   natsInbox* created_inbox = nullptr;
   RETURN_IF_ERROR(ToStatus(natsInbox_Create(&created_inbox), "make an inbox"));
@@ -275,7 +275,7 @@ absl::StatusOr<bool> NatsStreams::Write(const std::string& job, const std::strin
   jsPubOptions_Init(&options);
   options.ExpectNoMessage = revision == 0;
   options.ExpectLastSubjectSeq = revision;
-  // As kvStore_Update would, which does not tell a revision that is another from other errors.
+  // As kvStore_Update would, but kvStore_Update does not tell another revision from other errors.
   ASSIGN_OR_RETURN(const std::optional<uint64_t> written,
                    Publish(absl::StrCat("$KV.", prefix_, ".", job), text, options));
   return written.has_value();

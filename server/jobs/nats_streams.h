@@ -18,7 +18,7 @@
 
 namespace upscaled::server {
 
-// A message of the work's stream, which is this client's until its term is over.
+// A message of the work's stream. It is this client's until its term is over.
 struct NatsWork {
   std::string job;
   std::string task;
@@ -28,19 +28,19 @@ struct NatsWork {
   std::string reply_to;  // where NatsStreams::Answer goes
 };
 
-// The text that a job's record has, and which of its versions it is; 0: no record.
+// The text of a job's record, and its version; 0: no record.
 struct NatsRecord {
   std::string text;
   uint64_t revision = 0;
   absl::Time changed;
 };
 
-// The parts of a queue PREFIX: the stream PREFIX-due of work to be done, which keeps a message
+// The parts of a queue PREFIX: the stream PREFIX-due of work to be done, with each message kept
 // until one of the consumer "workers" has acknowledged it; the key-value bucket PREFIX of jobs'
 // records; the stream PREFIX-dead of dead letters. Existing ones are used as they are.
 //
 // Thread safe. A lost connection is made again. Errors are UNAVAILABLE, and INVALID_ARGUMENT for
-// texts that are longer than the broker takes.
+// texts too long for the broker.
 class NatsStreams {
  public:
   // Makes what is not there, or NOT_FOUND as `if_absent` says. INVALID_ARGUMENT for a prefix that
@@ -52,24 +52,24 @@ class NatsStreams {
   // `labels`, of one line, go with it.
   absl::StatusOr<std::optional<uint64_t>> AddWork(const std::string& job, const std::string& task,
                                                   const std::string& labels);
-  // For all that is taken from now on, by any client: without a heartbeat in this time, it is due
+  // For all messages taken from now on, by any client: without a heartbeat in this time, it is due
   // again.
   absl::Status SetTerm(absl::Duration term);
-  // The work that is due for longest; nullopt: none came due within 100 ms. Waits up to 10 s for
-  // the broker.
+  // The work due for longest; nullopt: none came due within 100 ms. Waits up to 10 s for the
+  // broker.
   absl::StatusOr<std::optional<NatsWork>> TakeWork();
-  // "+ACK", "+WPI" (a heartbeat) or "-NAK", with what JetStream has to follow these.
+  // "+ACK", "+WPI" (a heartbeat) or "-NAK", with JetStream's texts behind these.
   absl::Status Answer(const std::string& reply_to, const std::string& answer);
 
   absl::StatusOr<NatsRecord> Read(const std::string& job);
   // Whether it was written: not when the record has another revision by now.
   absl::StatusOr<bool> Write(const std::string& job, const std::string& text, uint64_t revision);
-  // Removes the record with all traces, so that one of revision 0 can be written.
+  // Removes the record with all traces: one of revision 0 can be written.
   absl::Status Remove(const std::string& job);
   // Passes on all records, each by its job.
   absl::Status ReadAll(absl::FunctionRef<void(const std::string&, NatsRecord)> receive);
 
-  // Replaces one that the job has.
+  // Replaces a record of the job.
   absl::Status AddDeadLetter(const std::string& job, const std::string& text);
 
  private:

@@ -1,4 +1,4 @@
-// Knows every queue that is built in.
+// Knows every built-in queue.
 #include <cstdlib>
 #include <utility>
 

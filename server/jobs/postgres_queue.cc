@@ -22,9 +22,9 @@ constexpr int kPostgresDefaultPort = 5432;
 constexpr absl::Duration kPostgresPatience = absl::Seconds(10);
 
 // `state` is JobState's number. `due` is when a waiting job may be leased, and when the lease of a
-// running one ends. `lease` counts up, so that a worker is told from the next one. Texts of callers
-// are bytes, because PostgreSQL's texts hold no byte 0. A job that is handed back is due since
-// 1970, before all others.
+// running one ends. `lease` counts up, to tell a worker from the next one. Texts of callers are
+// bytes, because PostgreSQL's texts hold no byte 0. A job handed back is due since 1970, before all
+// others.
 constexpr char kPostgresPrepare[] =
     "SELECT pg_advisory_xact_lock(8001);"  // one process makes the tables, others wait
     "CREATE SCHEMA IF NOT EXISTS upscale;"
@@ -51,7 +51,7 @@ constexpr char kPostgresPrepare[] =
     "CREATE TABLE IF NOT EXISTS upscale.duties_1 (duty TEXT PRIMARY KEY, next TIMESTAMPTZ NOT "
     "NULL);";
 
-// In the order of their submission. A tenant that comes for the first time is among the next.
+// In the order of their submission. A new tenant is among the next.
 constexpr char kPostgresEnqueue[] =
     "WITH new AS (SELECT * FROM ROWS FROM (json_to_recordset($1::json) AS"
     "  (id text, task text, tenant text, batch text, reference text)) WITH ORDINALITY),"
@@ -63,7 +63,7 @@ constexpr char kPostgresEnqueue[] =
     "  (SELECT COALESCE(MIN(turn), 0) FROM upscale.turns_1) FROM added ORDER BY tenant"
     " ON CONFLICT (tenant) DO NOTHING";
 
-// The tenants with a job that is due, in the order of their turns.
+// The tenants with a due job, in the order of their turns.
 constexpr char kPostgresDueTenants[] =
     "SELECT encode(tenant, 'hex') FROM upscale.turns_1 AS turns WHERE EXISTS"
     " (SELECT 1 FROM upscale.jobs_1 WHERE tenant = turns.tenant AND state IN (0, 1)"
@@ -114,7 +114,7 @@ constexpr char kPostgresForgetTenants[] =
     "DELETE FROM upscale.turns_1 AS turns"
     " WHERE NOT EXISTS (SELECT 1 FROM upscale.jobs_1 WHERE tenant = turns.tenant)";
 
-// A turn that is farther off than an interval was taken before the clock was set back.
+// A turn more than an interval away was taken before the clock was set back.
 constexpr char kPostgresTakeTurn[] =
     "INSERT INTO upscale.duties_1 AS duties VALUES"
     " ($1, now() + $2::float8 * interval '1 microsecond') ON CONFLICT (duty)"
@@ -151,7 +151,7 @@ JobInfo ReadInfo(const std::vector<std::string>& row) {
           .labels = {.tenant = bytes(9), .batch = bytes(10), .reference = bytes(11)}};
 }
 
-// UNAVAILABLE for the result of a statement that has failed.
+// UNAVAILABLE for the result of a failed statement.
 absl::StatusOr<std::vector<std::vector<std::string>>> ReadRows(const PGresult& result) {
   const ExecStatusType status = PQresultStatus(&result);
   if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {

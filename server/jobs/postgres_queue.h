@@ -1,4 +1,4 @@
-// A queue that several machines share: tables in PostgreSQL.
+// A queue for several machines: tables in PostgreSQL.
 #pragma once
 
 #include <map>
@@ -17,9 +17,8 @@ struct pg_conn;
 
 namespace upscaled::server {
 
-// Each call is one statement or a few, each of which PostgreSQL executes completely or not at all.
-// Workers pass over each other's rows (SKIP LOCKED), so none waits for another. Times are
-// PostgreSQL's.
+// Each call is one statement or a few. PostgreSQL executes each completely or not at all. Workers
+// pass over each other's rows (SKIP LOCKED), so none waits for another. Times are PostgreSQL's.
 //
 // The tables are in the schema "upscale" of the URL's database, and are made if they are missing.
 class PostgresQueue final : public JobQueue {
@@ -58,7 +57,7 @@ class PostgresQueue final : public JobQueue {
   // Without arguments, `statement` may be several: all are executed, or none.
   absl::StatusOr<Rows> Ask(const char* statement, const Arguments& arguments)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The rows of the statement that was sent, once they have come, until `end`.
+  // The rows of the sent statement, once they have come, until `end`.
   absl::StatusOr<Rows> AwaitRows(absl::Time end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status AwaitResult(absl::Time end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The connection is lost; the next call makes another.
@@ -66,8 +65,8 @@ class PostgresQueue final : public JobQueue {
   // Runs a statement with its arguments $1, $2, ...
   absl::StatusOr<Rows> Run(const char* statement, const Arguments& arguments)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Runs a statement about the lease of `job`, whose id and lease are $1 and $2. It gives a row if
-  // the lease is still the worker's.
+  // Runs a statement about the lease of `job`, with its id and lease as $1 and $2. It gives a row
+  // if the lease is still the worker's.
   absl::Status RunOnLease(const char* statement, const LeasedJob& job, Arguments more);
   absl::Status EndLease(const LeasedJob& job, JobState state, const std::string& report,
                         absl::Duration wait = absl::ZeroDuration());

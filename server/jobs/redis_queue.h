@@ -1,4 +1,4 @@
-// A queue that several machines share: a stream of Redis's.
+// A queue for several machines: a stream of Redis's.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +62,8 @@ class RedisQueue final : public JobQueue {
   absl::StatusOr<Reply> Command(const Arguments& words) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Reply> Run(const char* script, const Arguments& arguments)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Status of a script about the lease of `job`, which says "ok", "cancelled" or something else.
+  // Status of a script about the lease of `job`: the script says "ok", "cancelled" or something
+  // else.
   absl::Status RunOnLease(const char* script, const LeasedJob& job, Arguments more);
   absl::Status End(const LeasedJob& job, JobState state, const std::string& report);
 

@@ -1,4 +1,4 @@
-// Scripts in Lua that RedisQueue has Redis run. KEYS[1] is the prefix of all keys:
+// Scripts in Lua for RedisQueue's Redis. KEYS[1] is the prefix of all keys:
 //  - `prefix`:job:ID is a hash
 //  - :line:TENANT is a sorted set of due jobs, by number of submission
 //  - :turns is a sorted set of the tenants that have a line, by the number of their last lease
@@ -95,9 +95,9 @@ end
 return 'ok'
 )lua";
 
-// ARGV: milliseconds. First jobs of silent workers, which XAUTOCLAIM finds, then entries that
-// submitters of an older version have made, then the line of the tenant whose turn it is. Drops
-// entries of jobs that are gone, a limited number per call, so that a call stays short.
+// ARGV: milliseconds. First jobs of silent workers, found by XAUTOCLAIM, then entries made by
+// submitters of an older version, then the line of the tenant in turn. Drops entries of deleted
+// jobs, a limited number per call, to keep a call short.
 inline constexpr char kRedisLease[] = R"lua(
 if redis.call('EXISTS', due) == 0 or #redis.call('XINFO', 'GROUPS', due) == 0 then
   redis.call('XGROUP', 'CREATE', due, group, '0', 'MKSTREAM')
@@ -153,8 +153,8 @@ end
 return {}
 )lua";
 
-// ARGV of these: id, lease, ...; of this one then the tiles that are done, and all. A claim without
-// an idle time begins that anew.
+// ARGV of these: id, lease, ...; of this one then the finished tiles, and all. A claim without an
+// idle time begins it again.
 inline constexpr char kRedisExtend[] = R"lua(
 local entry, answer = leased()
 if not entry then return answer end
@@ -184,7 +184,7 @@ move(ARGV[1], 'waiting')
 return 'ok'
 )lua";
 
-// As if nobody had heard of it for a month: the next to ask claims it.
+// As if it had been silent for a month: the next to ask claims it.
 inline constexpr char kRedisHandBack[] = R"lua(
 local entry, answer = leased()
 if not entry then return answer end
@@ -195,7 +195,7 @@ move(ARGV[1], 'waiting')
 return 'ok'
 )lua";
 
-// ARGV: id. "ok", "" for no such job, or the state that it has ended in.
+// ARGV: id. "ok", "" for an unknown job, or the state of its end.
 inline constexpr char kRedisCancel[] = R"lua(
 local state, entry, tenant = unpack(redis.call('HMGET', job_key(ARGV[1]), 'state', 'entry', 'tenant'))
 if not state then return '' end
@@ -208,7 +208,7 @@ return 'ok'
 )lua";
 
 // ARGV: "" or a state, id, tenant, batch, reference and the id of the job to list before; how many
-// of the latest. Reads the smallest set that has them, and filters by what that set does not say.
+// of the latest. Reads the smallest set with them, and filters by the other facts.
 inline constexpr char kRedisList[] = R"lua(
 local state, only, tenant, batch, reference, before, limit = unpack(ARGV)
 limit = tonumber(limit)
@@ -250,7 +250,7 @@ for i = #latest, 1, -1 do jobs[#jobs + 1] = latest[i] end
 return jobs
 )lua";
 
-// ARGV: microseconds, how many. Sets are in order of submission, which is about that of the ends:
+// ARGV: microseconds, how many. Sets are in order of submission, nearly the order of the ends:
 // looks at the first of each.
 inline constexpr char kRedisForget[] = R"lua(
 local latest, limit, forgotten = now_us() - ARGV[1], tonumber(ARGV[2]), 0

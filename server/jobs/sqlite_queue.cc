@@ -13,11 +13,11 @@
 namespace upscaled::server {
 namespace {
 
-// Times are microseconds since 1970. Those that people read are the system's. `due_us` is of the
-// queue's own time, which goes on when the system's clock is set: for each start of a machine,
-// `boots_1` has what is to be added to the time since then. `due_us` is when a job that waits may
-// be leased, and when the lease of one that runs ends; `lease` counts up, so that a worker whose
-// lease is another's by now is told from that one; `state` is JobState's number.
+// Times are microseconds since 1970. Times for readers are the system's. `due_us` is of the queue's
+// own time, so setting the system's clock does not change it: for each start of a machine,
+// `boots_1` has the time to add to the time since then. `due_us` is the earliest lease of a waiting
+// job, and the end of a running one's lease; `lease` counts up, to tell a worker without its lease
+// from the present one; `state` is JobState's number.
 constexpr char kPrepareJobs[] =
     "PRAGMA journal_mode = WAL;"
     "CREATE TABLE IF NOT EXISTS jobs_1 ("
@@ -32,7 +32,7 @@ constexpr char kPrepareJobs[] =
     "CREATE TABLE IF NOT EXISTS turns_1 (duty TEXT PRIMARY KEY, next_us INTEGER NOT NULL);"
     "CREATE TABLE IF NOT EXISTS boots_1 (boot TEXT PRIMARY KEY, offset_us INTEGER NOT NULL);";
 
-// Parts that a file of an older version lacks: each is there if its first statement gives a row.
+// Parts missing in a file of an older version: each is there if its first statement gives a row.
 struct Upgrade {
   const char* is_done;
   const char* statements;
@@ -41,7 +41,7 @@ constexpr Upgrade kUpgrades[] = {
     {"SELECT 1 FROM pragma_table_info('jobs_1') WHERE name = 'tiles'",
      "ALTER TABLE jobs_1 ADD COLUMN tiles_done INTEGER NOT NULL DEFAULT 0;"
      "ALTER TABLE jobs_1 ADD COLUMN tiles INTEGER NOT NULL DEFAULT 0;"},
-    // Jobs by state, which triggers keep: counting a million rows takes too long.
+    // Jobs by state, kept by triggers: counting a million rows takes too long.
     {"SELECT 1 FROM sqlite_master WHERE name = 'job_counts_1'",
      "CREATE TABLE job_counts_1 (state INTEGER PRIMARY KEY, jobs INTEGER NOT NULL);"
      "INSERT INTO job_counts_1 VALUES (0, 0), (1, 0), (2, 0), (3, 0), (4, 0);"
@@ -54,8 +54,8 @@ constexpr Upgrade kUpgrades[] = {
      " UPDATE job_counts_1 SET jobs = jobs + 1 WHERE state = NEW.state; END;"
      "CREATE TRIGGER jobs_1_gone AFTER DELETE ON jobs_1 BEGIN"
      " UPDATE job_counts_1 SET jobs = jobs - 1 WHERE state = OLD.state; END;"},
-    // Labels, and the turns of tenants that have a job which has not ended. The trigger serves
-    // processes of an older version, too.
+    // Labels, and the turns of tenants with a job before its end. The trigger serves processes of
+    // an older version, too.
     {"SELECT 1 FROM sqlite_master WHERE name = 'turns_of_tenants_1'",
      "ALTER TABLE jobs_1 ADD COLUMN tenant TEXT NOT NULL DEFAULT '';"
      "ALTER TABLE jobs_1 ADD COLUMN batch TEXT NOT NULL DEFAULT '';"
@@ -79,20 +79,20 @@ constexpr char kAddJob[] =
     "INSERT INTO jobs_1 (id, task, state, due_us, submitted_us, changed_us, tenant, batch,"
     " reference) VALUES (?1, ?2, 0, ?3, ?4, ?4, ?5, ?6, ?7) ON CONFLICT (id) DO NOTHING";
 
-// The queue's time goes on from the last job that came before this start, at least: the system's
-// clock may be behind until it is set.
+// The queue's time goes on from the last job before this start, at least: the system's clock may be
+// behind until it is set.
 constexpr char kAddBoot[] =
     "INSERT INTO boots_1 SELECT ?1, MAX(?2, COALESCE((SELECT submitted_us FROM jobs_1"
     " ORDER BY number DESC LIMIT 1), 0)) - ?3 WHERE true ON CONFLICT (boot) DO NOTHING";
 // The workers of an earlier start are gone, and its time may have been ahead of this one's. All
-// jobs that wait are due.
+// waiting jobs are due.
 constexpr char kEndWaits[] =
     "UPDATE jobs_1 SET due_us = ?2 WHERE state IN (0, 1) AND due_us > ?2"
     " AND EXISTS (SELECT 1 FROM boots_1 WHERE boot <> ?1)";
 constexpr char kReadBoot[] = "SELECT offset_us FROM boots_1 WHERE boot = ?";
 
-// The tenants with jobs that have not ended, in the order of their turns, each with the time when
-// its first job is due; NULL: all its jobs have ended.
+// The tenants with jobs before their end, in the order of their turns, each with the time of its
+// first due job; NULL: all its jobs have ended.
 constexpr char kReadTurns[] =
     "SELECT tenant, (SELECT due_us FROM jobs_1 INDEXED BY jobs_1_tenant_due"
     " WHERE tenant = turns_of_tenants_1.tenant AND state IN (0, 1) ORDER BY due_us LIMIT 1) AS due"
@@ -102,7 +102,7 @@ constexpr char kTakeTenantsTurn[] =
     "UPDATE turns_of_tenants_1 SET turn = (SELECT MAX(turn) + 1 FROM turns_of_tenants_1)"
     " WHERE tenant = ?";
 
-// Names its index: SQLite would prefer the one of states, and sort all jobs that wait.
+// Names its index: SQLite would prefer the one of states, and sort all waiting jobs.
 constexpr char kLeaseJob[] =
     "UPDATE jobs_1 SET state = 1, due_us = ?2, deliveries = deliveries + 1, lease = lease + 1,"
     " tiles_done = 0, tiles = 0, changed_us = ?4 WHERE number = (SELECT number FROM jobs_1"
@@ -110,7 +110,7 @@ constexpr char kLeaseJob[] =
     " WHERE tenant = ?3 AND state IN (0, 1) AND due_us <= ?1 ORDER BY due_us, number LIMIT 1)"
     " RETURNING id, task, deliveries, lease";
 
-// A commit that a power failure may undo costs no fsync. Lease and Extend may: the machine's
+// A commit at the mercy of a power failure costs no fsync. Lease and Extend may: the machine's
 // workers are gone then, and the job is due again. All others wait for the disk.
 constexpr char kDurable[] = "PRAGMA synchronous = FULL", kQuick[] = "PRAGMA synchronous = NORMAL";
 
@@ -140,7 +140,7 @@ constexpr char kForgetEnded[] =
     " INDEXED BY jobs_1_ended"
     " WHERE state IN (2, 3, 4) AND changed_us < ?1 ORDER BY changed_us LIMIT ?2) RETURNING number";
 
-// A turn that is farther off than an interval was taken before the clock was set back.
+// A turn more than an interval away was taken before the clock was set back.
 constexpr char kTakeTurn[] =
     "INSERT INTO turns_1 VALUES (?1, ?2 + ?3) ON CONFLICT (duty)"
     " DO UPDATE SET next_us = excluded.next_us WHERE next_us <= ?2 OR next_us > ?2 + ?3"
@@ -148,7 +148,7 @@ constexpr char kTakeTurn[] =
 
 int64_t Number(JobState state) { return static_cast<int64_t>(state); }
 
-// Steps to the end, which is where SQLite commits, and returns the number of rows on the way.
+// Steps to the end, where SQLite commits, and returns the number of rows before it.
 absl::StatusOr<int> Finish(SqliteFile::Statement& statement) {
   for (int rows = 0;; ++rows) {
     ASSIGN_OR_RETURN(const bool more, statement.Step());
@@ -156,7 +156,7 @@ absl::StatusOr<int> Finish(SqliteFile::Statement& statement) {
   }
 }
 
-// Writes all that `write` does, or nothing.
+// Writes all of `write`, or nothing.
 absl::Status InTransaction(SqliteFile& database, absl::FunctionRef<absl::Status()> write) {
   RETURN_IF_ERROR(database.Execute("BEGIN IMMEDIATE"));
   absl::Status status = write();
@@ -179,15 +179,15 @@ absl::Status Apply(const Upgrade& upgrade, SqliteFile& database) {
   });
 }
 
-// Which jobs `filter` matches, the latest first. The statement has only the conditions that there
-// are, because SQLite chooses an index before it knows the parameters.
+// The jobs of `filter`, the latest first. The statement has only the given conditions, because
+// SQLite chooses an index before it knows the parameters.
 std::string ListStatement(const JobFilter& filter) {
   std::string sql =
       "SELECT id, task, state, deliveries, report, submitted_us, changed_us, tiles_done, tiles,"
       " tenant, batch, reference FROM jobs_1 WHERE 1";
   if (filter.state.has_value()) sql += " AND state = ?";
   if (!filter.id.empty()) sql += " AND id = ?";
-  // An index of labels that are not empty is taken for statements that say as much.
+  // An index of nonempty labels is taken for statements with that condition.
   if (!filter.tenant.empty()) sql += " AND tenant = ? AND tenant <> ''";
   if (!filter.batch.empty()) sql += " AND batch = ? AND batch <> ''";
   if (!filter.reference.empty()) sql += " AND reference = ? AND reference <> ''";
@@ -204,7 +204,7 @@ void BindFilter(const JobFilter& filter, SqliteFile::Statement& list) {
   list.Bind(int64_t{std::max(filter.limit, 0)});
 }
 
-// All jobs that the statement gives, the first of them last.
+// All jobs of the statement, the first of them last.
 absl::StatusOr<std::vector<JobInfo>> ReadJobs(SqliteFile::Statement& read) {
   std::vector<JobInfo> jobs;
   while (true) {

@@ -1,4 +1,4 @@
-// The queue that needs nothing installed: a table in SQLite.
+// The queue without anything to install: a table in SQLite.
 #pragma once
 
 #include <filesystem>
@@ -13,8 +13,8 @@
 
 namespace upscaled::server {
 
-// For the processes of one machine. Calls that returned OK survive a power failure, except Lease
-// and Extend: after one, jobs of lost leases are due again.
+// For the processes of one machine. Calls with an OK survive a power failure, except Lease and
+// Extend: after one, jobs of lost leases are due again.
 class SqliteQueue final : public JobQueue {
  public:
   // Opens `folder`/jobs.sqlite, and makes the folder and the file if they do not exist, or
@@ -48,11 +48,11 @@ class SqliteQueue final : public JobQueue {
   // Whether this start's time is known already; takes it over.
   absl::StatusOr<bool> ReadStart(const SystemClock::Boot& boot)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The queue's own time, which all processes of the machine share.
+  // The queue's own time, shared by all processes of the machine.
   absl::Time Time() const;
   absl::Status AddRows(std::span<const NewJob> jobs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The tenant with a due job whose turn it is; nullopt: no job is due. Drops the turns of tenants
-  // that have no more jobs.
+  // The tenant in turn with a due job; nullopt: no job is due. Drops the turns of tenants without
+  // jobs.
   absl::StatusOr<std::optional<std::string>> NextTenant(absl::Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends `job`'s lease; the job is due `wait` from now, should it be waiting then.

@@ -1,4 +1,4 @@
-// The time that the processes of a machine share, replaceable in tests.
+// The time shared by the processes of a machine, replaceable in tests.
 #pragma once
 
 #include <concepts>
@@ -13,8 +13,8 @@ namespace upscaled::server {
 // Thread safe.
 class SystemClock {
  public:
-  // How long ago the machine was started, with the time that it slept, and which start that was.
-  // Setting the system's clock changes neither. An empty `id`: the clock is never set.
+  // The time since the machine's start, sleep included, and the id of that start. Setting the
+  // system's clock changes neither. An empty `id`: the clock is never set.
   struct Boot {
     std::string id;
     absl::Duration age;
@@ -22,7 +22,7 @@ class SystemClock {
 
   // The system's.
   SystemClock();
-  // A clock that is never set.
+  // A clock never set.
   template <std::invocable Now>
   SystemClock(Now now) : now_(std::move(now)), since_boot_([] { return Boot(); }) {}
   SystemClock(std::function<absl::Time()> now, std::function<Boot()> since_boot)

@@ -44,8 +44,8 @@ struct Task {
 // INVALID_ARGUMENT for a place or an option that is not UTF-8, since a worker could not find it. In
 // the reference and the shown names such bytes are replaced.
 absl::StatusOr<std::string> TaskToJson(const Task& task);
-// INVALID_ARGUMENT, with the field that is wrong, also for a field that is not known: it would say
-// something that must not be overlooked.
+// INVALID_ARGUMENT, with the wrong field, also for an unknown field: it would say something not to
+// be overlooked.
 absl::StatusOr<Task> ParseTask(const std::string& json);
 
 }  // namespace upscaled::server

@@ -30,7 +30,7 @@ MediaRange ParseMediaRange(absl::string_view text) {
   return range;
 }
 
-// Browsers name all formats that they show, and get one that takes no seconds to encode.
+// Browsers name all formats they show, and get one without seconds of encoding.
 bool IsSlow(ImageFormat format) {
   return format == ImageFormat::kAvif || format == ImageFormat::kJxl;
 }

@@ -1,4 +1,4 @@
-// The Accept field: which format a client would like best.
+// The Accept field: the format a client would like best.
 #pragma once
 
 #include <optional>
@@ -8,9 +8,9 @@
 
 namespace upscaled::server {
 
-// The format of those that we write which `accept` (RFC 9110, section 12.5.1) likes best, the first
-// of several; none where it likes anything as well or better ("*/*", "image/*" of a higher weight),
-// names none of them or cannot be read.
+// The written format with the most weight in `accept` (RFC 9110, section 12.5.1), the first of
+// several. None if a wildcard weighs as much or more ("*/*", "image/*" of a higher weight), if
+// `accept` names none of ours or cannot be read.
 std::optional<ImageFormat> PreferredFormat(std::string_view accept);
 
 }  // namespace upscaled::server

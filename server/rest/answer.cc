@@ -64,7 +64,7 @@ bool IsAttributeCharacter(char c) {  // RFC 8187
          std::string_view("!#$&+-.^_`|~").find(c) != std::string_view::npos;
 }
 
-// A text that a quoted string of a field may hold.
+// A text fit for a quoted string of a field.
 std::string FieldText(absl::string_view text) {
   std::string safe(text);
   std::replace_if(

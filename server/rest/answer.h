@@ -15,7 +15,7 @@
 
 namespace upscaled::server {
 
-// Status 200, or 304 where the client has the result, and all that is known before the first byte;
+// Status 200, or 304 if the client has the result, and all fields known before the first byte;
 // `source_name` is the uploaded file's, "" without a name, `planning` the time from the call's
 // start to the image's admission. `public_for`: how long shared caches may keep it; nullopt: they
 // may not.
@@ -25,7 +25,7 @@ HttpResponse ImageResponse(const upscale::v1::UpscaleImageHeader& header,
                            std::optional<absl::Duration> public_for = std::nullopt);
 
 // Status 200 for the source itself, because of `error`: "Warning" and "Upscale-Error" say so.
-// `format` is what its first bytes tell, nullopt where they are no image's.
+// `format` is read from its first bytes, nullopt if they are no image's.
 HttpResponse OriginalResponse(std::optional<ImageFormat> format, const absl::Status& error,
                               std::string_view request_id);
 

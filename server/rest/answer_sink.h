@@ -1,4 +1,4 @@
-// The body of an answer whose length is not known when it begins.
+// The body of an answer with an unknown length at its beginning.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace upscaled::server {
 
-// Begins the answer with the first kPieceBytes, so that an earlier failure can still be told as an
+// Begins the answer with the first kPieceBytes: an earlier failure can still become an
 // error. A body that is not longer is sent at once, with its length. Not thread safe.
 class AnswerSink final : public ByteSink {
  public:
@@ -23,21 +23,21 @@ class AnswerSink final : public ByteSink {
   // `exchange` must outlive it.
   explicit AnswerSink(HttpExchange& exchange) : exchange_(exchange) {}
 
-  // Before the first byte: status and fields, without a body, and the names of the fields that
-  // Finish adds.
+  // Before the first byte: status and fields, without a body, and the names of the fields of
+  // Finish.
   void Open(HttpResponse response, std::vector<std::string> last_names);
   // As HttpExchange::Write.
   absl::Status Write(std::span<const uint8_t> bytes) override;
-  // Last of what waits: hands over all that was written, where the answer has begun, and stays
+  // Last of the waiting members: hands over all written bytes, if the answer has begun, and stays
   // until the connection holds none of it. Errors as Write's.
   absl::Status Settle();
-  // Ends the answer, which Settle has been called for. `last` are trailers, or fields of the header
-  // where it was not yet sent, which then replace those of their names. Does not wait.
+  // Ends the answer, after Settle. `last` are trailers, or fields of the header if it was not yet
+  // sent. They then replace fields of their names. Does not wait.
   void Finish(std::vector<HttpField> last);
 
   // Whether the client may have seen a part of the answer.
   bool begun() const { return begun_; }
-  // Forgets the answer, which has not begun.
+  // Forgets the answer before its beginning.
   void Reset();
 
  private:

@@ -17,8 +17,8 @@ using nlohmann::json;
 
 constexpr char kJobs[] = "jobs";
 
-// Nests to {"jobs": [{...}]} and no deeper, so
-// that no document takes more memory than a few times its bytes.
+// Nests to {"jobs": [{...}]} and no deeper: no document takes more memory than a few times its
+// bytes.
 class BatchReader final : public ScalarReader {
  public:
   absl::StatusOr<BatchBody> Finish(bool parsed) {

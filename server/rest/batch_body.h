@@ -23,7 +23,7 @@ struct BatchBody {
 // job.
 absl::StatusOr<BatchBody> ParseBatchBody(std::string_view text);
 
-// InvalidForm for a number of jobs that no batch has.
+// InvalidForm for a wrong number of jobs.
 absl::Status CheckBatchSize(size_t jobs);
 
 }  // namespace upscaled::server

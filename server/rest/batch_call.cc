@@ -24,7 +24,7 @@
 namespace upscaled::server {
 namespace {
 
-// The JSON, which grows by doubling, and its fields; or a form's buffer.
+// The JSON, doubling as it grows, and its fields; or a form's buffer.
 constexpr int64_t kBatchBytes = int64_t{8} << 20;
 constexpr size_t kMaxFieldBytes = 4096;  // of a form's field
 

@@ -1,4 +1,4 @@
-// POST /v1/jobs: many images, each of which becomes a job.
+// POST /v1/jobs: many images, with a job for each.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace upscaled::server {
 
-// The body is JSON with URLs (batch_body.h), which workers fetch, or a form with images. Options of
+// The body is JSON with URLs (batch_body.h) for workers to fetch, or a form with images. Options of
 // a form, and of the query, are those of all its images. All jobs are queued or none.
 class BatchCall final : public RestCall {
  public:
@@ -29,7 +29,7 @@ class BatchCall final : public RestCall {
   absl::Status CheckHeader() override;
   void Run() override;
   absl::Status Answer();
-  // Add a source for each job, and return what is asked for it.
+  // Add a source for each job, and return its request.
   absl::StatusOr<std::vector<JobRequest>> ReadUrls(AsyncJobs::Batch& batch);
   absl::StatusOr<std::vector<JobRequest>> ReadForm(AsyncJobs::Batch& batch);
 

@@ -15,9 +15,9 @@ struct ByteRange {
   friend bool operator==(const ByteRange&, const ByteRange&) = default;
 };
 
-// The part of `bytes` bytes that `field` asks for; empty: it lies outside of them (status 416).
-// None: all of them, as the field is none, asks for several parts, which may be ignored, or breaks
-// the rules, which must be.
+// The part of `bytes` bytes requested by `field`; empty: it lies outside of them (status 416).
+// None: all of them, since the field is missing, asks for several parts (these may be ignored), or
+// breaks the rules (this must be ignored).
 std::optional<ByteRange> ParseRange(std::string_view field, int64_t bytes);
 
 }  // namespace upscaled::server

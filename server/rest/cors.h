@@ -1,4 +1,4 @@
-// Which pages of other origins may call us (Fetch standard, "CORS protocol").
+// The pages of other origins with access to us (Fetch standard, "CORS protocol").
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ class Cors {
   explicit Cors(std::vector<std::string> origins) : origins_(std::move(origins)) {}
 
   bool enabled() const { return !origins_.empty(); }
-  // The fields that tell the browser of an answer to `request`; none when CORS is off.
+  // The fields for the browser in an answer to `request`; none when CORS is off.
   std::vector<HttpField> Fields(const HttpRequest& request) const;
   // The answer to a preflight request for a path of these methods.
   HttpResponse Preflight(const HttpRequest& request, const std::string& methods) const;

@@ -1,4 +1,4 @@
-// A source whose bytes are compared with the digest that its sender names.
+// A source with its bytes compared to the sender's digest.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,8 @@
 
 namespace upscaled::server {
 
-// Gives the bytes of `source`, which outlives it. Its end is an INVALID_ARGUMENT (kInvalidOption)
+// Gives the bytes of `source`. `source` must outlive it. Its end is an INVALID_ARGUMENT
+// (kInvalidOption)
 // if they have another digest than `claimed`.
 class DigestedSource final : public ByteSource {
  public:

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Lists instead of tables, and text that breaks anywhere, fit a phone.
+// Lists instead of tables, and text with breaks anywhere, fit a phone.
 constexpr char kStyle[] =
     ":root{color-scheme:light dark;background:Canvas}"
     "body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:1rem auto;padding:0 1rem;"
@@ -32,7 +32,7 @@ constexpr char kStyle[] =
 constexpr char kOptionsPath[] = "/v1/upscale";
 constexpr char kShortFor[] = "Short for `";
 
-// Text for HTML; what stands between backticks is code.
+// Text for HTML; text between backticks is code.
 std::string Html(absl::string_view text) {
   std::string html;
   bool code = false;
@@ -96,7 +96,7 @@ class Page {
     Add("<h2 id=\"", Html(id), "\">", html, "</h2>\n");
   }
 
-  // The object that `object` refers to, or itself.
+  // The object behind a reference of `object`, or itself.
   const Json& Resolve(const Json& object) const {
     const std::string reference = Text(object, "$ref");
     return reference.empty() ? object : document_.at(Json::json_pointer(reference.substr(1)));
@@ -124,7 +124,7 @@ class Page {
         "\n</ul></nav>\n");
   }
 
-  // The parameters of POST /v1/upscale that stand in its query or its form.
+  // The parameters of POST /v1/upscale, in its query or its form.
   void AddOptions() {
     const Json& parameters = document_["paths"][kOptionsPath]["parameters"];
     std::map<std::string, std::string> short_names;  // by the long one
@@ -152,7 +152,7 @@ class Page {
     Add("</dl>\n");
   }
 
-  // `id`: of an option, which is on the page once.
+  // `id`: of an option. It is on the page once.
   void AddParameter(const Json& parameter, const std::string& id = "",
                     const std::string& short_name = "") {
     const std::string name = Text(parameter, "name");

@@ -6,7 +6,7 @@
 
 namespace upscaled::server {
 
-// A page of HTML, without scripts or assets, from a description in OpenAPI 3.1 that is well-formed.
+// A page of HTML, without scripts or assets, from a well-formed description in OpenAPI 3.1.
 std::string DocsPage(std::string_view openapi_json);
 
 }  // namespace upscaled::server

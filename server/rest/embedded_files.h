@@ -1,4 +1,4 @@
-// The files that are compiled into the program; embed_files.cmake writes the source.
+// The files compiled into the program; embed_files.cmake writes the source.
 #pragma once
 
 #include <span>

@@ -10,7 +10,7 @@
 
 namespace upscaled::server {
 
-// A strong tag of that name, which has neither quotes nor control characters.
+// A strong tag of this name. The name has neither quotes nor control characters.
 std::string QuotedTag(std::string_view name);
 
 // The names of the tags of If-None-Match, strong and weak, at most 16; "*" is a name, too.

@@ -27,7 +27,7 @@ std::string TenantOf(const HttpRequest& request) {
   return request.caller == nullptr ? "" : request.caller->tenant;
 }
 
-// Only the task uses it, except that another thread notes the client's end.
+// Only the task uses it, except the note of the client's end by another thread.
 class EventStreams::Listener {
  public:
   Listener(std::unique_ptr<HttpExchange> exchange, std::unique_ptr<EventFeed> feed)

@@ -27,12 +27,12 @@ class EventFeed {
   virtual ~EventFeed() = default;
   // The text to be sent now; "": nothing is new.
   virtual std::string Next(absl::Time now) = 0;
-  // Whether that was the last one.
+  // Whether it was the last one.
   virtual bool ended() const = 0;
 };
 
-// Thread safe. A listener gets a few kilobytes in all, which always fit into the connection's
-// output queue, so that a client that does not read holds up no other.
+// Thread safe. A listener gets a few kilobytes in all. They always fit into the connection's output
+// queue: a client that does not read holds up no other.
 class EventStreams {
  public:
   static constexpr int kMaxListeners = 256;

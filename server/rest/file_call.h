@@ -1,4 +1,4 @@
-// Calls that are answered with an image in a file.
+// Calls with an image in a file as their answer.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace upscaled::server {
 
-// An image that never changes under its name.
+// An image without changes under its name.
 struct FileAnswer {
   std::string name;  // of the entity tag
   std::string media_type;

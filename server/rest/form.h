@@ -29,8 +29,7 @@ absl::Status InvalidForm(std::string_view message);
 // for broken percent-encoding and for more than kMaxFormFields.
 absl::StatusOr<std::vector<FormField>> ParseQuery(std::string_view query);
 
-// `text` as a value of a query, in which only unreserved characters (RFC 3986) stand for
-// themselves.
+// `text` as a value of a query, with only unreserved characters (RFC 3986) as themselves.
 std::string PercentEncode(std::string_view text);
 
 }  // namespace upscaled::server

@@ -9,8 +9,8 @@
 namespace upscaled::server {
 
 // Asks callers for their keys, or for a signature where the route takes signed URLs; `calls` gets a
-// record of each refusal. A null `authenticator` lets everybody call, null `url_keys` take
-// no signed URLs; with neither the guard is null, too. All that is given outlives it.
+// record of each refusal. A null `authenticator` lets everybody call, null `url_keys` take no
+// signed URLs; with neither the guard is null, too. All arguments outlive it.
 HttpGuard MakeHttpGuard(const Authenticator* authenticator, const UrlKeys* url_keys,
                         const CallEnvironment& calls);
 

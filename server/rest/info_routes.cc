@@ -20,7 +20,7 @@ namespace pb = upscale::v1;
 // The answer's message as JSON.
 using JsonSource = std::function<absl::StatusOr<std::string>(const HttpRequest&)>;
 
-// A route that is logged and counted as the method of the contract that it stands for.
+// A route logged and counted as its method of the contract.
 HttpRoute InfoRoute(RestHost& host, std::string path, std::string description, std::string method,
                     JsonSource source) {
   const std::string name = method;

@@ -12,9 +12,9 @@
 namespace upscaled::server {
 
 // "state" (data: the job) at first and with each new state, and "tiles" at each per cent. Ends
-// after a state that is for good, or after "failed" (data: a problem) if there is no such job. Asks
-// the queue in each call, and waits if the queue does not answer. Sends a comment when nothing else
-// was sent for 10 s.
+// after a final state, or after "failed" (data: a problem) if there is no such job. Asks the queue
+// in each call, and waits if the queue does not answer. Sends a comment when nothing else was sent
+// for 10 s.
 class JobFeed final : public EventFeed {
  public:
   // Between two calls of Next.

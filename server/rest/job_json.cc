@@ -53,7 +53,7 @@ ordered_json ToJson(const std::vector<AsyncJob>& jobs) {
   return list;
 }
 
-// Messages repeat bytes of clients, which need not be text.
+// Messages repeat bytes of clients, possibly not text.
 std::string Dump(const ordered_json& json) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }

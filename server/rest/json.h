@@ -7,7 +7,7 @@
 
 namespace upscaled::server {
 
-// An answer with status 200 that no cache keeps.
+// An answer with status 200, kept by no cache.
 HttpResponse JsonResponse(std::string json);
 
 }  // namespace upscaled::server

@@ -1,4 +1,4 @@
-// Calls that are answered with a message of the contract as JSON.
+// Calls with a message of the contract as JSON for their answer.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace upscaled::server {
 
-// The JSON that `source` gives, or the problem that it tells; recorded as a call of `method`.
+// The JSON of `source`, or its problem; recorded as a call of `method`.
 HttpResponse AnswerWithJson(const CallEnvironment& calls, const HttpRequest& request,
                             const std::string& method,
                             const std::function<absl::StatusOr<std::string>()>& source);

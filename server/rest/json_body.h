@@ -17,10 +17,9 @@ struct JsonBody {
   std::vector<FormField> fields;     // options, in order; a null is left out
 };
 
-// Reads one flat object. Nothing of it is built beside its texts, so that no document takes more
-// memory than a few times its bytes. INVALID_ARGUMENT (kInvalidOption) for any other document, for
-// a nested value, and for an image ("image" or "file") that is given twice or is neither base64
-// text nor a data: URL.
+// Reads one flat object. Only its texts are built: no document takes more memory than a few times
+// its bytes. INVALID_ARGUMENT (kInvalidOption) for any other document, for a nested value, and for
+// an image ("image" or "file") given twice or neither in base64 text nor as a data: URL.
 absl::StatusOr<JsonBody> ParseJsonBody(std::string_view text);
 
 // Whether `content_type` is JSON, regardless of its parameters.

@@ -1,4 +1,4 @@
-// A source of which everything that was read is kept, to be given once more.
+// A source that keeps all read bytes, to be given once more.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,7 @@ class KeptSource final : public ByteSource {
     return count;
   }
 
-  // Whether kept() and what is still to be read are the whole: nothing failed, nothing was too
-  // much.
+  // Whether kept() and the unread rest are the whole: nothing failed, nothing was too much.
   bool whole() const { return !lost_; }
   std::span<const uint8_t> kept() const { return kept_; }
   // The bytes after kept().

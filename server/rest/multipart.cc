@@ -28,7 +28,7 @@ bool IsBoundaryCharacter(char c) {
          kMarks.find(c) != std::string_view::npos;
 }
 
-// A parameter's value at the beginning of `rest`, which then begins behind it.
+// A parameter's value at the beginning of `rest`. Afterwards `rest` begins behind it.
 std::string TakeValue(absl::string_view& rest) {
   std::string value;
   if (rest.empty() || rest.front() != '"') {
@@ -47,7 +47,7 @@ std::string TakeValue(absl::string_view& rest) {
   return value;
 }
 
-// The value of a parameter of "type; name=value; name=\"value\""; the first of that name.
+// The value of a parameter of "type; name=value; name=\"value\""; the first of this name.
 std::optional<std::string> HeaderParameter(absl::string_view field, absl::string_view wanted) {
   absl::string_view rest = field.substr(std::min(field.find(';'), field.size()));
   while (!rest.empty()) {

@@ -30,12 +30,12 @@ inline bool IsImage(const MultipartPart& part) {
 // Whether `content_type` is multipart/form-data, with any parameters.
 bool IsMultipart(std::string_view content_type);
 
-// The boundary that a Content-Type of multipart/form-data names. INVALID_ARGUMENT (kInvalidOption)
+// The boundary in a Content-Type of multipart/form-data. INVALID_ARGUMENT (kInvalidOption)
 // if it is missing or breaks RFC 2046 (1 to 70 characters of those allowed).
 absl::StatusOr<std::string> MultipartBoundary(std::string_view content_type);
 
-// One reader. Errors are those of `body`, and INVALID_ARGUMENT (kInvalidOption) for a body that is
-// no multipart/form-data or passes a limit: headers of a part of more than 8 KiB, a body that ends
+// One reader. Errors are `body`'s, and INVALID_ARGUMENT (kInvalidOption) for a body that is not
+// multipart/form-data or passes a limit: headers of a part of more than 8 KiB, a body with an end
 // before its last boundary.
 class MultipartReader {
  public:
@@ -43,9 +43,9 @@ class MultipartReader {
   static constexpr size_t kBufferBytes = size_t{64} << 10;
   MultipartReader(ByteSource& body, std::string_view boundary);
 
-  // The next part, past what is left of this one; none: there are no more.
+  // The next part, past the rest of this one; none: there are no more.
   absl::StatusOr<std::optional<MultipartPart>> Next();
-  // Bytes of this part: fills a part of `dst`, which is not empty; 0 at its end.
+  // Bytes of this part: fills a part of the nonempty `dst`; 0 at its end.
   absl::StatusOr<size_t> Read(std::span<uint8_t> dst);
 
  private:
@@ -54,14 +54,14 @@ class MultipartReader {
   }
   // Reads more; false: the body's end.
   absl::StatusOr<bool> Fill();
-  // Bytes of this part that are known to be its own, at least 1 unless it has ended.
+  // Bytes known to be of this part, at least 1 unless it has ended.
   absl::StatusOr<size_t> Available();
   absl::Status SkipPart();
   void Consume(size_t count);  // of this part's
   void LeavePart();            // at its delimiter, which is read
   // Reads the end of a boundary: whether another part follows.
   absl::StatusOr<bool> ReadBoundaryEnd();
-  // Until `text`, which is read, too.
+  // Until `text`. `text` is read, too.
   absl::StatusOr<std::string> ReadUntil(std::string_view text, size_t max_bytes);
 
   ByteSource& body_;

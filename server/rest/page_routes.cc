@@ -35,7 +35,7 @@ std::string MediaTypeOf(std::string_view name) {
   return "application/octet-stream";
 }
 
-// Whether the client has the file of that name.
+// Whether the client has the file of this name.
 bool Has(const HttpRequest& request, const std::string& name) {
   const std::vector<std::string> tags = ParseTags(request.AllFields("If-None-Match"));
   return std::any_of(tags.begin(), tags.end(),
@@ -48,7 +48,7 @@ struct StaticFile {
   std::vector<HttpField> fields;
 };
 
-// A file that browsers keep, and ask about each time they use it.
+// A file for browsers to keep, and to ask about each time they use it.
 HttpRoute FileRoute(std::string path, std::string description, StaticFile file,
                     const Cors* cors = nullptr) {
   file.fields.push_back({"ETag", QuotedTag(file.name)});

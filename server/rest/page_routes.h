@@ -1,5 +1,4 @@
-// Files that browsers ask for: the page at "/", the description of the service and its
-// documentation.
+// Files for browsers: the page at "/", the description of the service and its documentation.
 #pragma once
 
 #include <vector>
@@ -12,7 +11,7 @@ namespace upscaled::server {
 // /openapi.json; `cors` outlives it.
 std::vector<HttpRoute> DescriptionRoutes(const Cors& cors);
 
-// "/" and what it loads, and /docs.
+// "/" and its assets, and /docs.
 std::vector<HttpRoute> PageRoutes();
 
 }  // namespace upscaled::server

@@ -10,7 +10,7 @@
 namespace upscaled::server {
 namespace {
 
-// Up to the next comma that is in no quoted string; `list` goes on behind it.
+// Up to the next comma outside of quoted strings; `list` goes on behind it.
 absl::string_view TakePreference(absl::string_view& list) {
   bool quoted = false;
   size_t end = 0;
@@ -26,7 +26,7 @@ absl::string_view TakePreference(absl::string_view& list) {
 bool ListsAsync(absl::string_view list) {
   while (!list.empty()) {
     const absl::string_view preference = TakePreference(list);
-    // Its value and its parameters, for which none are defined, are ignored.
+    // Its value and its parameters are ignored. None are defined.
     const absl::string_view name = preference.substr(0, preference.find_first_of("=;"));
     if (absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(name), kRespondAsync)) return true;
   }

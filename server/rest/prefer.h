@@ -1,4 +1,4 @@
-// The Prefer field (RFC 7240): wishes that a client can do without.
+// The Prefer field (RFC 7240): wishes a client can do without.
 #pragma once
 
 #include <span>
@@ -9,8 +9,7 @@ namespace upscaled::server {
 
 inline constexpr char kRespondAsync[] = "respond-async";
 
-// Whether one of the fields, of which there may be several, lists respond-async, in any case and
-// next to other wishes.
+// Whether one of the fields lists respond-async, in any case and next to other wishes.
 bool PrefersAsync(std::span<const HttpField> fields);
 
 }  // namespace upscaled::server

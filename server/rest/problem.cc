@@ -14,7 +14,7 @@ namespace upscaled::server {
 namespace {
 
 constexpr int kTooManyRequests = 429, kUnavailable = 503;
-// Where an error that will pass says nothing of when.
+// If a passing error names no time.
 constexpr absl::Duration kDefaultRetryDelay = absl::Seconds(1);
 
 int64_t RetrySeconds(const absl::Status& status) {
@@ -31,7 +31,7 @@ int HttpStatusOf(const absl::Status& status) {
     case ErrorReason::kInvalidImage:
       return 422;
     case ErrorReason::kUnsupported:
-      // 404: a part that this server was started without.
+      // 404: a part this server was started without.
       return status.code() == absl::StatusCode::kFailedPrecondition ? 404 : 415;
     case ErrorReason::kLimitExceeded:
       return 413;
@@ -81,7 +81,7 @@ std::string ProblemJson(int code, const absl::Status& status, std::string_view r
   if (const std::optional<absl::Duration> delay = RetryDelayOf(status)) {
     problem["retry_after_seconds"] = absl::ToDoubleSeconds(*delay);
   }
-  // Messages repeat bytes of clients, which need not be text.
+  // Messages repeat bytes of clients, possibly not text.
   return problem.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 

@@ -86,18 +86,18 @@ class RequestProgress {
   absl::Time told_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
 };
 
-// A request by its id, which only its tenant knows.
+// A request by its id. Only its tenant knows the id.
 struct TenantRequest {
   std::string tenant;  // empty: the server asks for no keys
   std::string id;
   auto operator<=>(const TenantRequest&) const = default;
 };
 
-// Knows the requests that run, as many as there are slots, and how the last ones ended, for who
-// looks too late. Thread safe. Must outlive its entries.
+// Knows the running requests, as many as there are slots, and how the last ones ended, for late
+// listeners. Thread safe. Must outlive its entries.
 class ProgressBoard {
  public:
-  // Ends that are kept, the latest ones; each takes some KiB.
+  // Kept ends, the latest ones; each takes some KiB.
   static constexpr absl::Duration kKeptFor = absl::Seconds(10);
   static constexpr size_t kMaxKept = 256;
 
@@ -134,8 +134,8 @@ class ProgressBoard {
   // The later of two of one id is found. `total_bytes` as RequestProgress has it.
   Entry Enter(const TenantRequest& request, int64_t total_bytes) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // For who has listened since then. Null: no such request runs or is kept, or others were told its
-  // end before: the id may be used again, by the next try, for which the listener waits.
+  // For listeners since then. Null: no such request runs or is kept, or others were told its end
+  // before: the id may be used again, by the next try, and the listener waits for it.
   std::shared_ptr<RequestProgress> Find(const TenantRequest& request, absl::Time since)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -148,7 +148,7 @@ class ProgressBoard {
 
   void Leave(const TenantRequest& request, const std::shared_ptr<RequestProgress>& progress)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Drop kept entries: the oldest one, or all that are old.
+  // Drop kept entries: the oldest one, or all old ones.
   void DropOldest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropOld() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -18,8 +18,8 @@ class ProgressEvents {
   ProgressEvents(std::string request_id, absl::Time now)
       : request_id_(std::move(request_id)), begin_(now), last_sent_(now) {}
 
-  // The text to be sent now; "" without news. `progress` is null as long as there is
-  // no such request, for which it waits 30 s.
+  // The text to be sent now; "" without news. `progress` is null until there is such a request. It
+  // waits 30 s for one.
   std::string Next(const RequestProgress* progress, absl::Time now);
   // Whether the stream is over.
   bool ended() const { return ended_; }

@@ -22,7 +22,7 @@ class ProgressStreams {
   ProgressStreams(ProgressBoard& board, Timer& timer, const Clock& clock,
                   int max_listeners_per_address);
 
-  // Streams the events of the request that the route's parameter names. As EventStreams::Add.
+  // Streams the events of the request in the route's parameter. As EventStreams::Add.
   absl::Status Add(std::unique_ptr<HttpExchange>& exchange, std::vector<HttpField> fields);
   // As EventStreams::End.
   void End() { streams_.End(); }

@@ -1,4 +1,4 @@
-// Threads for calls that take no slot.
+// Threads for calls without a slot.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,8 @@
 
 namespace upscaled::server {
 
-// Answers short questions, such as for a job, on a few threads of its own: a queue or a disk that
-// is silent holds up other questions, and no image. Thread safe.
+// Answers short questions, such as for a job, on a few threads of its own: a silent queue or disk
+// holds up other questions, and no image. Thread safe.
 class QuestionPool {
  public:
   static constexpr int kThreads = 4;

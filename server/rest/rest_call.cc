@@ -64,7 +64,7 @@ absl::Status RestCall::Begin() {
   call_time_ = WatchCallTime(host_.calls.watchdog, payer_, [weak](const absl::Status& status) {
     if (const auto call = weak.lock()) call->GiveUp(status);
   });
-  // By a weak pointer: what waits for the body may be the last owner.
+  // By a weak pointer: the callback behind the body may be the last owner.
   on_cancel_ = cancellation().OnCancel([weak] {
     if (const auto call = weak.lock()) call->exchange_->Cancel(call->cancellation().status());
   });

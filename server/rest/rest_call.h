@@ -1,4 +1,4 @@
-// One request that takes time: a call like any other, on a request worker.
+// One request with a duration: a call like any other, on a request worker.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +29,11 @@ class RestCall : public std::enable_shared_from_this<RestCall> {
   // Goes on on a worker, or answers why not; on the server's thread. `memory_bytes` is its memory
   // in addition to the transport's.
   void Start(int64_t memory_bytes);
-  // The same for a call that works on its body, and takes a slot when that is worth it: an upload
-  // that is slower than the server waits without a slot and without a thread. A call that would get
-  // no slot now is refused at once.
+  // The same for a call that works on its body, and takes a slot once there is work: an upload
+  // slower than the server waits without a slot and without a thread. A call without a slot now is
+  // refused at once.
   void StartWithBody(int64_t memory_bytes);
-  // The same for a short question, which needs no slot (QuestionPool).
+  // The same for a short question without a slot (QuestionPool).
   void StartWithoutSlot();
   // Ends its work with `reason`. Thread safe.
   void GiveUp(const absl::Status& reason) { cancellation().Cancel(reason); }
@@ -42,16 +42,16 @@ class RestCall : public std::enable_shared_from_this<RestCall> {
   // `method` as records have it.
   RestCall(RestHost& host, std::unique_ptr<HttpExchange> exchange, std::string method);
 
-  // Refuses a request whose body need not be waited for; on the server's thread.
+  // Refuses a request before its body, if possible; on the server's thread.
   virtual absl::Status CheckHeader() { return absl::OkStatus(); }
   // After CheckHeader: whether its work begins with its body. Otherwise it begins at once.
   virtual bool AwaitsBody() const { return true; }
   // On the worker; ends with Conclude and an answer.
   virtual void Run() = 0;
   // Closes the record and frees the slot: the client may call again as soon as it has its answer.
-  // Nothing that follows waits for the client: there are no more workers than slots.
+  // No later step waits for the client: there are no more workers than slots.
   virtual void Conclude(const absl::Status& status);
-  // Answers with a problem; an answer that has begun is cut when the exchange goes.
+  // Answers with a problem; a begun answer is cut when the exchange goes.
   void Fail(const absl::Status& status);
   HttpResponse WithCors(HttpResponse response) const;
 

@@ -1,4 +1,4 @@
-// The environment that the calls of HTTP share.
+// The environment of all HTTP calls.
 #pragma once
 
 #include <cstddef>

@@ -32,7 +32,7 @@ constexpr char kJobPath[] = "/v1/jobs/{id}";
 constexpr char kJobEventsPath[] = "/v1/jobs/{id}/events";
 constexpr char kJobResultPath[] = "/v1/jobs/{id}/result";
 constexpr char kProgressPath[] = "/v1/progress/{request_id}";
-// Images of the largest size that a batch may have; more of smaller ones.
+// Images of the largest size for a batch; more of smaller ones.
 constexpr uint64_t kMaxBatchImages = 16;
 // Fields and boundaries of a form around its image.
 constexpr uint64_t kFormSlackBytes = uint64_t{1} << 20;
@@ -49,8 +49,8 @@ void Append(std::vector<HttpRoute> more, std::vector<HttpRoute>& routes) {
                 std::make_move_iterator(more.end()));
 }
 
-// An address's share of the listeners is its share of the calls, so that a proxy, whose
-// address all its clients have, can be given all of both.
+// An address's share of the listeners is its share of the calls. So a proxy with all clients behind
+// its address can be given all of both.
 int ListenersPerAddress(const Limits& limits) {
   const int64_t listeners = ProgressStreams::kMaxListeners;
   const int64_t share =
@@ -58,7 +58,7 @@ int ListenersPerAddress(const Limits& limits) {
   return static_cast<int>(std::max<int64_t>(share, 1));
 }
 
-// Answers browsers that ask whether a page of another origin may send a request.
+// Answers browsers' questions about requests from a page of another origin.
 std::vector<HttpRoute> PreflightRoutes(const std::vector<HttpRoute>& routes, const Cors& cors) {
   std::map<std::string, std::string> methods;
   for (const HttpRoute& route : routes) {
@@ -94,7 +94,7 @@ RestService::RestService(const HandlerEnvironment& handlers, CallEnvironment& ca
       job_streams_(calls.timer, calls.clock, JobFeed::kPeriod,
                    ListenersPerAddress(calls.admission.limits())) {}
 
-// A caller that may submit a job may ask for it.
+// A caller with the right to submit a job may ask for it.
 std::vector<HttpRoute> RestService::JobRoutes() {
   return {
       {.method = "GET",

@@ -1,4 +1,4 @@
-// The service over HTTP: its routes, and what they share.
+// The service over HTTP: its routes, and their common parts.
 #pragma once
 
 #include <memory>
@@ -29,14 +29,14 @@ struct RestOptions {
   absl::Duration signed_max_age = absl::Hours(24);
 };
 
-// Must outlive the server that has its routes, and all calls.
+// Must outlive the server with its routes, and all calls.
 class RestService {
  public:
   // Both must outlive it.
   RestService(const HandlerEnvironment& handlers, CallEnvironment& calls, RestOptions options);
 
   std::vector<HttpRoute> Routes();
-  // How the port of these routes tells of what it refuses itself: as they tell of errors.
+  // The port's own refusals in the words of these routes: as they tell of errors.
   HttpFaultAnswer FaultAnswer() const;
   // Ends the streams of events, which last longer than any call: for a drain without calls.
   void EndStreams();
@@ -44,9 +44,9 @@ class RestService {
  private:
   std::vector<HttpRoute> CallRoutes();
   std::vector<HttpRoute> JobRoutes();
-  // Answers with the events of the request that the exchange's parameter names.
+  // Answers with the events of the request in the exchange's parameter.
   void StreamProgress(std::unique_ptr<HttpExchange> exchange);
-  // Answers with the events of the job that the exchange's parameter names.
+  // Answers with the events of the job in the exchange's parameter.
   void StreamJob(std::unique_ptr<HttpExchange> exchange);
   // Answers a GET of /v1/upscale without a signature.
   void RefuseGet(HttpExchange& exchange) const;

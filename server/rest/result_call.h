@@ -1,4 +1,4 @@
-// GET /v1/results/{id}: a result that is stored.
+// GET /v1/results/{id}: a stored result.
 #pragma once
 
 #include <memory>

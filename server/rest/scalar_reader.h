@@ -1,4 +1,4 @@
-// Values of JSON as the texts that form fields would have.
+// Values of JSON as the texts of form fields.
 #pragma once
 
 #include <cmath>
@@ -15,8 +15,8 @@
 
 namespace upscaled::server {
 
-// Called by the parser for each value; false ends it. Classes derived from it say which objects and
-// arrays there may be.
+// Called by the parser for each value; false ends it. Derived classes say where objects and arrays
+// may be.
 class ScalarReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   bool null() final { return Take(std::nullopt); }

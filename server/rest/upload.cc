@@ -47,7 +47,7 @@ absl::Status FileInOtherField(const std::string& name) {
 
 }  // namespace
 
-// The part of a form's image that is on the disk.
+// The part of a form's image on the disk.
 class Upload::SpooledSource final : public ByteSource {
  public:
   explicit SpooledSource(std::unique_ptr<BodySpool> spool) : spool_(std::move(spool)) {}
@@ -220,7 +220,7 @@ absl::Status Upload::ReserveText() {
   if (text_memory_.holds()) return absl::OkStatus();
   const uint64_t told = exchange_.request().content_length.value_or(kMaxTextBytes);
   const auto bytes = static_cast<int64_t>(std::min<uint64_t>(told, kMaxTextBytes));
-  // The text, which grows by doubling, a value of it, and that decoded.
+  // The text, doubling as it grows, a value of it, and the decoded value.
   ASSIGN_OR_RETURN(text_memory_, admission_.Reserve({.memory_bytes = 4 * bytes, .payer = payer_}));
   return absl::OkStatus();
 }

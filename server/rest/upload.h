@@ -26,37 +26,36 @@
 namespace upscaled::server {
 
 // The image is the body itself, or a part "image" or "file" of multipart/form-data, or base64 text
-// in JSON or in a data: URL, or stands at a URL that the fields name. Fields of a form may stand on
-// both sides of the image, as curl's users write them. So the whole form is read before the image
-// is: it waits in memory up to kMaxHeldBytes, the rest of it on the disk (BodySpool).
+// in JSON or in a data: URL, or is at a URL in the fields. Fields of a form may stand on both sides
+// of the image, as curl's users write them. So the whole form is read before the image is: it waits
+// in memory up to kMaxHeldBytes, the rest of it on the disk (BodySpool).
 class Upload {
  public:
   static constexpr size_t kMaxHeldBytes = size_t{8} << 20;
   // Bytes of a body of JSON, and of a data: URL.
   static constexpr size_t kMaxTextBytes = size_t{16} << 20;
 
-  // `slot` is that of the call, which waits for its client in the reading of the body. All must
-  // outlive it.
+  // `slot` is the call's. The call waits for its client while it reads the body. All must outlive
+  // it.
   Upload(HttpExchange& exchange, AdmissionController& admission,
          AdmissionController::CallSlot& slot, const Payer& payer, RequestRecord& record,
          UpscaleParameters& parameters);
 
   // First, and before the body has come: reads the header and the query. UNIMPLEMENTED
   // (kUnsupported) for a body with a Content-Encoding. INVALID_ARGUMENT (kInvalidOption) for
-  // options that ParameterReader refuses, (kLimitExceeded) for an image whose length says that it
-  // is too large.
+  // options refused by ParameterReader, (kLimitExceeded) for an image with too large a length.
   absl::Status CheckHeader();
-  // Reads the whole form, or the JSON. INVALID_ARGUMENT (kInvalidOption) for what ParameterReader
-  // and MultipartReader refuse, and for no or a second image; (kLimitExceeded) for an image that is
-  // too large; as Reserve and BodySpool where it cannot be kept; as HttpExchange::Read.
+  // Reads the whole form, or the JSON. INVALID_ARGUMENT (kInvalidOption) for refusals of
+  // ParameterReader and MultipartReader, and for no or a second image; (kLimitExceeded) for too
+  // large an image; as Reserve and BodySpool if it cannot be kept; as HttpExchange::Read.
   absl::Status Open();
 
-  // After Open, where the fields name a URL (but no data: URL, which Open reads), which image()
-  // then reads. `fetcher` and `cancellation` must outlive this. As Fetcher and Reserve; as Open for
-  // an image that is too large.
+  // After Open, where the fields name a URL (but no data: URL, read by Open), for image() to read.
+  // `fetcher` and `cancellation` must outlive this. As Fetcher and Reserve; as Open for too large
+  // an image.
   absl::Status Fetch(const std::string& url, const Fetcher& fetcher, Cancellation& cancellation);
 
-  // Takes the number of image bytes that have been read, from their reader.
+  // Takes the number of image bytes read so far, from their reader.
   void OnReceived(std::function<void(int64_t bytes)> callback) {
     on_received_ = std::move(callback);
   }
@@ -64,7 +63,7 @@ class Upload {
   // After Open. INVALID_ARGUMENT (kLimitExceeded) beyond --max-source-bytes. Other errors as Open,
   // or as Transfer::Read.
   ByteSource& image() { return *image_; }
-  // Bytes that it gives at most; 0: unknown.
+  // Its bytes at most; 0: unknown.
   int64_t image_bytes() const { return image_bytes_; }
   // The image's file name, as the form or the URL has it; "" without a name.
   const std::string& file_name() const { return file_name_; }
@@ -80,14 +79,14 @@ class Upload {
   absl::Status ReadJson();
   // Whether the image is the body itself.
   bool InBody() const;
-  // Memory for a text that holds an image, once.
+  // Memory for a text with an image, once.
   absl::Status ReserveText();
   // Makes `bytes`, decoded from text, the form's image.
   absl::Status HoldDecoded(std::string_view bytes);
   absl::Status OpenImage();     // that is sent
   absl::Status CheckNoImage();  // that nothing is sent beside a URL
   absl::StatusOr<std::string> ReadValue(const MultipartPart& part);
-  // Keeps the image that the reader is at. KeepBeginning reads its first kMaxHeldBytes, or all.
+  // Keeps the reader's present image. KeepBeginning reads its first kMaxHeldBytes, or all.
   absl::Status KeepImage();
   absl::Status KeepBeginning();
 

@@ -233,7 +233,7 @@ std::optional<absl::Duration> UpscaleCall::PublicFor() const {
 
 bool UpscaleCall::AnswerOriginal(const absl::Status& error) {
   if (!kept_.has_value() || !kept_->whole() || sink().begun() || IsOfOptions(error)) return false;
-  // Only images leave this server out of what it has fetched.
+  // Only images leave this server out of its fetches.
   if (!parameters_.url.empty() && !RecognizeFormat(kept_->kept()).has_value()) return false;
   const absl::Status sent = GuardHandler(record(), [&]() -> absl::Status {
     sink().Reset();

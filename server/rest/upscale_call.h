@@ -19,7 +19,7 @@
 namespace upscaled::server {
 
 // The transport reads its body while it works. HEAD asks for a verdict as dry_run does. A client
-// that prefers respond-async gets a job if the server keeps jobs.
+// with a preference for respond-async gets a job if the server keeps jobs.
 class UpscaleCall final : public RestCall {
  public:
   // Answers `exchange`; on the server's thread.
@@ -35,8 +35,8 @@ class UpscaleCall final : public RestCall {
   void Run() override;
   void Conclude(const absl::Status& status) override;
 
-  // Whether the client asks for a verdict, for which the first bytes of the image are enough. HEAD
-  // of a signed URL asks for the header of its GET.
+  // Whether the client asks for a verdict. The first bytes of the image are enough for one. HEAD of
+  // a signed URL asks for the header of its GET.
   bool IsVerdict() const {
     return parameters_.dry_run || (request().method == "HEAD" && !request().signed_until);
   }
@@ -48,11 +48,11 @@ class UpscaleCall final : public RestCall {
   absl::Status Answer();
   absl::Status Judge(const RequestOptions& options);
   absl::Status Upscale(RequestOptions options);
-  // Whether the client prefers a job, and what it asks for can be one.
+  // Whether the client prefers a job, and its request can be one.
   bool WantsJob() const;
   absl::Status SubmitJob();
   void Announce(const upscale::v1::UpscaleImageHeader& header);
-  // Whether the source is what the client gets after `error`.
+  // Whether the client gets the source after `error`.
   bool AnswerOriginal(const absl::Status& error);
   CallContext MakeContext() {
     return {cancellation(), record(), start(), reservation_, payer(), deadline()};

@@ -258,7 +258,7 @@ constexpr Parameter kParameters[] = {
      }},
 };
 
-// "png, jpeg or webp": the formats that are written here.
+// "png, jpeg or webp": the formats written here.
 std::string WritableFormats() {
   std::vector<std::string> names;
   for (const ImageFormat format : kImageFormats) {

@@ -21,7 +21,7 @@ struct UpscaleParameters {
   bool dry_run = false;
   bool original_on_error = false;
   std::string download;  // a file name; "": shown, not saved
-  // For a job: the URL that gets a message at its end, and the client's own name; "": none.
+  // For a job: the URL for a message at its end, and the client's own name; "": none.
   std::string webhook, reference;
 };
 
@@ -30,10 +30,9 @@ class ParameterReader {
  public:
   explicit ParameterReader(UpscaleParameters& parameters) : parameters_(parameters) {}
 
-  // A field without a value means "yes" where the option is a switch, an empty value that none is
-  // given, as forms send it. INVALID_ARGUMENT (kInvalidOption, with the field in its metadata) for
-  // a name that is unknown or was read before, also by another of its names, and for values that
-  // cannot be read.
+  // A field without a value means "yes" for a switch, an empty value means none, as forms send it.
+  // INVALID_ARGUMENT (kInvalidOption, with the field in its metadata) for a name unknown or read
+  // before, also by another of its names, and for unreadable values.
   absl::Status Read(const FormField& field);
 
  private:

@@ -25,7 +25,7 @@ namespace pb = upscale::v1;
 constexpr char kMethod[] = "GetUsage";
 constexpr size_t kMaxShownNameBytes = 64;
 
-// The field of the request that a query names; null: no such field.
+// The field of the request in a query's name; null: no such field.
 std::string* FilterOf(const std::string& name, pb::GetUsageRequest& request) {
   if (name == "first_day") return request.mutable_first_day();
   if (name == "last_day") return request.mutable_last_day();

@@ -1,4 +1,4 @@
-// GET /v1/usage: what tenants used, day by day, for operators.
+// GET /v1/usage: tenants' usage, day by day, for operators.
 #pragma once
 
 #include "server/calls/call_environment.h"

@@ -43,7 +43,7 @@ class OperatorCalls {
                 const Authenticator* authenticator)
       : handlers_(handlers), calls_(calls), authenticator_(authenticator) {}
 
-  // Runs `handler` for a caller who may call it, and records the call.
+  // Runs `handler` for a permitted caller, and records the call.
   grpc::Status Serve(grpc::ServerContext& context, const char* method,
                      const std::function<absl::Status(RequestRecord&)>& handler) const {
     const PeerAddress peer = calls_.peer(context.peer());
@@ -143,7 +143,7 @@ class ReflectionService final : public Contract {
 
 struct AdminServer::Services {
   OperatorCalls operators;
-  // Lists the services of the clients' port, too, so that tools find every contract here.
+  // Lists the services of the clients' port, too: tools find every contract here.
   Reflection reflection{{pb::AdminService::service_full_name(),
                          pb::UpscaleService::service_full_name(),
                          grpc::health::v1::Health::service_full_name(),

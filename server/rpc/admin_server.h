@@ -1,5 +1,5 @@
-// The services that operators call: upscale.v1.AdminService and reflection, on gRPC's synchronous
-// server with a few threads, apart from the port that clients call.
+// The services for operators: upscale.v1.AdminService and reflection, on gRPC's synchronous server
+// with a few threads, apart from the clients' port.
 #pragma once
 
 #include <memory>
@@ -27,7 +27,7 @@ class AdminServer {
   // For its connections, from Start to Shutdown.
   ConnectionIntake& intake() { return intake_; }
 
-  // Takes no more connections; waits for a reload, and cancels what else there is after a moment.
+  // Takes no more connections; waits for a reload, and cancels the rest after a moment.
   void Shutdown();
 
  private:

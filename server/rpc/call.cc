@@ -17,18 +17,18 @@
 namespace upscaled::server {
 namespace {
 
-// A client whose deadline passes resets the call at once, a little before our own clock, which
-// started with the call's arrival, says the same.
+// A client resets the call at its deadline, a little before our own clock, started at the call's
+// arrival, says the same.
 constexpr absl::Duration kDeadlineSlack = absl::Milliseconds(100);
 
-// gRPC tells of the end of a lost client's messages a little before it tells that the client went.
+// gRPC reports the end of a lost client's messages a little before the client's end.
 constexpr absl::Duration kCancelDelay = absl::Milliseconds(100);
 
-// Memory of a call whose handler has ended, besides its queue: a message that was on the disk, as
-// it was there and as gRPC has it.
+// Memory of a call without its handler, in addition to its queue: a message from the disk, as it
+// was there and as gRPC has it.
 constexpr size_t kFetchedBytes = size_t{384} << 10;
 
-// As the label of metrics: clients choose the names of methods that there are not.
+// As the label of metrics: clients choose the names of unknown methods.
 constexpr char kUnknownMethod[] = "unknown";
 constexpr size_t kMaxPathBytes = 100;  // in an error
 
@@ -167,7 +167,7 @@ bool Call::LeavePending() {
 }
 
 void Call::OnLate() {
-  // A session of questions and answers may last that long.
+  // A session of questions and answers may last as long.
   if (method_->reply != nullptr) return EndPending(absl::OkStatus());
   EndPending(MakeError(
       absl::StatusCode::kAborted, ErrorReason::kStalled,
@@ -379,7 +379,7 @@ void Call::FinishStream(absl::Status status) {
   } else if (method_->spools) {
     return FinishWhenTaken();
   }
-  // A client that has stalled was waited for already.
+  // A stalled client had its wait already.
   if (ReasonOf(status) != ErrorReason::kStalled) {
     if (absl::Status flushed = Flush(); status.ok()) status = flushed;
   }
@@ -525,7 +525,7 @@ void Call::Finish(const absl::Status& status, MessagePtr answer) {
           });
     }
   }
-  // A status waits behind the message that the client does not take; this does not.
+  // A status waits behind the message not taken by the client; this does not.
   if (stuck) CancelWith(result);
   MaybeStartWrite();
 }

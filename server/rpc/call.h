@@ -12,9 +12,9 @@
 //
 // Slow clients (Method::spools). While slots or memory are short, a stream's messages go to the
 // disk until they are whole or come at 1 MiB a second. The call has neither slot nor thread until
-// then. A message that waits for the disk's thread is in the memory budget. Answers that the client
-// takes too slowly go to the disk, too, so that the handler ends. The call has no slot and no
-// thread then, until the client has taken all.
+// then. A message waiting for the disk's thread is in the memory budget. Answers to a slow client
+// go to the disk, too, to let the handler end. The call has no slot and no thread then, until the
+// client has taken all.
 //
 // Unary answers keep the handler's reservation until they are sent. A client that does not read
 // cannot push the server over its memory budget. The server drops it after a while.
@@ -96,7 +96,7 @@ class Call final : public std::enable_shared_from_this<Call> {
   const std::string& address() const { return payer_.address; }  // the client's, without a port
 
  private:
-  // The faults of a client that has stalled.
+  // The faults of a stalled client.
   static constexpr std::string_view kSentNothing = "sent nothing";
   static constexpr std::string_view kTookNothing = "took none of its result";
 
@@ -119,10 +119,10 @@ class Call final : public std::enable_shared_from_this<Call> {
   // Whether the caller may call the method.
   absl::Status Authorize(const PeerAddress& peer);
   absl::Status BeginReading() ABSL_LOCKS_EXCLUDED(mutex_);
-  // The first to be told so goes on with the call: whether that is the caller.
+  // The first to be told so goes on with the call: whether it is the caller.
   bool LeavePending() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnLate();
-  // The message that was read; null when the client has sent all.
+  // The read message; null after the client's last.
   void OnRequest(absl::StatusOr<MessagePtr> message) ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends the call unless another thread goes on with it.
   void EndPending(const absl::Status& status);
@@ -149,10 +149,10 @@ class Call final : public std::enable_shared_from_this<Call> {
   // Takes a slot and `memory_bytes`, and runs `handler` on a request worker. Returns the refusal
   // instead when there is no slot, memory or thread.
   absl::Status RunOnWorker(int64_t memory_bytes, std::function<void()> handler);
-  // Ends a stream that its handler has left.
+  // Ends a stream without its handler.
   void FinishStream(absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether a failed call's client may have gone: that looks like the end of its messages first,
-  // and so its image like a broken one.
+  // Whether a failed call's client may have gone: the loss looks like the end of its messages
+  // first, and its image like a broken one.
   bool MayBeGone(const absl::Status& failure) ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends the call in a moment, with `failure` unless it is cancelled until then. Holds no thread.
   void FinishUnlessGone(const absl::Status& failure) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -167,8 +167,8 @@ class Call final : public std::enable_shared_from_this<Call> {
   void OnCancelled() ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends the call when all messages have left; `answer` is a unary call's, null after an error.
   void Finish(const absl::Status& status, MessagePtr answer = nullptr) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Closes the record, frees the slot and returns what the client gets. The client may call again
-  // as soon as it has that.
+  // Closes the record, frees the slot and returns the client's status. The client may call again as
+  // soon as it has the status.
   grpc::Status Conclude(const absl::Status& status);
   void OnFinished();
   void OnDone();
@@ -185,7 +185,7 @@ class Call final : public std::enable_shared_from_this<Call> {
   bool WantsRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartRead() { stream_.Read(&incoming_, read_.Arm(shared_from_this())); }
   void OnRead(bool ok);
-  // Looks at the message that has been read: whether it may be parsed.
+  // Looks at the read message: whether it may be parsed.
   absl::Status CheckIncoming();
   absl::StatusOr<MessagePtr> ParseIncoming();
   void OnStreamRead(absl::StatusOr<MessagePtr> message) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -17,13 +17,13 @@ namespace {
 
 using google::protobuf::Message;
 
-// The bytes that the input queue adds to each message: an empty one is not free.
+// Bytes of the input queue for each message: an empty one is not free.
 constexpr size_t kQueuedMessageBytes = 256;
 
-// Memory of messages that wait for a client, where others may wait on the disk.
+// Memory of messages for a client, if others may wait on the disk.
 constexpr size_t kMaxSpoolingQueueBytes = size_t{1} << 20;
-// The time in which a client has to make space for more before the disk is used: clients that read
-// in time never meet it.
+// The time for a client to make space for more before the disk is used: punctual clients never meet
+// it.
 constexpr absl::Duration kSpoolDelay = absl::Milliseconds(100);
 
 absl::Status CheckMessageBytes(size_t bytes, size_t max_bytes, const std::string& method) {
@@ -212,7 +212,7 @@ absl::StatusOr<bool> Call::Lags(size_t bytes) {
     return cancelled_ ||
            (idle() && (output_bytes_ == 0 || output_bytes_ + bytes <= OutputQueueBytes()));
   };
-  // A client that lags already is not waited for.
+  // A lagging client gets no wait.
   if (changed_.Await(mutex_, idle() ? kSpoolDelay : absl::ZeroDuration(), fits)) {
     return cancelled_ ? absl::StatusOr<bool>(cancellation().status()) : false;
   }

@@ -1,4 +1,4 @@
-// The credentials that a caller of gRPC shows.
+// The credentials of a caller of gRPC.
 #pragma once
 
 #include <iterator>
@@ -28,7 +28,7 @@ inline Credentials CredentialsOf(const CallerMetadata& metadata, const PeerAddre
           .repeats = metadata.count("authorization") > 1 || metadata.count("x-api-key") > 1};
 }
 
-// The values of all entries of that name, in their order, with commas between them.
+// The values of all entries of this name, in their order, with commas between them.
 inline std::string AllEntries(const CallerMetadata& metadata, const char* name) {
   std::string values;
   const auto [first, last] = metadata.equal_range(name);

@@ -1,4 +1,4 @@
-// The completion queues of the server and the threads that serve them.
+// The completion queues of the server and their threads.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace upscaled::server {
 
-// Several queues, so that calls do not contend for one, each with several threads, so that a call
-// does not wait for another one's handler.
+// Several queues keep calls from contending for one. Several threads for each keep a call from
+// waiting for another one's handler.
 class CompletionQueues {
  public:
   CompletionQueues(grpc::ServerBuilder& builder, int queues);

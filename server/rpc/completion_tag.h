@@ -1,4 +1,4 @@
-// The object that gRPC hands back through a completion queue when an operation ends.
+// The object that gRPC hands back through a completion queue at the end of an operation.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ class CompletionTag {
     owner_ = std::move(owner);
     return this;
   }
-  // For an operation that turns out never to start.
+  // For an operation without a start.
   void Disarm() { owner_.reset(); }
 
   // Called by the completion queue's thread; `ok` as gRPC documents it for the operation.

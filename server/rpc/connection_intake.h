@@ -17,8 +17,8 @@ class ConnectionIntake {
   // Afterwards the server is not used any more. Returns whether it was open.
   bool Close() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Has the server serve the client at the other end of `socket`, which is connected and
-  // non-blocking, without TLS. While this is closed, so is the socket.
+  // Has the server serve the client at the other end of `socket`, a connected and non-blocking one,
+  // without TLS. While this is closed, so is the socket.
   void Add(UniqueFd socket) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -26,7 +26,7 @@ constexpr int kMaxQueues = 2;
 constexpr int kThreadsPerQueue = 2;
 constexpr int kPendingCalls = 128;  // over all queues: a burst finds somebody waiting
 
-// Calls whose messages are still to come. Each may have 64 KiB of them in the transport.
+// Calls with messages still to come. Each may have 64 KiB of them in the transport.
 constexpr int kMaxPendingCalls = 2000;
 
 // The bytes of a stream in transit: 10 MB/s at a round trip of 50 ms.
@@ -41,7 +41,7 @@ constexpr absl::Duration kKeepaliveTime = absl::Seconds(60);
 constexpr absl::Duration kKeepaliveTimeout = absl::Seconds(20);
 constexpr absl::Duration kMinClientPingInterval = absl::Seconds(10);
 
-// How long a call that has ended may take to tell its client.
+// The time for an ended call to tell its client.
 constexpr std::chrono::milliseconds kFarewell{500};
 
 int QueueCount() { return std::clamp(AvailableCpuCount() / kCoresPerQueue, 1, kMaxQueues); }
@@ -112,13 +112,13 @@ absl::Status GrpcServer::CheckMemoryBudget() const {
 absl::Status GrpcServer::Start(std::shared_ptr<BodyBudget> budget) {
   RETURN_IF_ERROR(CheckMemoryBudget());
   host_.bodies = std::move(budget);
-  // And never shut down: the last one to do that would wait for a poller that gRPC starts for a
-  // client that does not read, and that always runs for 10 s, in the midst of a drain.
+  // And never shut down: the last one would wait for gRPC's poller for a client that does not read.
+  // The poller always runs for 10 s, in the midst of a drain.
   grpc_init();
   grpc::ServerBuilder builder;
   SetChannelArguments(options_, builder);
   // gRPC looks at a message's size when all of it is there, up to 4 GiB of it. When the buffers are
-  // full it ends calls that are still sending a message.
+  // full it ends calls in the middle of a message.
   grpc::ResourceQuota quota("clients");
   quota.Resize(static_cast<size_t>(options_.transport_bytes));
   builder.SetResourceQuota(quota);

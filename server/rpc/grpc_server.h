@@ -45,8 +45,8 @@ class GrpcServer {
   HealthService& health() { return health_; }
   const HealthService& health() const { return health_; }
 
-  // Takes no more connections, cancels what calls there still are with `reason`, and returns when
-  // all have ended.
+  // Takes no more connections, cancels the remaining calls with `reason`, and returns when all have
+  // ended.
   void Shutdown(const absl::Status& reason);
 
  private:

@@ -1,4 +1,4 @@
-// The one place where a Status becomes what the client sees.
+// The one place that turns a Status into the client's form.
 #pragma once
 
 #include <string_view>
@@ -15,7 +15,7 @@ inline constexpr char kErrorDomain[] = "upscale.v1";
 // status carries a retry delay) as details. `request_id` may be empty.
 grpc::Status ToGrpcStatus(const absl::Status& status, std::string_view request_id);
 
-// Adds grpc-retry-pushback-ms, which gRPC's own retries obey, where `status` carries a retry delay.
+// Adds grpc-retry-pushback-ms if `status` has a retry delay. gRPC's own retries obey it.
 void AddRetryPushback(const absl::Status& status, grpc::ServerContext& context);
 
 }  // namespace upscaled::server

@@ -46,7 +46,7 @@ class HealthService::Watcher final : public std::enable_shared_from_this<Watcher
   }
 
   // Sends the status unless the client has it or another one is being sent. The next update follows
-  // that one.
+  // it.
   void Update() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     const auto now = health_.StatusOf(service_);  // in here: an older one must not be sent later

@@ -17,14 +17,14 @@
 
 namespace upscaled::server {
 
-// Thread safe. NOT_SERVING before SetServing, after Stop, while no device works, and while
-// the server is not ready. Knows "" and "upscale.v1.UpscaleService", which are always of one mind.
+// Thread safe. NOT_SERVING before SetServing, after Stop, while no device works, and while the
+// server is not ready. Knows "" and "upscale.v1.UpscaleService", always of one mind.
 class HealthService {
  public:
   // `able` says whether any device works; called with no lock held.
   explicit HealthService(std::function<bool()> able) : able_(std::move(able)) {}
 
-  // Check and Watch, which are neither logged nor counted.
+  // Check and Watch. They are neither logged nor counted.
   void AddMethods(MethodTable& methods);
 
   // From now on, unless Stop came first.
@@ -32,17 +32,17 @@ class HealthService {
   // Whether the server finds itself able to take calls (see server/lifecycle/readiness.h); at first
   // it does.
   void SetReady(bool ready) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Tells clients that watch when `able` has changed its mind.
+  // Tells watching clients when `able` has changed its mind.
   void Refresh() ABSL_LOCKS_EXCLUDED(mutex_);
   // For good.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
   bool serving() const ABSL_LOCKS_EXCLUDED(mutex_);
   // True after Stop.
   bool stopped() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Clients that watch.
+  // Watching clients.
   size_t watch_count() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Calls that watch at a time, in all and of one address. Each holds a call and no thread.
+  // Watches at a time, in all and of one address. Each holds a call and no thread.
   static constexpr size_t kMaxWatchers = 1000;
   static constexpr int64_t kMaxWatchersOfAddress = 750;
 

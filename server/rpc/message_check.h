@@ -7,8 +7,8 @@
 
 namespace upscaled::server {
 
-// Fields of one message with those of its parts, known or not. Requests have 60 at most, and a
-// field of two bytes that is not known takes 40 bytes when it is parsed.
+// Fields of one message with those of its parts, known or not. Requests have 60 at most, and an
+// unknown field of two bytes takes 40 bytes when it is parsed.
 inline constexpr int kMaxMessageFields = 128;
 
 // INVALID_ARGUMENT (kInvalidOption) when `bytes` are no message on the wire, or one of more than

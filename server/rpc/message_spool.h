@@ -1,5 +1,4 @@
-// Messages of one call that wait on the disk: an answer's for a slow client, or a request's for
-// their end.
+// Messages of one call on the disk: an answer's for a slow client, or a request's for their end.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +31,8 @@ class MessageSpool {
 
   // If it is not full. UNAVAILABLE if the disk does not take the message.
   absl::Status Add(std::string_view message) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Adds a message that has room in memory, on any thread: it does not meet the disk. Returns
-  // whether it has.
+  // Adds a message with room in memory, on any thread: it does not meet the disk. Returns whether
+  // it has.
   bool AddInMemory(std::string_view message) ABSL_LOCKS_EXCLUDED(mutex_);
   // If it is not empty. INTERNAL if the disk does not give the message back.
   absl::StatusOr<std::string> Take() ABSL_LOCKS_EXCLUDED(mutex_);

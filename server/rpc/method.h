@@ -1,4 +1,4 @@
-// The methods that the gRPC port serves: a table of names, limits and handlers.
+// The methods of the gRPC port: a table of names, limits and handlers.
 #pragma once
 
 #include <cstddef>
@@ -29,17 +29,18 @@ struct Method {
   size_t max_message_bytes = 0;        // every other one of a stream
   size_t input_queue_bytes = 0;
   size_t output_queue_bytes = 0;
-  // A stream whose messages may wait on the disk: its requests while slots are short, its answers
-  // while the client is slow. The order of its messages does not depend on the other side's.
+  // A stream with messages that may wait on the disk: its requests while slots are short, its
+  // answers while the client is slow. The order of its messages does not depend on the other
+  // side's.
   bool spools = false;
   bool recorded = true;  // logged and counted
-  // The role that callers must have if the server asks for keys; nullopt: every caller may call.
+  // The role for callers if the server asks for keys; nullopt: every caller may call.
   std::optional<Role> role = Role::kAdmin;
 
   // Many messages either way; on a request worker, with a slot.
   std::function<absl::Status(CallContext, Call&)> stream;
-  // One message either way, for which the handler works: on a request worker, with a slot. The
-  // answer is null after an error.
+  // One message either way. The handler works for it: on a request worker, with a slot. The answer
+  // is null after an error.
   std::function<std::pair<absl::Status, MessagePtr>(CallContext,
                                                     const google::protobuf::Message& request)>
       unary;
@@ -53,8 +54,8 @@ struct Method {
   std::function<void(const std::shared_ptr<Call>&, const google::protobuf::Message& request)> watch;
 
   bool streams() const { return stream != nullptr; }
-  // Memory of a call's messages. Of a stream: a message goes beyond the full input queue, another
-  // one is in the handler's hands. Of a unary call: the message, on the wire and parsed. The
+  // Memory of a call's messages. For a stream: a message goes beyond the full input queue, another
+  // one is in the handler's hands. For a unary call: the message, on the wire and parsed. The
   // others' are small and short-lived.
   size_t memory_bytes() const {
     if (stream != nullptr) return input_queue_bytes + 2 * max_message_bytes + output_queue_bytes;
@@ -62,7 +63,7 @@ struct Method {
   }
 };
 
-// Requests that hold neither an image nor a tile.
+// Requests without an image or a tile.
 inline constexpr size_t kMaxSmallMessageBytes = size_t{64} << 10;
 
 // By path.

@@ -1,4 +1,4 @@
-// Calls without a slot: those whose first message has not arrived, and uploads on the disk.
+// Calls without a slot: calls before their first message, and uploads on the disk.
 //
 // Each holds memory of the transport only. Their number is bounded, and one more makes the oldest
 // go: an honest client sends its message at once. Uploads on the disk have settled: they are not
@@ -17,7 +17,7 @@
 
 namespace upscaled::server {
 
-// Thread safe. Must outlive the places that it hands out.
+// Thread safe. Must outlive its places.
 class PendingCalls {
  private:
   struct Waiting {

@@ -31,7 +31,7 @@ namespace {
 
 const DescriptorPool& Contracts() { return *DescriptorPool::generated_pool(); }
 
-// The file's description, which never changes.
+// The file's description. It never changes.
 const std::string& DescriptionOf(const FileDescriptor& file) {
   static absl::Mutex mutex;
   static auto& known = *new std::map<const FileDescriptor*, std::string>;
@@ -45,7 +45,7 @@ const std::string& DescriptionOf(const FileDescriptor& file) {
   return bytes;
 }
 
-// Adds the file, which tools look for in the first place, and all that it imports, each once.
+// Adds the file, since tools look for it in the first place, and all its imports, each once.
 void AddFile(const FileDescriptor& file, std::set<const FileDescriptor*>& added,
              grpc::reflection::v1::FileDescriptorResponse& files) {
   if (!added.insert(&file).second) return;

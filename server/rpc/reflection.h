@@ -10,10 +10,10 @@
 
 namespace upscaled::server {
 
-// Answers out of the contracts that are compiled in. Thread safe.
+// Answers out of the compiled contracts. Thread safe.
 class Reflection {
  public:
-  // `services` are the full names that list_services gives.
+  // `services` are the full names for list_services.
   explicit Reflection(std::vector<std::string> services);
 
   // An unknown name gives an error_response with NOT_FOUND.
@@ -24,8 +24,7 @@ class Reflection {
   const std::vector<std::string> services_;
 };
 
-// Adds reflection, which tells about all services of the table, itself included. Callers need the
-// role `read`.
+// Adds reflection for all services of the table, itself included. Callers need the role `read`.
 void AddReflectionMethods(MethodTable& methods);
 
 }  // namespace upscaled::server

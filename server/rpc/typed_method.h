@@ -12,7 +12,7 @@
 
 namespace upscaled::server {
 
-// The streams of a call for a handler that knows their types.
+// The streams of a call for a handler with their types.
 template <typename Request, typename Response>
 class TypedStreams final : public MessageReader<Request>, public MessageWriter<Response> {
  public:

@@ -18,7 +18,7 @@ namespace pb = upscale::v1;
 
 constexpr char kService[] = "upscale.v1.UpscaleService";
 
-// Bytes that a streaming call reads ahead.
+// Bytes read ahead by a streaming call.
 constexpr size_t kInputQueueBytes = size_t{1} << 20;
 // Tiles are computed side by side only as far as their results fit into the queue.
 constexpr size_t kMinTilesQueueBytes = size_t{16} << 20;

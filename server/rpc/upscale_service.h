@@ -1,4 +1,4 @@
-// upscale.v1.UpscaleService: which handler serves which method, and how large its messages are.
+// upscale.v1.UpscaleService: the handler of each method, and the size of its messages.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace upscaled::server {
 
-// The largest message that a client may send to any method.
+// The largest message from a client to any method.
 size_t MaxMessageBytes(const Limits& limits);
 
 // `handlers` outlives the table. `output_queue_bytes` is UpscaleImage's queue for one client.
