@@ -1,5 +1,5 @@
-// A chain of stages, each of which spreads colours by one pixel and needs of the stage before it
-// the rows above and below: three rows each, whatever the image's height.
+// A chain of stages. Each spreads colours by one pixel, and needs the rows above and below of the
+// stage before it: three rows each, at any height of the image.
 #include "engine/image/alpha.h"
 
 #include <array>
@@ -17,7 +17,7 @@
 namespace upscaled {
 namespace {
 
-// A row of pixels, and which of them have a colour. Columns -1 and width exist and have none.
+// A row of pixels, and a mark for each with a colour. Columns -1 and width exist and have none.
 struct ColouredRow {
   AlignedBuffer<uint8_t> pixels;
   std::vector<uint8_t> has_colour;  // for column x at x + 1
@@ -85,7 +85,7 @@ class SpreadStage final : public Stage {
   ColouredRow& Row(int y) { return rows_[y % 3]; }
   absl::Status Pull() { return before_->Next(Row(pulled_rows_++)); }
 
-  // Fills the pixels of next_row_ that have no colour but a neighbour with one.
+  // Fills the pixels of next_row_ without a colour but with a coloured neighbour.
   void Spread(ColouredRow& row) {
     std::vector<const ColouredRow*> around;
     for (int y = next_row_ - 1; y <= next_row_ + 1; ++y)

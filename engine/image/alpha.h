@@ -1,4 +1,4 @@
-// Choices about alpha, and colours for pixels that nobody sees.
+// Choices about alpha, and colours for invisible pixels.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace upscaled {
 // How alpha is enlarged: by the networks, as a gray image, or by Catmull-Rom interpolation.
 enum class AlphaMethod : uint8_t { kNetwork, kResample };
 
-// The colours of fully transparent pixels: those of the nearest visible ones, or the source's own.
+// The colours of fully transparent pixels: the nearest visible ones, or the source's own.
 enum class AlphaColour : uint8_t { kBleed, kKeep };
 
 // Returns the rows of `source` with colours bled into transparent pixels, to keep hidden colours

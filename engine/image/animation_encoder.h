@@ -1,5 +1,4 @@
-// An encoder of animations that stores of each frame the part that changed. Private to
-// engine/image.
+// An encoder of animations. It stores the changed part of each frame. Private to engine/image.
 #pragma once
 
 #include "absl/status/status.h"
@@ -31,7 +30,7 @@ class AnimationEncoder : public ImageEncoder {
  protected:
   // Adds a frame: `part`, at `place`, replaces the pixels there.
   virtual absl::Status AddFrame(FrameDelay delay, const Rect& place, ImageView part) = 0;
-  // Writes all that is left, behind the last frame.
+  // Writes the rest, behind the last frame.
   virtual absl::Status WriteEnd() = 0;
 
   const ImageSpec& spec() const { return spec_; }

@@ -54,7 +54,7 @@ std::string TiffVersion() {
 #endif
 }
 
-// libavif and the coders that it calls.
+// libavif and its coders.
 std::string AvifVersions() {
 #ifdef UPSCALED_HAVE_AVIF
   char coders[256];

@@ -35,7 +35,7 @@ std::string AvifBox(std::string_view type, std::string_view payload) {
                       std::string(payload));
 }
 
-// A track that is played `plays` times, where libavif's file leaves that open.
+// A track to be played `plays` times, since libavif's file leaves this open.
 std::string RepeatTrack(BoxReader track, uint32_t plays) {
   // Its header, version 1: times of 8 bytes each, two numbers of 4, and how long it is shown.
   constexpr size_t kDurationAt = 4 + 8 + 8 + 4 + 4, kDurationBytes = 8;
@@ -117,7 +117,7 @@ absl::Status AvifAnimationEncoder::AddFrame(FrameDelay delay, const Rect&, Image
   }
   ASSIGN_OR_RETURN(const AvifImage image, MakeAvifImage(part, quality, metadata_));
   shown_s_ += static_cast<double>(delay.numerator) / delay.denominator;
-  // Ends are rounded, so that no error adds up. A frame is shown for one tick at least.
+  // Ends are rounded: no error adds up. A frame is shown for one tick at least.
   const int64_t ticks =
       std::max<int64_t>(std::llround(shown_s_ * kTicksPerSecond) - shown_ticks_, 1);
   if (ticks > UINT32_MAX)
@@ -125,8 +125,8 @@ absl::Status AvifAnimationEncoder::AddFrame(FrameDelay delay, const Rect&, Image
                                                    ticks / kTicksPerSecond, " s; the limit is ",
                                                    UINT32_MAX / kTicksPerSecond, " s"));
   shown_ticks_ += ticks;
-  // Frames that refer to others lose samples at the right and the bottom, even if none may be lost
-  // (libaom 3.6, real time, blocks of which one pixel is seen).
+  // Frames with references to others lose samples at the right and the bottom, even if none may be
+  // lost (libaom 3.6, real time, blocks with one visible pixel).
   const avifAddImageFlags flags = quality == kLosslessAvifQuality
                                       ? AVIF_ADD_IMAGE_FLAG_FORCE_KEYFRAME
                                       : AVIF_ADD_IMAGE_FLAG_NONE;

@@ -1,4 +1,4 @@
-// AVIF by libavif and libaom, on one thread, so that the bytes do not depend on the machine's.
+// AVIF by libavif and libaom, on one thread: the bytes do not depend on the machine's.
 #include <memory>
 
 #include "engine/base/status_macros.h"

@@ -115,7 +115,7 @@ absl::StatusOr<AvifEncoderHandle> MakeAvifEncoder(int quality) {
   const int quantizer =
       ((kLosslessAvifQuality - quality) * AVIF_QUANTIZER_WORST_QUALITY + 50) / 100;
   encoder->minQuantizer = encoder->maxQuantizer = quantizer;
-  // Alpha is the first to show what is lost.
+  // Alpha is the first to show a loss.
   encoder->minQuantizerAlpha = encoder->maxQuantizerAlpha = quantizer / 2;
   return encoder;
 }

@@ -21,15 +21,15 @@ struct DestroyAvif {
 using AvifImage = std::unique_ptr<avifImage, DestroyAvif>;
 using AvifEncoderHandle = std::unique_ptr<avifEncoder, DestroyAvif>;
 
-// RESOURCE_EXHAUSTED, which says why.
+// RESOURCE_EXHAUSTED, with the cause.
 absl::Status AvifEncodingFault(avifResult result);
 
-// The planes of `pixels`, 16 bits of them as 12, with the colours and blocks of `metadata`.
-// Quality decides the samples that colours keep.
+// The planes of `pixels`, 16 bits of them as 12, with the colours and blocks of `metadata`. Quality
+// decides the colours' samples.
 absl::StatusOr<AvifImage> MakeAvifImage(ImageView pixels, int quality,
                                         const ImageMetadata& metadata);
 
-// An encoder on one thread, of a quality from 1 to 100, which is lossless.
+// An encoder on one thread, of a quality from 1 to 100 (lossless).
 absl::StatusOr<AvifEncoderHandle> MakeAvifEncoder(int quality);
 
 }  // namespace upscaled

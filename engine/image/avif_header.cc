@@ -7,7 +7,7 @@ namespace {
 
 constexpr char kAvif[] = "AVIF";
 // By measurement of dav1d and libavif, see memory_test.cc: planes of 16 bits for colour and alpha,
-// and what blocks are predicted and filtered by.
+// and the state for predicting and filtering blocks.
 constexpr size_t kDav1dBytes = size_t{24} << 20, kDav1dBytesPerPixel = 16;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Samples of libavif's images, and of others that are put into them. Private to engine/image.
+// Samples of libavif's images, and of others put into them. Private to engine/image.
 #pragma once
 
 #include <optional>
@@ -12,9 +12,9 @@
 
 namespace upscaled {
 
-// Turns `frame` into RGB or gray, with alpha if `image` has it, which is of its size, or of that of
-// `crop`, a part of it. `name` is the format's, for messages. Takes memory for all of the frame, if
-// it is gray or cropped.
+// Turns `frame` into RGB or gray, with alpha if `image` has it. `frame` has the size of `image`, or
+// of `crop`, a part of it. `name` is the format's, for messages. Takes memory for all of the frame,
+// if it is gray or cropped.
 absl::Status ConvertAvifImage(const char* name, const avifImage& frame,
                               const std::optional<Rect>& crop, MutableImageView image);
 

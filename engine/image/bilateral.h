@@ -1,4 +1,4 @@
-// Smoothing that keeps edges.
+// Smoothing with sharp edges.
 #pragma once
 
 #include <cmath>
@@ -16,8 +16,8 @@ namespace upscaled {
 //
 //   exp(-|distance in the plane|^2 / (2 sigma_space^2) - |colour distance|^2 / (2 sigma_range^2)).
 //
-// The colour distance is Euclidean over the channels, so that no colour appears at an edge that
-// neither side has; channels are taken as they are stored, not in CIE-Lab.
+// The colour distance is Euclidean over the channels: no colour appears at an edge without it on
+// one side. Channels are taken as they are stored, not in CIE-Lab.
 struct BilateralOptions {
   static constexpr double kMinSigma = 0.1;
   static constexpr double kMaxSigmaSpace = 8;
@@ -35,8 +35,8 @@ struct BilateralOptions {
 };
 
 // The filtered rows of `source` (integer samples; it must outlive the result), with 16 bits a
-// sample, so that the stages behind see what the mean gained. Pixels outside the image have no
-// weight. Nor have fully transparent ones, which stay as they are, as alpha does.
+// sample: the stages behind see the mean's gain. Pixels outside the image have no weight. Nor have
+// fully transparent ones. They stay as they are, as alpha does.
 //
 // The rows do not depend on how many are read at a time. `options` must be valid.
 std::unique_ptr<RowSource> MakeBilateral(RowSource& source, const BilateralOptions& options);

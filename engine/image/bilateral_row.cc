@@ -1,7 +1,7 @@
 // One vector of adjacent pixels at a time: the window is walked tap by tap, and a tap is an
 // unaligned load of each colour's plane. Both Gaussians are one exp2, since the logarithm of the
-// closeness is a constant of the tap. Sums are of differences to the centre, which keeps the digits
-// that a mean of nearly equal values needs. A pixel's arithmetic depends on its window alone.
+// closeness is a constant of the tap. Sums are of differences to the centre. This keeps the digits
+// for a mean of nearly equal values. A pixel's arithmetic depends only on its window.
 #include "engine/image/bilateral_row.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -10,7 +10,7 @@ namespace upscaled {
 // A row is a plane of floats for each colour, 1 or 3. A plane has a pixel's value at radius_px + x,
 // and kNoColour on both sides of the image, as far as the window and whole vectors reach.
 struct BilateralLayout {
-  // So far from every colour that its weight is exactly 0, and its square is a finite float.
+  // Far enough from every colour to make its weight exactly 0, with a finite float as its square.
   static constexpr float kNoColour = 1e15f;
 
   BilateralLayout(int radius_px, int colours, int width_px);

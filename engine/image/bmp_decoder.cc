@@ -22,7 +22,7 @@ namespace {
 
 constexpr char kBmpTruncated[] = "BMP: the file is truncated";
 
-// One channel of pixels that hold several.
+// One channel of pixels with several.
 class MaskedChannel {
  public:
   explicit MaskedChannel(uint32_t mask)
@@ -62,7 +62,7 @@ class BmpReader final : public WholeImage {
   absl::Status ReadProfile();
   void MakeOpaqueIfAllIsClear(MutableImageView image);
 
-  // The row of the image that is stored as row `y`.
+  // The row of the image stored as row `y`.
   int RowOf(int y) const { return layout_.top_down ? y : spec().height_px - 1 - y; }
   // The rows from the stored row `y` on are missing.
   absl::Status LackFrom(MutableImageView image, int y) {
@@ -163,7 +163,7 @@ void BmpReader::ExpandRow(const uint8_t* stored, uint8_t* dst) const {
   }
 }
 
-// Pixels that no run reaches have the first colour of the palette.
+// Pixels without a run have the first colour of the palette.
 absl::Status BmpReader::DecodeRuns(MutableImageView image) {
   const bool is_rle4 = layout_.coding == BmpCoding::kRle4;
   const int width = spec().width_px, height = spec().height_px;
@@ -207,7 +207,7 @@ absl::Status BmpReader::DecodeRuns(MutableImageView image) {
   return absl::OkStatus();
 }
 
-// Writers that leave the byte of alpha 0 throughout mean no clear image.
+// Writers of alpha bytes of 0 throughout mean no clear image.
 void BmpReader::MakeOpaqueIfAllIsClear(MutableImageView image) {
   const auto each_alpha = [&](auto&& visit) {
     for (int y = 0; y < spec().height_px; ++y)

@@ -1,4 +1,4 @@
-// A source read through a buffer, by decoders that take it byte by byte. Private to engine/image.
+// A source read through a buffer, by decoders that take single bytes. Private to engine/image.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace upscaled {
 
-// Errors are the source's, or the reason of the cancellation, which each refill looks at.
+// Errors are the source's, or the reason of the cancellation. Each refill looks at it.
 class BufferedSource {
  public:
   static constexpr size_t kBytes = size_t{16} << 10;
@@ -56,7 +56,7 @@ class BufferedSource {
     return true;
   }
 
-  // Bytes that were read.
+  // The read bytes.
   uint64_t position() const { return position_; }
 
  private:

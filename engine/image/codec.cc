@@ -52,7 +52,7 @@ Match MatchCodec(std::span<const uint8_t> prefix, const Codec& codec) {
   return MatchBrands(prefix, codec.brands);
 }
 
-// The first codec that may have written `prefix`; `match` tells whether that is certain.
+// The first codec whose files may begin with `prefix`; `match` tells whether this is certain.
 const Codec* CodecOf(std::span<const uint8_t> prefix, Match& match) {
   for (const Codec& codec : Codecs()) {
     match = MatchCodec(prefix, codec);
@@ -71,7 +71,7 @@ std::string TitlesOfDecoded() {
   return absl::StrCat(absl::StrJoin(titles, ", "), " or ", last);
 }
 
-// Names what the file is, if its beginning tells.
+// Names the file's kind, if its beginning tells.
 absl::Status NoImageOfOurs(std::span<const uint8_t> prefix) {
   const std::string ours = absl::StrCat("not a ", TitlesOfDecoded(), " image");
   const std::optional<FileKind> kind = RecognizeFileKind(prefix);

@@ -28,7 +28,7 @@
 
 namespace upscaled {
 
-// EXIF orientation, TIFF 6.0 values: the transform that turns the stored image upright.
+// EXIF orientation, TIFF 6.0 values: the transform from the stored image to the upright one.
 enum class Orientation : uint8_t {
   kIdentity = 1,
   kFlipX,
@@ -67,7 +67,7 @@ struct ImageHeader {
   Orientation orientation = Orientation::kIdentity;
   bool lossless_webp = false;
   std::string_view hdr;  // "PQ" or "HLG": samples of high dynamic range, see HoldsCicp
-  // Memory that decoding takes beside the caller's rows: a few rows for sequential images, the
+  // Memory for decoding, in addition to the caller's rows: a few rows for sequential images, the
   // whole image where the format (progressive, interlaced, WebP) or a rotation demands it.
   size_t decoder_bytes = 0;
   size_t prefix_bytes = 0;         // bound on what ReadImageHeader holds; in decoder_bytes once
@@ -76,7 +76,7 @@ struct ImageHeader {
   // Set: the decoder gives all frames of the file (DecodeLimits::frame), each of `spec`.
   std::optional<Animation> animation;
   bool may_move = false;  // there are frames that are left out, or there may be
-  // Sentences for the user about what the decoder changes or leaves out.
+  // Sentences for the user about changes and losses of the decoder.
   std::vector<std::string> warnings;
 };
 
@@ -85,23 +85,24 @@ enum class DecodeLimit : uint8_t { kPixels, kMetadataBytes, kJpegScans, kFrames 
 struct DecodeLimits {
   int64_t max_pixels = int64_t{100} * 1000 * 1000;
   int max_side_px = 1'000'000;  // libpng's own; the other formats hold less
-  // All that precedes the pixels, and what its compressed parts (of PNG) inflate to.
+  // All bytes before the pixels, and the inflated size of their compressed parts (of PNG).
   size_t max_metadata_bytes = size_t{4} << 20;
   int max_jpeg_scans = 100;
   int max_frames = 10'000;  // of an animation, all of which count for max_pixels together
   // Animations are read whole before their first frame, up to this size.
   size_t max_animation_bytes = size_t{32} << 20;
   int frame = 1;  // of an animation, the one that is read, from 1; 0: all of them
-  // A warning counts the frames that are left out. Off for callers who ask for a single one.
+  // A warning counts the left out frames. Off for callers with a wish for a single one.
   bool warns_of_frames = true;
-  // The decoder is locked in, or reads only trusted files. Formats that need a cage are refused
+  // The decoder is locked in, or reads only trusted files. Formats in need of a cage are refused
   // otherwise, see NeedsCage.
   bool is_caged = false;
-  // Pixels that a damaged file lacks become gray, or transparent, with a warning; else an error.
+  // Pixels missing in a damaged file become gray, or transparent, with a warning; otherwise an
+  // error.
   bool fill_damage = false;
-  // Makes the error for an image beyond one of these limits: of the value that it has at least,
-  // and of a sentence that says so. null: RESOURCE_EXHAUSTED with the sentence. For callers whose
-  // users know the limits by other names.
+  // Makes the error for an image beyond one of these limits: of its least possible value, and of a
+  // sentence about it. null: RESOURCE_EXHAUSTED with the sentence. For callers with users who know
+  // the limits by other names.
   std::function<absl::Status(DecodeLimit limit, int64_t value, std::string sentence)> explain;
 };
 
@@ -114,18 +115,19 @@ bool CanEncode(ImageFormat format);
 // decoder has had many flaws.
 bool NeedsCage(ImageFormat format);
 
-// The format of a result when nobody asks for one: the source's own, PNG where that is not written.
+// The format of a result without a request for one: the source's own, or PNG if we do not write the
+// source's.
 ImageFormat ResultFormatOf(ImageFormat source);
 
-// Whether files of `format` that are written can hold an animation.
+// Whether our files of `format` can hold an animation.
 bool HoldsFrames(ImageFormat format);
 
 struct EncodeOptions;
-// Whether a file can take blocks of metadata that became known after its first row: JPEG has them
-// before its pixels, an animated AVIF with its first frame.
+// Whether a file can take blocks of metadata from after its first row: JPEG has them before its
+// pixels, an animated AVIF with its first frame.
 bool HoldsLateMetadata(const EncodeOptions& options);
 
-// Whether files of `format` can state the colours of cICP, those of PQ and HLG among them.
+// Whether files of `format` can state the colours of cICP, with PQ and HLG among them.
 bool HoldsCicp(ImageFormat format);
 
 // By a file's first bytes; nullopt: none of ours, or too few of them.
@@ -137,9 +139,9 @@ absl::StatusOr<std::optional<ImageHeader>> ParseImageHeader(std::span<const uint
                                                             const DecodeLimits& limits,
                                                             bool is_whole = false);
 
-// Reads until the header is known and leaves all bytes that were read in `prefix`, which may hold
-// the first ones already, for a ReplaySource to give to OpenImageDecoder: so that an image can be
-// admitted before anything is allocated for its pixels.
+// Reads until the header is known and leaves all read bytes in `prefix`, for a ReplaySource to give
+// to OpenImageDecoder. `prefix` may hold the first ones already. So an image can be admitted before
+// anything is allocated for its pixels.
 absl::StatusOr<ImageHeader> ReadImageHeader(ByteSource& source, const DecodeLimits& limits,
                                             std::vector<uint8_t>& prefix);
 
@@ -155,7 +157,7 @@ class ImageDecoder : public RowSource {
 
   const ImageSpec& spec() const final { return header_.spec; }
   const ImageHeader& header() const { return header_; }
-  // Known before the first row, and after the last one for blocks that follow the pixels.
+  // Known before the first row, and after the last one for blocks behind the pixels.
   const ImageMetadata& metadata() const { return metadata_; }
   const ImageMetadata& late_metadata() const { return late_metadata_; }
   // Sentences beyond the header's; complete after the last row.
@@ -174,8 +176,8 @@ class ImageDecoder : public RowSource {
 absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenImageDecoder(
     ByteSource& source, const DecodeLimits& limits, const Cancellation* cancellation = nullptr);
 
-// OpenImageDecoder, or what does the same elsewhere: `header` is the image's, as ReadImageHeader
-// gave it.
+// OpenImageDecoder, or the same work elsewhere: `header` is the image's, as ReadImageHeader gave
+// it.
 using ImageOpener = std::function<absl::StatusOr<std::unique_ptr<ImageDecoder>>(
     const ImageHeader& header, ByteSource& source, const DecodeLimits& limits,
     Cancellation* cancellation)>;
@@ -200,18 +202,18 @@ class ImageEncoder {
     return absl::FailedPreconditionError("no animation is written");
   }
   virtual absl::Status WriteRows(ImageView rows) = 0;
-  // Adds blocks that became known after the first row (see HoldsLateMetadata), before Finish.
+  // Adds blocks from after the first row (see HoldsLateMetadata), before Finish.
   virtual void AddLateMetadata(ImageMetadata) {}
   // Writes the end of the file; every row must have been written.
   virtual absl::Status Finish() = 0;
 };
 
-// Whether `format` can hold `spec` as it is, with a message that says which limit it passes (side,
-// 16 bits, alpha). `OutputSpecFor` gives the nearest that it can hold (JPEG: no alpha, 8 bits).
+// Whether `format` can hold `spec` as it is, with a message about the passed limit (side, 16 bits,
+// alpha). `OutputSpecFor` gives the nearest possible one (JPEG: no alpha, 8 bits).
 absl::Status CheckEncodable(ImageFormat format, const ImageSpec& spec);
 ImageSpec OutputSpecFor(ImageFormat format, const ImageSpec& spec);
 
-// Encoder memory beside the caller's rows: the whole image for WebP, a few rows otherwise.
+// Encoder memory in addition to the caller's rows: the whole image for WebP, a few rows otherwise.
 size_t EncoderBytes(const EncodeOptions& options, const ImageSpec& spec);
 
 // `sink` and `cancellation` (may be null) must outlive the encoder. Once cancelled, a WebP encoder

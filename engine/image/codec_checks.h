@@ -1,4 +1,4 @@
-// Checks that all codecs share. Private to engine/image.
+// Checks of all codecs. Private to engine/image.
 #pragma once
 
 #include <cstddef>
@@ -21,12 +21,12 @@ absl::Status CheckImageSize(const char* format, int64_t width, int64_t height,
 // `end` bytes of the file come before the pixels, as far as is known.
 absl::Status CheckMetadataBytes(const char* format, size_t end, const DecodeLimits& limits);
 
-// Bound on the memory that holds the first `end` bytes of a file while its header is looked for:
-// the buffer is at most doubled, and copied as it grows.
+// Bound on the memory for the first `end` bytes of a file during the search for its header: the
+// buffer is at most doubled, and copied as it grows.
 constexpr size_t HeaderBufferBytes(size_t end) { return (16 << 10) + 3 * end; }
 
 // INTERNAL unless `rows` are rows of `spec` (its height aside) and `next_row` + their height is
-// within it: what RowSource::ReadRows and ImageEncoder::WriteRows demand of their callers.
+// within it: the demands of RowSource::ReadRows and ImageEncoder::WriteRows on their callers.
 absl::Status CheckRows(const ImageSpec& spec, int next_row, const ImageSpec& rows);
 
 // FAILED_PRECONDITION unless every row of `spec` was written.

@@ -18,7 +18,7 @@ namespace upscaled {
 using ParseHeaderFn = absl::StatusOr<std::optional<ImageHeader>>(std::span<const uint8_t> prefix,
                                                                  const DecodeLimits& limits,
                                                                  bool is_whole);
-// `source` starts at the first byte and holds at least what the header needed.
+// `source` starts at the first byte and holds at least the bytes of the header.
 using OpenDecoderFn = absl::StatusOr<std::unique_ptr<ImageDecoder>>(
     std::unique_ptr<ReplaySource> source, const ImageHeader& header, const DecodeLimits& limits,
     const Cancellation* cancellation);
@@ -32,12 +32,12 @@ struct Codec {
   ImageFormat format;
   const char* name;   // "jpeg"
   const char* title;  // "JPEG"
-  // The preferred one first; "" for none.
+  // The preferred one first; "": there is no other.
   std::array<const char*, 2> media_types;
   std::array<const char*, 2> extensions;
-  // First bytes, any of these; '?' stands for any byte. "" for none.
+  // First bytes, any of these; '?' stands for any byte. "": there is no other.
   std::array<std::string_view, 4> signatures;
-  // Brands, one of which a file of boxes (ISO/IEC 14496-12) must name. "" for none.
+  // Brands. A file of boxes (ISO/IEC 14496-12) must name one of them. "": there is no other.
   std::array<std::string_view, 8> brands;
 
   // The decoder is not to be trusted with files of strangers outside of the decoders' cage.

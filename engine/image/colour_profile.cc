@@ -63,7 +63,7 @@ void SetGamma(double gamma, Colours& colours) {
   colours.curve[0] = gamma;
 }
 
-// False: values that are reserved, or that no profile describes.
+// False: values reserved, or beyond any profile.
 bool ParseCicp(std::string_view cicp, Colours& colours) {
   struct Primaries {
     int code;
@@ -182,7 +182,7 @@ Profile MakeProfile(cmsContext context, const Colours& colours, bool gray) {
   return profile;
 }
 
-// The same bytes at any time: the date of creation is that of the standard.
+// The same bytes at any time: the date of creation is the standard's.
 std::string Serialize(const Profile& profile) {
   cmsUInt32Number bytes = 0;
   if (profile == nullptr || !cmsSaveProfileToMem(profile.get(), nullptr, &bytes)) return {};

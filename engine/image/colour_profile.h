@@ -18,7 +18,7 @@ std::string CmykWarning(const char* format, bool has_profile);
 // Turns CMYK into sRGB by a profile of the file: relative colorimetric, as libvips and browsers do.
 class CmykToSrgb {
  public:
-  // Memory beside the profile's own, three times which is taken, too.
+  // Memory in addition to the profile's own. Three times the profile is taken, too.
   static constexpr size_t kBytes = size_t{6} << 20;
 
   // For samples of 8 or 16 bits. null: `icc_profile` does not describe CMYK.
@@ -38,11 +38,11 @@ class CmykToSrgb {
 };
 
 // Whether Little CMS can turn samples of gray (`gray`) or RGB by `icc_profile` into other colours.
-// libjxl 0.7 ends the process over a profile by which it cannot.
+// libjxl 0.7 ends the process over a profile unfit for this.
 bool DescribesSamples(std::string_view icc_profile, bool gray);
 
-// The transfer of absolute or scene light that `chunks` (its cICP) states: "PQ" or "HLG"; "" for
-// all others, which a profile can describe.
+// The transfer of absolute or scene light in `chunks` (its cICP): "PQ" or "HLG"; "" for all others,
+// since a profile can describe them.
 std::string_view HdrTransferOf(std::span<const ColourChunk> chunks);
 
 // Whether ProfileOf can describe the colours of a cICP chunk: not those of high dynamic range, of

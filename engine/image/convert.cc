@@ -152,7 +152,7 @@ void ConvertPixels(ImageView src, MutableImageView dst) {
     for (int y = 0; y < from.height_px; ++y) convert_depth(src.row(y), dst.row(y), samples);
     return;
   }
-  // Channels at the source's depth first: it loses nothing that the result could show.
+  // Channels at the source's depth first: it loses nothing visible in the result.
   const ChannelsFunction convert_channels = ChooseChannels(from.type, from.channels, to.channels);
   const size_t samples = static_cast<size_t>(to.width_px) * to.channels;
   AlignedBuffer<uint8_t> row(samples * SampleBytes(from.type));

@@ -1,4 +1,4 @@
-// Packed RGB samples on their way into an image that may have more channels.
+// Packed RGB samples into an image with possibly more channels.
 #pragma once
 
 #include <cstddef>

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kTiffHeaderBytes = 8;
 constexpr size_t kEntryBytes = 12;
 constexpr uint32_t kShortType = 3, kLongType = 4;
-// Cameras write less than a hundred; a directory that states more is not read, nor is it edited.
+// Cameras write less than a hundred. A directory with more is not read, nor is it edited.
 constexpr size_t kMaxEntries = 1024;
 
 enum Tag : uint32_t {
@@ -76,7 +76,7 @@ class TiffReader {
     return {offset, entries, entries == stated && bytes_.size() - found.end() >= 4};
   }
   Directory First() const { return At(Load32(4)); }
-  // The directory that the entry `tag` of `from` leads to; empty without.
+  // The directory behind the entry `tag` of `from`; empty without.
   Directory Follow(const Directory& from, Tag tag) const {
     for (size_t i = 0; i < from.entries; ++i)
       if (Load16(from.entry(i)) == tag) return At(Load32(from.entry(i) + 8));
@@ -87,8 +87,8 @@ class TiffReader {
   const std::span<const uint8_t> bytes_;
 };
 
-// A TIFF file that is changed in place. Ranges that are taken out become zeros, and are cut off at
-// the end of the file.
+// A TIFF file, changed in place. Removed ranges become zeros, and are cut off at the end of the
+// file.
 class TiffEditor {
  public:
   explicit TiffEditor(std::string& bytes) : bytes_(bytes), erasable_bytes_(4 * bytes.size()) {}
@@ -96,7 +96,7 @@ class TiffEditor {
   TiffReader reader() const {
     return TiffReader({reinterpret_cast<const uint8_t*>(bytes_.data()), bytes_.size()});
   }
-  // Whether more was to be erased than any camera's file has: ranges that overlap over and over.
+  // Whether more was to be erased than any camera's file has: ranges with endless overlap.
   bool gave_up() const { return gave_up_; }
 
   void SetAll(const TiffReader::Directory& directory, Tag tag, uint32_t type, uint32_t value) {
@@ -110,7 +110,7 @@ class TiffEditor {
     }
   }
 
-  // The directory after `directory`, and the image that it leads to.
+  // The directory after `directory`, and its image.
   void EraseThumbnail(const TiffReader::Directory& directory) {
     if (!directory.whole) return;
     const TiffReader::Directory next = reader().At(reader().Load32(directory.end()));
@@ -121,7 +121,7 @@ class TiffEditor {
     EraseEntriesOf(next);
   }
 
-  // Takes every entry `tag` out of `directory`, with its value; that may be a directory.
+  // Takes every entry `tag` out of `directory`, with its value; the value may be a directory.
   void EraseEntries(TiffReader::Directory& directory, Tag tag, bool leads_to_directory) {
     for (size_t i = 0; i < directory.entries && !gave_up_;) {
       const size_t entry = directory.entry(i);
@@ -187,7 +187,7 @@ class TiffEditor {
     Erase(directory.begin, directory.end() - directory.begin + (directory.whole ? 4 : 0));
   }
 
-  // The value of an entry that does not fit into it.
+  // The value of an entry too small for it.
   void EraseValue(size_t entry) {
     const uint64_t bytes =
         uint64_t{ValueBytes(reader().Load16(entry + 2))} * reader().Load32(entry + 4);

@@ -1,6 +1,6 @@
-// Reading and editing EXIF blocks in place, so that offsets inside them (of maker notes, too) stay
-// true. A block is a TIFF file, from its byte order on. Safe for any bytes: directories are walked
-// once and every access is checked.
+// Reading and editing EXIF blocks in place: offsets inside them (of maker notes, too) stay true. A
+// block is a TIFF file, from its byte order on. Safe for any bytes: directories are walked once and
+// every access is checked.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ inline std::string_view WithoutExifBegin(std::string_view exif) {
   return exif.starts_with(kExifBegin) ? exif.substr(kExifBegin.size()) : exif;
 }
 
-// nullopt: no EXIF, or none that states a valid orientation.
+// nullopt: no EXIF, or EXIF without a valid orientation.
 std::optional<Orientation> ExifOrientation(std::span<const uint8_t> tiff);
 
 // Sets the orientation to upright, unless it is kept or not valid (see ExifOrientation), and every
@@ -29,11 +29,10 @@ std::optional<Orientation> ExifOrientation(std::span<const uint8_t> tiff);
 // False: `exif` is no TIFF file, or one made to hurt; then it is of no use.
 bool CorrectExif(std::string& exif, Size size, bool keep_orientation);
 
-// Takes out the GPS directory, and the blocks of XMP and IPTC that the first directory may hold.
-// False as above.
+// Takes out the GPS directory, and the first directory's blocks of XMP and IPTC. False as above.
 bool StripExifLocation(std::string& exif);
 
-// A block that states the density and nothing else.
+// A block with only the density.
 std::string ExifOfDensity(const PixelDensity& density);
 
 }  // namespace upscaled

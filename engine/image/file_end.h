@@ -18,7 +18,7 @@ namespace upscaled {
 class FileEnd {
  public:
   void Pass(std::span<const uint8_t> bytes);
-  // Bytes that have passed behind the image's end.
+  // Bytes behind the image's end.
   int64_t bytes_behind() const { return behind_; }
   // "behind the PNG's end 12 bytes were left out (a JPEG begins there)", or the boxes of a HEIF
   // file that hold no picture; "" without such bytes.
@@ -29,7 +29,7 @@ class FileEnd {
   enum class JpegPart : uint8_t { kMarker, kSegment, kScan };
   enum class GifPart : uint8_t { kScreen, kBlock, kImage, kLabel, kSubBlocks };
 
-  // Each takes the first bytes of those that wait, and tells how many.
+  // Each takes the first of the waiting bytes, and tells how many.
   size_t Begin(std::span<const uint8_t> bytes);
   size_t PassChunkHead(std::span<const uint8_t> bytes);
   size_t PassBoxHead(std::span<const uint8_t> bytes);

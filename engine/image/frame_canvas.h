@@ -1,5 +1,5 @@
-// Animations as their files store them: frames that are drawn on one canvas, each over the remains
-// of the one before. Private to engine/image.
+// Animations as their files store them: frames on one canvas, each over the remains of the one
+// before. Private to engine/image.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ class FrameReader {
  public:
   virtual ~FrameReader() = default;
 
-  // Returns the next frame. Called once for each that the header counts.
+  // Returns the next frame. Called once for each frame of the header.
   virtual absl::StatusOr<StoredFrame> Next() = 0;
   // Draws it on `place`, its part of the canvas.
   virtual absl::Status Draw(MutableImageView place) = 0;
@@ -50,7 +50,7 @@ class FrameCounter {
   FrameCounter(const char* format, Size canvas, const DecodeLimits& limits)
       : format_(format), canvas_(canvas), limits_(limits) {}
 
-  // Counts a frame that stores `stored_px` pixels. RESOURCE_EXHAUSTED beyond the limits on frames
+  // Counts a frame with `stored_px` stored pixels. RESOURCE_EXHAUSTED beyond the limits on frames
   // and on the pixels of all of them.
   absl::Status Add(int64_t stored_px);
 
@@ -65,7 +65,7 @@ class FrameCounter {
 // RESOURCE_EXHAUSTED if an animation of more bytes than `seen_bytes` is larger than the limit.
 absl::Status CheckAnimationBytes(const char* format, size_t seen_bytes, const DecodeLimits& limits);
 
-// Makes `header`, which has a canvas decoder's spec, describe a file of these frames: all if
+// Makes `header`, with a canvas decoder's spec, describe a file of these frames: all if
 // limits.frame is 0, or one. INVALID_ARGUMENT if there is no such frame.
 absl::Status DescribeFrames(const char* format, const Animation& animation,
                             const DecodeLimits& limits, ImageHeader& header);

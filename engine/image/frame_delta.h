@@ -1,5 +1,4 @@
-// The part of a frame that differs from the one before, which is all that a file needs of it.
-// Private to engine/image.
+// The changed part of a frame: a file needs no more of it. Private to engine/image.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +18,11 @@ class FrameDelta {
   int rows_added() const { return rows_; }
 
   ImageView frame() const { return current_.view(); }
-  // The smallest rectangle around all pixels that differ; at least one pixel. All of the first
-  // frame. Left and top are multiples of `step_px`.
+  // The smallest rectangle around all changed pixels; at least one pixel. All of the first frame.
+  // Left and top are multiples of `step_px`.
   Rect Changed(int step_px) const;
 
-  // Memory that it takes.
+  // Its memory.
   static size_t Bytes(const ImageSpec& spec) { return 2 * ImageBytes(spec); }
 
  private:

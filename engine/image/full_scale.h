@@ -1,4 +1,4 @@
-// The sample value that stands for 1.0.
+// The sample value of 1.0.
 #pragma once
 
 #include <limits>

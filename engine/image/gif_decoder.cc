@@ -124,7 +124,7 @@ absl::Status GifImageReader::ReadRows(Size size, int& rows_read, Draw draw) {
   return absl::OkStatus();
 }
 
-// The first frame of a file that streams by; the rest is walked to count the others.
+// The first frame of a file as it streams by; the rest is walked to count the others.
 class GifReader final : public WholeImage {
  public:
   GifReader(std::unique_ptr<ReplaySource> source, GifLayout layout, const ImageSpec& spec,
@@ -221,7 +221,7 @@ absl::Status GifReader::CountFrames() {
   return absl::OkStatus();
 }
 
-// The bytes of a file that hold one of its frames: its screen with the table, and the frame.
+// The bytes of one of a file's frames: its screen with the table, and the frame.
 class GifFrameSource final : public ByteSource {
  public:
   GifFrameSource(std::span<const uint8_t> screen, std::span<const uint8_t> frame)
@@ -239,9 +239,8 @@ class GifFrameSource final : public ByteSource {
   std::span<const uint8_t> parts_[2];
 };
 
-// All frames of a file that is held whole. Each is given to a giflib of its own, which so never
-// collects the frames that it has read, and starts where the frame does even if the one before is
-// damaged.
+// All frames of a file in memory. Each is given to a giflib of its own. So giflib never collects
+// read frames, and starts at the frame even if the one before is damaged.
 class GifFrames final : public FrameReader {
  public:
   GifFrames(std::unique_ptr<ReplaySource> source, GifLayout layout, const DecodeLimits& limits,
@@ -269,7 +268,7 @@ class GifFrames final : public FrameReader {
   size_t next_ = 0;
 };
 
-// `place` may lack the right and the lower part of the frame, which then lie beyond the canvas.
+// `place` may lack the right and the lower part of the frame, if these lie beyond the canvas.
 absl::Status GifFrames::Draw(MutableImageView place) {
   const GifFrame& frame = layout_.frames[next_ - 1];
   const std::span<const uint8_t> file = source_->prefix();

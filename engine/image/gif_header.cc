@@ -38,7 +38,7 @@ std::optional<size_t> EndOfSubBlocks(std::span<const uint8_t> prefix, size_t pos
   return std::nullopt;
 }
 
-// The data of the sub-blocks at `position`, which end within `prefix`.
+// The data of the sub-blocks at `position`, with their end within `prefix`.
 std::string DataOfSubBlocks(std::span<const uint8_t> prefix, size_t position) {
   std::string data;
   while (prefix[position] != 0) {
@@ -49,7 +49,7 @@ std::string DataOfSubBlocks(std::span<const uint8_t> prefix, size_t position) {
   return data;
 }
 
-// Fields of a graphic control extension, for the frame that follows it.
+// Fields of a graphic control extension, for the next frame.
 GifFrame ParseGraphicControl(std::span<const uint8_t> block) {
   constexpr uint8_t kIsTransparent = 1;
   GifFrame control;
@@ -57,7 +57,7 @@ GifFrame ParseGraphicControl(std::span<const uint8_t> block) {
   control.delay = {LoadLe16(&block[1]), 100};
   const int disposal = block[0] >> 2 & 7;
   if (disposal == 2) control.disposal = Disposal::kClear;
-  // Browsers take the undefined 4 for 3, which old files mean by it.
+  // Browsers take the undefined 4 for 3, its meaning in old files.
   if (disposal == 3 || disposal == 4) control.disposal = Disposal::kPrevious;
   return control;
 }
@@ -88,7 +88,7 @@ void ParseApplication(std::span<const uint8_t> prefix, size_t position, size_t e
   }
 }
 
-// An extension whose sub-blocks are those from `position` to `end`. `control`: of the next frame.
+// An extension with sub-blocks from `position` to `end`. `control`: of the next frame.
 void ParseExtension(uint8_t label, std::span<const uint8_t> prefix, size_t position, size_t end,
                     GifFrame& control, GifLayout& layout) {
   if (label == kGraphicControl && prefix[position] == 4) {
@@ -197,7 +197,7 @@ absl::StatusOr<bool> GifWalk::EndOfPrefix(bool is_whole) {
   layout_.lacks_end = true;
   if (layout_.frames.size() > 1)
     RETURN_IF_ERROR(CheckAnimationBytes(kGif, prefix_.size(), limits_));
-  // One frame that fills the limit is read as a still; the decoder counts those behind it.
+  // One frame of the whole limit is read as a still; the decoder counts the frames behind it.
   return is_whole || prefix_.size() >= limits_.max_animation_bytes;
 }
 

@@ -45,7 +45,7 @@ absl::StatusOr<HeicGrid> ParseHeicGrid(std::span<const uint8_t> bytes) {
   return grid;
 }
 
-// A few bytes may be named as often as a grid has places: bounds the bytes that all of them feed to
+// A few bytes may be named as often as a grid has places: bounds the bytes from all of them to
 // decoders.
 class TileBudget {
  public:

@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kHeic[] = "HEIC";
 // By measurement of libde265 and libavif, see heic_test.cc: a decoder, and for a pixel of a tile
-// what blocks are predicted and filtered by, and two copies of its samples.
+// the state for predicting and filtering blocks, and two copies of its samples.
 constexpr size_t kDe265Bytes = size_t{16} << 20, kDe265BytesPerPixel = 12;
 constexpr size_t kDeepestAlphaBytes = 2;  // a pixel, once it is as deep as the colours
 
@@ -27,7 +27,7 @@ size_t TileBytes(const HevcSequence& tile, uint64_t file_bytes) {
   return tile.coded.Area() * (kDe265BytesPerPixel + 2 * HevcBytesPerPixel(tile)) + 2 * file_bytes;
 }
 
-// A few bytes may repeat a tile, of which little is seen, as often as a grid has places.
+// A few bytes may repeat a tile with few visible pixels, as often as a grid has places.
 absl::Status CheckCodedPixels(const HeifLayout& layout, uint32_t item, const HevcSequence& tile,
                               const DecodeLimits& limits) {
   RETURN_IF_ERROR(CheckImageSize(kHeic, tile.coded.width, tile.coded.height, limits));

@@ -9,11 +9,11 @@
 
 namespace upscaled {
 
-// The parameters of `item`, a picture. INVALID_ARGUMENT: it is coded otherwise, which the message
-// names.
+// The parameters of `item`, a picture. INVALID_ARGUMENT: it is coded otherwise, and the message
+// names how.
 absl::StatusOr<HevcConfiguration> HevcConfigurationOf(const HeifItems& items, uint32_t item);
 
-// The same of a picture, or of the tiles of a grid, which are alike.
+// The same for a picture, or for the equal tiles of a grid.
 absl::StatusOr<HevcConfiguration> HeicConfigurationOf(const HeifItems& items, uint32_t item);
 
 }  // namespace upscaled

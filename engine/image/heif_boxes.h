@@ -1,4 +1,4 @@
-// The boxes of ISO/IEC 14496-12 that HEIF files consist of. Private to engine/image.
+// The boxes of ISO/IEC 14496-12 in HEIF files. Private to engine/image.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ constexpr uint32_t BoxType(const char (&name)[5]) {
          uint8_t(name[3]);
 }
 
-// "hvc1"; bytes that are no text become '?'.
+// "hvc1"; other bytes than text become '?'.
 inline std::string BoxName(uint32_t type) {
   std::string name;
   for (int shift = 24; shift >= 0; shift -= 8) {
@@ -49,7 +49,7 @@ class BoxReader {
     rest_ = rest_.subspan(bytes);
     return taken;
   }
-  // Up to a zero byte, which is passed over, or the end.
+  // Up to a zero byte, or the end. The zero byte is passed over.
   std::string_view TakeText() {
     const std::string_view rest(reinterpret_cast<const char*>(rest_.data()), rest_.size());
     const std::string_view text = rest.substr(0, rest.find('\0'));

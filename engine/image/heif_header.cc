@@ -84,7 +84,7 @@ class LayoutParser {
         reader.TakeVersion();
         const uint64_t width = reader.Take(4), height = reader.Take(4);
         RETURN_IF_ERROR(CheckImageSize(name_, width, height, limits_));
-        // The part to show lies within the size that was known then.
+        // The part to show lies within the size known then.
         if (layout_.crop.has_value())
           return Fault("its size (ispe) follows the part to show (clap)");
         layout_.size = {static_cast<int>(width), static_cast<int>(height)};
@@ -186,10 +186,10 @@ class LayoutParser {
     return absl::OkStatus();
   }
 
-  // The orientation so far, and then so many quarter turns against the clock.
+  // The orientation so far, and then this many quarter turns against the clock.
   void Turn(int quarters) { SetOrientation(quarters_ + (is_mirrored_ ? -quarters : quarters)); }
-  // ... and then left and right, or top and bottom, exchanged: which is left and right, turned by a
-  // half.
+  // ... and then left and right, or top and bottom, exchanged: the exchange of left and right,
+  // turned by a half.
   void Mirror(bool left_right) {
     is_mirrored_ = !is_mirrored_;
     SetOrientation(quarters_ + (left_right ? 0 : 2));
@@ -202,7 +202,7 @@ class LayoutParser {
     layout_.orientation = (is_mirrored_ ? kTurnedThenMirrored : kTurned)[quarters_];
   }
 
-  // Alpha, and the pictures that are left out.
+  // Alpha, and the left out pictures.
   void FindOthers() {
     const HeifItems& items = layout_.items;
     std::set<uint32_t> parts = {items.primary()};  // of pictures, or beside them
@@ -259,7 +259,7 @@ class LayoutParser {
   bool is_mirrored_ = false;
 };
 
-// Whether the file says that it has a picture, and not only a track of them.
+// Whether the file claims a picture, and not only a track of them.
 bool HasPicture(std::span<const uint8_t> prefix) {
   constexpr std::string_view kBrands[] = {"mif1", "heic", "heix", "heim", "heis", "avif"};
   return std::ranges::any_of(kBrands,

@@ -22,7 +22,7 @@ namespace upscaled {
 struct HeifLayout {
   explicit HeifLayout(HeifItems parsed) : items(std::move(parsed)) {}
 
-  // The part that is shown, as stored.
+  // The visible part, as stored.
   Size shown_size() const { return crop.value_or(Rect{0, 0, size.width, size.height}).size(); }
 
   HeifItems items;           // views of the bytes that were parsed
@@ -48,7 +48,7 @@ absl::StatusOr<std::optional<HeifLayout>> ParseHeifLayout(const char* name,
                                                           const DecodeLimits& limits);
 
 // The header of an image of `layout`, without its format and depth. `bytes_per_pixel` and
-// `fixed_bytes` are the memory of the library that decodes it.
+// `fixed_bytes` are the memory of the decoding library.
 absl::StatusOr<ImageHeader> MakeHeifHeader(const char* name, const HeifLayout& layout,
                                            size_t fixed_bytes, size_t bytes_per_pixel,
                                            const DecodeLimits& limits);

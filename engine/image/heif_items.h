@@ -31,15 +31,15 @@ struct HeifItem {
   Size size;                         // of a track's picture, which has no property for it
 };
 
-// Views of the box that was parsed, which outlives this.
+// Views of the parsed box. The box must outlive this.
 class HeifItems {
  public:
   using Property = BoxReader::Box;
 
   // `name` is the format's, for messages; `meta` is the payload of the box "meta".
   static absl::StatusOr<HeifItems> Parse(const char* name, std::span<const uint8_t> meta);
-  // One item, the first picture of the first track that shows some, of a file without others;
-  // `moov` is the payload of the box "moov".
+  // One item, the first picture of the first track with pictures, of a file without others; `moov`
+  // is the payload of the box "moov".
   static absl::StatusOr<HeifItems> OfTrack(const char* name, std::span<const uint8_t> moov);
 
   uint32_t primary() const { return primary_; }
@@ -47,8 +47,8 @@ class HeifItems {
   const HeifItem& At(uint32_t id) const;
   const std::map<uint32_t, HeifItem>& all() const { return items_; }
   std::vector<Property> PropertiesOf(uint32_t id) const;
-  // The items that `from` refers to as `type`, in order ("dimg": the tiles of a grid), and those
-  // that refer to `to` ("auxl": its alpha).
+  // The items in references of `type` from `from`, in order ("dimg": the tiles of a grid), and the
+  // items with references to `to` ("auxl": its alpha).
   std::vector<uint32_t> ReferencesFrom(uint32_t type, uint32_t from) const;
   std::vector<uint32_t> ReferencesTo(uint32_t type, uint32_t to) const;
   struct Reference {
@@ -57,12 +57,12 @@ class HeifItems {
   std::span<const Reference> references() const { return references_; }
   const LeftOut& other_boxes() const { return other_boxes_; }  // that say nothing of items
 
-  // The bytes of an item of `file`, which holds all of file_end(). INVALID_ARGUMENT: some are
+  // The bytes of an item of `file`. `file` holds all of file_end(). INVALID_ARGUMENT: some are
   // elsewhere or beyond `max_bytes`.
   absl::StatusOr<std::vector<uint8_t>> BytesOf(uint32_t id, std::span<const uint8_t> file,
                                                uint64_t max_bytes) const;
   uint64_t file_end() const { return file_end_; }  // of the last item's data
-  // Bound on what this object holds, and a search in it.
+  // Bound on the memory of this object, and of a search in it.
   size_t memory_bytes() const;
 
  private:

@@ -11,7 +11,7 @@
 namespace upscaled {
 namespace {
 
-// Bits of a unit, without the bytes that keep start codes out of it. Beyond its end they are 0.
+// Bits of a unit, without the bytes against start codes in it. Beyond its end they are 0.
 class NalBits {
  public:
   explicit NalBits(std::span<const uint8_t> nal) {

@@ -13,7 +13,7 @@
 
 namespace upscaled {
 
-// INVALID_ARGUMENT, which names the format.
+// INVALID_ARGUMENT with the format's name.
 absl::Status HeicFault(absl::string_view what);
 
 inline constexpr int kHevcSequenceNal = 33;
@@ -35,10 +35,10 @@ struct HevcSequence {
 // Bound on the bytes of all samples of a pixel.
 size_t HevcBytesPerPixel(const HevcSequence& sequence);
 
-// INVALID_ARGUMENT: damaged, or of a kind that is no picture's.
+// INVALID_ARGUMENT: damaged, or of a kind without pictures.
 absl::StatusOr<HevcSequence> ParseHevcSequence(std::span<const uint8_t> nal);
 
-// The property "hvcC" of an item. Views of the bytes that were parsed.
+// The property "hvcC" of an item. Views of the parsed bytes.
 struct HevcConfiguration {
   int length_bytes = 4;  // of the length before each unit of the item's data
   std::vector<std::span<const uint8_t>> parameter_sets;

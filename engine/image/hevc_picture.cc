@@ -78,7 +78,7 @@ absl::StatusOr<const de265_image*> NextPicture(de265_decoder_context* decoder) {
   return HeicFault("the data hold no picture");
 }
 
-// Remarks that tell of damage, and not of speed or of side information.
+// Remarks about damage, and not about speed or side information.
 std::string TakeRemarks(de265_decoder_context* decoder) {
   std::string remarks;
   while (true) {

@@ -20,7 +20,7 @@ struct HevcColours {
   bool full_range = false;
 };
 
-// The planes of a picture: one, or three of which the second and third may be smaller, by
+// The planes of a picture: one, or three (the second and third may be smaller), by
 // `sequence.chroma`. A sample of 8 bits has one byte, a deeper one two.
 struct HevcPlanes {
   struct Plane {

@@ -62,7 +62,7 @@ struct BasicImageView {
     else
       return reinterpret_cast<T*>(row(y));
   }
-  // The part of the view under `r`, which must lie inside it.
+  // The part of the view under `r`. `r` must lie inside it.
   BasicImageView Crop(const Rect& r) const {
     BasicImageView view = *this;
     view.data += r.y * stride_bytes + r.x * static_cast<ptrdiff_t>(spec.pixel_bytes());
@@ -94,7 +94,7 @@ class Image {
   AlignedBuffer<uint8_t> pixels_;
 };
 
-// Memory that an Image takes, at most.
+// Memory of an Image, at most.
 inline size_t ImageBytes(const ImageSpec& spec) {
   return spec.row_bytes() * static_cast<size_t>(spec.height_px) +
          AlignedBuffer<uint8_t>::kAlignmentBytes;

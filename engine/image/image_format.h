@@ -1,4 +1,4 @@
-// The formats that codec.h reads and writes.
+// The formats of codec.h.
 #pragma once
 
 #include <cstdint>

@@ -10,10 +10,10 @@ namespace upscaled {
 // when there are further resources.
 std::string IptcOfResources(std::string_view resources, bool& others);
 
-// The reverse: image resources that hold the data sets and nothing else.
+// The reverse: image resources with only the data sets.
 std::string ResourcesOfIptc(std::string_view iptc);
 
-// Takes out the data sets that name a place. False: `iptc` is damaged.
+// Takes out the data sets about a place. False: `iptc` is damaged.
 bool StripIptcLocation(std::string& iptc);
 
 }  // namespace upscaled

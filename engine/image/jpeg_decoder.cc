@@ -17,13 +17,12 @@ namespace upscaled {
 namespace {
 
 constexpr size_t kInputBytes = 64 << 10;
-// Segments that hold metadata: APP1, APP2 (profiles), APP13, comments.
+// Segments of metadata: APP1, APP2 (profiles), APP13, comments.
 constexpr int kMetadataMarkers[] = {JPEG_APP0 + 1, JPEG_APP0 + 2, JPEG_APP0 + 13, JPEG_COM};
 constexpr unsigned kWholeSegment = 0xFFFF;
 constexpr JOCTET kEndOfImage[] = {0xFF, JPEG_EOI};
 
-// The image as it is stored, not turned. Derives from the session so that libjpeg's callbacks
-// find it.
+// The image as it is stored, not turned. Derives from the session: libjpeg's callbacks find it.
 class JpegReader final : public StoredImage, private JpegSession {
  public:
   JpegReader(std::unique_ptr<ReplaySource> source, const ImageSpec& spec,
@@ -52,7 +51,7 @@ class JpegReader final : public StoredImage, private JpegSession {
   bool AllScansCame() const;
   void ReadRow(uint8_t* dst);
   absl::Status ReadNextRows(MutableImageView rows);
-  // After the last row: adds a sentence about damage that cost no pixel, or that was filled.
+  // After the last row: adds a sentence about damage without a lost pixel, or with filled ones.
   void WarnOfDamage();
   absl::Status Truncated() const;
 
@@ -106,8 +105,8 @@ void JpegReader::OnSkip(j_decompress_ptr info, long count) {
   info->src->bytes_in_buffer -= rest;
 }
 
-// Called for each row of blocks while the scans of an image with several are read, which is before
-// its first row, and then for each row.
+// Called for each row of blocks while the scans of an image with several are read, before its first
+// row, and then for each row.
 void JpegReader::OnProgress(j_common_ptr info) {
   JpegReader& reader = static_cast<JpegReader&>(Of(info));
   for (int i = 0; i < reader.info_.comps_in_scan; ++i)
@@ -204,7 +203,7 @@ void JpegReader::ReadScans() {
   Leave();
 }
 
-// Whether the scans of an image that is held as coefficients give all of each.
+// Whether the scans of an image in coefficients give all of each.
 bool JpegReader::AllScansCame() const {
   if (info_.coef_bits == nullptr)
     return !jpeg_has_multiple_scans(const_cast<j_decompress_ptr>(&info_)) ||
@@ -236,7 +235,7 @@ absl::Status JpegReader::ReadNextRows(MutableImageView rows) {
     if (!started_) ReadScans();
     for (int y = 0; y < rows.height_px(); ++y, ++next_row_) {
       ReadRow(rows.row(y));
-      // As far as the file's end, which tells whether it is whole.
+      // As far as the file's end: it tells whether the file is whole.
       if (info_.output_scanline == info_.output_height) jpeg_finish_decompress(&info_);
     }
   });

@@ -15,7 +15,7 @@ constexpr size_t kLibraryBytes = 384 << 10;
 // From here on colours are stored at full resolution; below, at half of it.
 constexpr int kFullChromaQuality = 90;
 
-// Derives from the session so that libjpeg's callbacks find it.
+// Derives from the session: libjpeg's callbacks find it.
 class JpegEncoder final : public ImageEncoder, private JpegSession {
  public:
   JpegEncoder(const ImageSpec& spec, ByteSink& sink);

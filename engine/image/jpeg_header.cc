@@ -1,8 +1,8 @@
 // The segments of a JPEG file up to the first scan. Source: ITU-T T.81, annex B.
 //
 // It walks to SOS rather than to SOF: only the first scan tells whether the components come one
-// after the other, so that the decoder must hold the coefficients of the whole image, and EXIF or
-// ICC segments may come in between.
+// after the other. If they do, the decoder must hold the coefficients of the whole image, and EXIF
+// or ICC segments may come in between.
 #include <algorithm>
 #include <array>
 #include <bitset>
@@ -32,11 +32,11 @@ constexpr size_t kDecoderBytes = 384 << 10;
 // libjpeg keeps 48 bytes for each segment of metadata, however short.
 constexpr int kMaxSegments = 5000;
 constexpr size_t kBlockBytes = 64 * sizeof(int16_t);
-// Rows a component that libjpeg holds while it gives rows, per vertical sampling factor: one row of
-// blocks with its context, and the upsampled rows.
+// Rows a component in libjpeg while it gives rows, per vertical sampling factor: one row of blocks
+// with its context, and the upsampled rows.
 constexpr size_t kRowsPerSampling = 8 + 2 + 2;
 
-// Segments beside the frame and the scans.
+// Segments other than the frame and the scans.
 struct JpegExtras {
   std::optional<Orientation> orientation;
   bool profile = false;
@@ -49,7 +49,7 @@ void ParseJpegExtra(uint8_t marker, std::span<const uint8_t> segment, JpegExtras
   const bool profile =
       marker == jpeg::kApp2 && BeginsWith(segment, std::string_view("ICC_PROFILE\0", 12));
   extras.profile = extras.profile || profile;
-  // The decoder names what it leaves out of these.
+  // The decoder names the left out ones of these.
   constexpr std::pair<uint8_t, std::string_view> kKnown[] = {
       {jpeg::kApp0, "JFIF"},
       {jpeg::kApp1, kExifBegin},
@@ -66,7 +66,7 @@ void ParseJpegExtra(uint8_t marker, std::span<const uint8_t> segment, JpegExtras
     extras.others.set(marker - jpeg::kApp0);
 }
 
-// Sentences about what a decoder leaves out.
+// Sentences about the decoder's losses.
 std::vector<std::string> JpegWarnings(const JpegExtras& extras, int components) {
   std::vector<std::string> warnings;
   if (components == 4) warnings.push_back(CmykWarning(kJpeg, extras.profile));
@@ -88,7 +88,7 @@ struct Frame {
   uint8_t luma_table = 0;
 };
 
-// By number; only those that the file has defined so far.
+// By number; only those defined so far by the file.
 using QuantisationTables = std::array<std::optional<QuantisationTable>, 4>;
 
 bool IsFrame(uint8_t marker) {
@@ -129,7 +129,7 @@ absl::Status ParseFrame(uint8_t marker, std::span<const uint8_t> segment,
   return CheckImageSize(kJpeg, frame.width, frame.height, limits);
 }
 
-// Passes over malformed tables, which the decoder refuses.
+// Passes over malformed tables. The decoder refuses them.
 void ParseTables(std::span<const uint8_t> segment, QuantisationTables& tables) {
   while (!segment.empty()) {
     const size_t sample_bytes = segment[0] >> 4 ? 2 : 1, number = segment[0] & 15;

@@ -9,12 +9,12 @@
 
 namespace upscaled {
 
-// Fills in all but the profile, from the header that `info` has read with its APP1, APP13 and COM
-// markers saved. Adds a sentence for each block that is left out.
+// Fills in all but the profile, from the header read by `info` with its APP1, APP13 and COM markers
+// saved. Adds a sentence for each left out block.
 void ReadJpegMetadata(const jpeg_decompress_struct& info, ImageMetadata& metadata,
                       std::vector<std::string>& warnings);
 
-// Sets the density that the file's JFIF header will state; before jpeg_start_compress.
+// Sets the density for the file's JFIF header; before jpeg_start_compress.
 void SetJpegDensity(const PixelDensity& density, jpeg_compress_struct& info);
 
 // A segment and its marker.

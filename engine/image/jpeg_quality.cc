@@ -15,7 +15,7 @@ constexpr QuantisationTable kLumaBase = {
 // Percent of the base table, as jpeg_quality_scaling gives it.
 int ScaleOf(int quality) { return quality < 50 ? 5000 / quality : 200 - 2 * quality; }
 
-// The mean of the table that libjpeg makes. Each quality has another one.
+// The mean of libjpeg's table. Each quality has another one.
 double MeanAt(int quality) {
   double sum = 0;
   for (const int base : kLumaBase) sum += std::clamp((base * ScaleOf(quality) + 50) / 100, 1, 255);

@@ -10,9 +10,9 @@ namespace upscaled {
 // Steps of the 64 frequencies in zigzag order, as DQT has them.
 using QuantisationTable = std::array<uint16_t, 64>;
 
-// The quality, 1 to 100, at which libjpeg's table of luma is on average as coarse as `luma`: exact
-// for tables that it made, an equivalent for those of other encoders. The scale is
-// jpeg_set_quality's; the base is ITU-T T.81, table K.1.
+// The quality, 1 to 100, with a luma table of libjpeg's on average as coarse as `luma`: exact for
+// its own tables, an equivalent for other encoders' tables. The scale is jpeg_set_quality's; the
+// base is ITU-T T.81, table K.1.
 int EstimateJpegQuality(const QuantisationTable& luma);
 
 }  // namespace upscaled

@@ -1,8 +1,8 @@
-// The state that libjpeg's callbacks reach while it reads or writes one file.
+// The state for libjpeg's callbacks while it reads or writes one file.
 //
-// libjpeg leaves a call by way of our longjmp when it finds an error. RunGuarded is the only place
-// that it can land in, and nothing with a destructor lives between: the guarded function captures
-// plain pointers, and callbacks finish their C++ work before they raise an error.
+// libjpeg leaves a call by way of our longjmp when it finds an error. It can land in RunGuarded
+// only, and nothing with a destructor lives between: the guarded function captures plain pointers,
+// and callbacks finish their C++ work before they raise an error.
 #pragma once
 
 #include <csetjmp>
@@ -29,7 +29,7 @@ class JpegSession {
 
   // For jpeg_decompress_struct::err and jpeg_compress_struct::err.
   jpeg_error_mgr* error_manager() { return &manager_; }
-  // The session of a libjpeg object whose `err` is error_manager().
+  // The session of a libjpeg object with error_manager() as its `err`.
   template <typename Info>
   static JpegSession& Of(Info* info) {
     return *static_cast<JpegSession*>(info->client_data);
@@ -38,10 +38,10 @@ class JpegSession {
   // OK until an error; then the source's or sink's own, else INVALID_ARGUMENT with libjpeg's words.
   const absl::Status& status() const { return status_; }
 
-  // libjpeg's words about the first damage that a tolerant session passed over; "" for none.
+  // libjpeg's words about the first damage passed over by a tolerant session; "" without damage.
   const std::string& damage() const { return damage_; }
 
-  // Keeps the first error. A callback that has failed calls this, then Leave.
+  // Keeps the first error. A failed callback calls this, then Leave.
   void Fail(absl::Status status) {
     if (status_.ok()) status_ = std::move(status);
   }

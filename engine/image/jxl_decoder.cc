@@ -53,7 +53,7 @@ class JxlReader final : public WholeImage {
   void BeginBox();
   void GrowBox();
   void EndBox();
-  // Divides colours that were multiplied by alpha.
+  // Divides colours multiplied by alpha.
   void DivideImage(MutableImageView image) const;
 
   JxlPixelFormat Format() const {
@@ -158,7 +158,7 @@ void JxlReader::BeginBox() {
     left_out_.Add(name);
 }
 
-// Makes room for more of a box: it does not tell what it inflates to.
+// Makes room for more of a box: it does not tell its inflated size.
 void JxlReader::GrowBox() {
   constexpr size_t kFirstBytes = size_t{16} << 10;
   const size_t filled = box_.empty() ? 0 : box_.size() - JxlDecoderReleaseBoxBuffer(decoder_.get());

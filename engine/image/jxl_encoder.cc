@@ -21,7 +21,7 @@ constexpr int kLosslessJxlQuality = 100;
 // On a scale from 1 (fast) to 9; see README.md.
 constexpr int kLossyJxlEffort = 7, kLosslessJxlEffort = 3;
 
-// The distance of a JPEG quality as cjxl has it: 90 is 1, a loss that is hard to see.
+// The distance of a JPEG quality as cjxl has it: 90 is 1, a hardly visible loss.
 float JxlDistance(int quality) {
   const auto q = static_cast<float>(quality);
   return quality >= 30 ? 0.1F + (100 - q) * 0.09F : 53.0F / 3000 * q * q - 23.0F / 20 * q + 25;

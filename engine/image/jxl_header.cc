@@ -58,7 +58,7 @@ class JxlBits {
   bool ok_ = true;
 };
 
-// The other side of an image by one of the ratios that have a number.
+// The other side of an image by one of the numbered ratios.
 uint64_t SideByRatio(uint32_t ratio, uint64_t height) {
   constexpr uint32_t kRatios[][2] = {{1, 1}, {1, 1},  {12, 10}, {4, 3},
                                      {3, 2}, {16, 9}, {5, 4},   {2, 1}};

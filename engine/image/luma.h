@@ -6,7 +6,7 @@
 
 namespace upscaled {
 
-// Rec. ITU-R BT.601-7, section 2.5.1; of integers rounded, halves up, so that gray keeps its value.
+// Rec. ITU-R BT.601-7, section 2.5.1; of integers rounded, halves up: gray keeps its value.
 template <typename T>
 T Luma(T r, T g, T b) {
   if constexpr (std::is_same_v<T, float>) return 0.299f * r + 0.587f * g + 0.114f * b;

@@ -19,7 +19,7 @@ inline bool BeginsWith(std::span<const uint8_t> bytes, std::string_view begin) {
   return bytes.size() >= begin.size() && std::memcmp(bytes.data(), begin.data(), begin.size()) == 0;
 }
 
-// Reads borrowed memory, which must outlive it.
+// Reads borrowed memory. The memory must outlive it.
 class MemorySource final : public ByteSource {
  public:
   explicit MemorySource(std::span<const uint8_t> bytes) : rest_(bytes) {}
@@ -36,7 +36,7 @@ class MemorySource final : public ByteSource {
   std::span<const uint8_t> rest_;
 };
 
-// Appends to a string that it owns.
+// Appends to a string of its own.
 class StringSink final : public ByteSink {
  public:
   absl::Status Write(std::span<const uint8_t> bytes) override {
@@ -51,7 +51,7 @@ class StringSink final : public ByteSink {
   std::string bytes_;
 };
 
-// Writes `bytes` so that a slow sink takes them bit by bit.
+// Writes `bytes` in pieces for a slow sink.
 inline absl::Status WriteInPieces(std::span<const uint8_t> bytes, ByteSink& sink) {
   constexpr size_t kPieceBytes = size_t{64} << 10;
   absl::Status status;

@@ -30,7 +30,7 @@ constexpr size_t kMaxJpegExif = kMaxSegmentBytes - kExifBegin.size(),
                  kMaxJpegIptc = kMaxSegmentBytes - jpeg::kPhotoshopBegin.size() - 12,
                  kMaxJpegProfile = 255 * 65519;
 
-// The colours that a profile's header names, such as "RGB "; "": there is no such header.
+// The colours named in a profile's header, such as "RGB "; "": there is no such header.
 std::string_view ColourSpaceOf(std::string_view icc_profile) {
   constexpr size_t kSpaceOffset = 16, kSignatureOffset = 36;
   constexpr std::string_view kSignature = "acsp";
@@ -43,7 +43,7 @@ std::string_view ColourSpaceOf(std::string_view icc_profile) {
              : std::string_view();
 }
 
-// The steps that turn a source's blocks into a result's, in order.
+// The steps from a source's blocks to a result's, in order.
 class MetadataEditor {
  public:
   MetadataEditor(ImageMetadata metadata, ImageFormat format, const ImageSpec& encoded,
@@ -87,7 +87,7 @@ class MetadataEditor {
   }
 
   // A profile of other colours than the image's means nothing there. Browsers apply one of RGB to
-  // gray, as R = G = B, except in PNG, which forbids it.
+  // gray, as R = G = B, except in PNG: it forbids this.
   void FitProfile() {
     const std::string_view profile = metadata_.icc_profile, space = ColourSpaceOf(profile);
     if (profile.empty()) return;
@@ -142,7 +142,7 @@ class MetadataEditor {
     std::erase_if(metadata_.texts, [](const ImageText& text) { return text.text.empty(); });
   }
 
-  // For the formats that hold profile, EXIF and XMP.
+  // For the formats with profile, EXIF and XMP.
   void FitThreeBlocks() {
     const absl::string_view name = ToAbsl(FormatName(format_));
     if (!metadata_.iptc.empty())
@@ -156,7 +156,7 @@ class MetadataEditor {
     metadata_.density.reset();
   }
 
-  // A text becomes a tag, which one text can have.
+  // A text becomes a tag, unless the tag has a text.
   void FitTiff() {
     std::vector<uint16_t> taken;
     std::erase_if(metadata_.texts, [&](const ImageText& text) {
@@ -170,7 +170,7 @@ class MetadataEditor {
     });
   }
 
-  // Blocks that became known too late.
+  // Blocks known too late.
   void DropAll() {
     const std::pair<bool, absl::string_view> blocks[] = {
         {!metadata_.exif.empty(), "EXIF"},

@@ -1,4 +1,4 @@
-// Blocks of an image file beside its pixels, on their way from a source to its result.
+// Blocks of an image file other than its pixels, from a source to its result.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ struct ImageText {
   friend bool operator==(const ImageText&, const ImageText&) = default;
 };
 
-// A PNG chunk that says which colours the samples stand for: cICP, gAMA, cHRM, sRGB, mDCV or cLLI.
+// A PNG chunk about the samples' colours: cICP, gAMA, cHRM, sRGB, mDCV or cLLI.
 struct ColourChunk {
   std::string type;
   std::string data;
@@ -51,13 +51,13 @@ struct ImageMetadata {
   friend bool operator==(const ImageMetadata&, const ImageMetadata&) = default;
 };
 
-// Adds the descriptions of `late` that `metadata` lacks: EXIF, XMP, IPTC and texts.
+// Adds the descriptions of `late` missing in `metadata`: EXIF, XMP, IPTC and texts.
 void AddMissing(ImageMetadata late, ImageMetadata& metadata);
 
-// Blocks that follow the pixels are kept up to here together.
+// Blocks behind the pixels are kept up to here together.
 inline constexpr size_t kMaxLateMetadataBytes = size_t{64} << 10;
 
-// Texts that are kept of one file, and sentences about blocks that are not.
+// Texts kept of one file, and sentences about blocks not kept.
 inline constexpr size_t kMaxTexts = 1000, kMaxBlockWarnings = 20;
 
 // Bytes of all blocks together.
@@ -71,10 +71,10 @@ enum class MetadataPolicy : uint8_t {
 };
 
 // Returns `metadata` as a result of `encoded` pixels in `format` carries them: applies `policy`,
-// takes orientation and thumbnail out of EXIF, corrects dimensions, and turns what the format has
-// no room for into what it has (colour chunks into a profile, text into comments, density into
-// EXIF). Adds a sentence to `warnings` for each block that is lost though `policy` keeps it.
-// `too_late`: the blocks became known after the first row, and the file has no room for them then
+// takes orientation and thumbnail out of EXIF, corrects dimensions, and turns blocks without a
+// place in the format into others (colour chunks into a profile, text into comments, density into
+// EXIF). Adds a sentence to `warnings` for each block lost although `policy` keeps it. `too_late`:
+// the blocks became known after the first row, and the file has no room for them then
 // (HoldsLateMetadata).
 ImageMetadata MetadataForResult(ImageMetadata metadata, MetadataPolicy policy, ImageFormat format,
                                 const ImageSpec& encoded, bool too_late,

@@ -13,8 +13,8 @@ constexpr bool SwapsSides(Orientation orientation) {
   return orientation >= Orientation::kTranspose;
 }
 
-// The rows of `stored` (which must outlive the result) turned upright. Reads all of it for the
-// first row: UprightBytes(stored.spec()) of memory.
+// The rows of `stored` (must outlive the result) turned upright. Reads all of it for the first row:
+// UprightBytes(stored.spec()) of memory.
 std::unique_ptr<RowSource> MakeUpright(RowSource& stored, Orientation orientation);
 size_t UprightBytes(const ImageSpec& stored);
 

@@ -1,8 +1,8 @@
-// Deflates the pieces of one stream independently of each other, so that threads can share the
-// work. Private to engine/image.
+// Deflates the pieces of one stream independently of each other: threads can share the work.
+// Private to engine/image.
 //
-// Raw deflate (RFC 1951): every piece but the last ends with an empty stored block, at a byte, and
-// none refers to what is before it; pieces put one after the other are one stream.
+// Raw deflate (RFC 1951): Every piece but the last ends with an empty stored block, at a byte, and
+// none refers to earlier bytes; pieces put one after the other are one stream.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ class PieceDeflater {
 };
 
 // `level` as zlib's, 0..9. Levels 1 to 3 are ISA-L's 1 and 2 where the build has it: the sizes of
-// zlib's in a fifth of the time. RESOURCE_EXHAUSTED without memory, of which it takes at most
+// zlib's in a fifth of the time. RESOURCE_EXHAUSTED without memory. It takes at most
 // kPieceDeflaterBytes.
 absl::StatusOr<std::unique_ptr<PieceDeflater>> MakePieceDeflater(int level);
 inline constexpr size_t kPieceDeflaterBytes = 768 << 10;
@@ -33,7 +33,7 @@ constexpr size_t DeflatedBound(size_t piece_bytes) {
   return piece_bytes + piece_bytes / 8 + piece_bytes / 64 + 1024;
 }
 
-// The checksums of PNG, as zlib's functions of that name give them, from 0 and 1.
+// The checksums of PNG, as zlib's functions of the same name give them, from 0 and 1.
 uint32_t Crc32(std::span<const uint8_t> bytes);
 uint32_t Adler32(std::span<const uint8_t> bytes);
 

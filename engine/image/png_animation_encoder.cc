@@ -1,5 +1,5 @@
-// Animated PNG, frame by frame: each is written as a PNG file of its own, whose chunks become the
-// animation's. Source: PNG specification (third edition), section 11.3.6.
+// Animated PNG, frame by frame: each is written as a PNG file of its own. The file's chunks become
+// the animation's. Source: PNG specification (third edition), section 11.3.6.
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -39,7 +39,7 @@ class ApngEncoder final : public AnimationEncoder, private ByteSink {
  private:
   absl::Status AddFrame(FrameDelay delay, const Rect& place, ImageView part) override;
   absl::Status WriteEnd() override;
-  // Takes what the encoder of a frame writes: the signature, then a chunk at a time.
+  // Takes the bytes of a frame's encoder: the signature, then a chunk at a time.
   absl::Status Write(std::span<const uint8_t> chunk) override;
 
   absl::Status WriteChunk(std::string_view type, std::span<const uint8_t> data);
@@ -50,7 +50,7 @@ class ApngEncoder final : public AnimationEncoder, private ByteSink {
   ByteSink& sink_;
   std::vector<PngChunk> late_;
   int frames_written_ = 0;
-  // The frame that is being written.
+  // The frame being written.
   FrameDelay delay_;
   Rect place_;
   bool has_control_ = false;

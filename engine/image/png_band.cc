@@ -12,7 +12,7 @@
 namespace upscaled {
 namespace {
 
-// Bytes of rows: enough that the fresh start of each band does not show, and few for the cache.
+// Bytes of rows: enough to hide the fresh start of each band, and few for the cache.
 constexpr size_t kBandBytes = 256 << 10;
 constexpr uint8_t kZlibHeader[] = {0x78, 0x01};  // deflate, a window of 32 KB
 constexpr uint8_t kNone = 0, kPaeth = 4;         // filter types

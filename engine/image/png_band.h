@@ -1,5 +1,5 @@
-// The unit of PNG encoding: some rows, filtered and deflated independently of all others, so that
-// threads can share an image. Private to engine/image.
+// The unit of PNG encoding: some rows, filtered and deflated independently of all others: threads
+// can share an image. Private to engine/image.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +18,12 @@ class PngBand {
   // For images of `spec`, but for their height. RESOURCE_EXHAUSTED without memory.
   static absl::StatusOr<std::unique_ptr<PngBand>> Create(const ImageSpec& spec, int compression);
 
-  // Rows that each band of an image has, but for the last. Depends on the width alone.
+  // Rows of each band of an image but the last. Depends on the width only.
   static int RowsOf(const ImageSpec& spec);
-  // Memory that a band takes.
+  // Memory of a band.
   static size_t BytesOf(const ImageSpec& spec);
 
-  // Begins anew below `above`, the last row of another band; null: at the top of the image.
+  // Begins again below `above`, the last row of another band; null: at the top of the image.
   void Begin(const PngBand* above);
   // Takes the next row, of at most RowsOf.
   void AddRow(const uint8_t* samples);
@@ -32,7 +32,7 @@ class PngBand {
   // Makes the IDAT chunk of the rows; touches nothing but this band.
   void Encode(bool last);
   const std::vector<uint8_t>& chunk() const { return chunk_; }
-  // Checksum and length of the filtered rows, which the chunks hold.
+  // Checksum and length of the filtered rows in the chunks.
   uint32_t adler() const { return adler_; }
   size_t filtered_bytes() const { return filtered_.size(); }
 

@@ -13,12 +13,12 @@
 namespace upscaled {
 namespace {
 
-// Encoders may leave some padding after the last row; this much inflates to 4 MB, which libpng
-// throws away in some milliseconds.
+// Encoders may leave some padding after the last row. This much inflates to 4 MB, and libpng throws
+// it away in some milliseconds.
 constexpr size_t kMaxSurplusBytes = 4 << 10;
 
-// The fields before a chunk's deflated data, a letter each: 't' text up to a zero byte, 'b' a
-// byte, 'c' a byte that is zero when the data are not compressed after all.
+// The fields before a chunk's deflated data, a letter each: 't' text up to a zero byte, 'b' a byte,
+// 'c' a byte with zero for data that are not compressed after all.
 std::string_view FieldsOf(std::string_view type) {
   if (type == "iCCP" || type == "zTXt") return "tb";
   if (type == "iTXt") return "tcbtt";

@@ -1,5 +1,5 @@
-// Follows the chunks of a PNG file as its bytes pass by, and refuses what is small in the file and
-// large in the making. Private to engine/image.
+// Follows the chunks of a PNG file as its bytes pass by, and refuses chunks small in the file and
+// large in memory. Private to engine/image.
 #pragma once
 
 #include <array>
@@ -33,7 +33,7 @@ class PngBombGuard {
   //   - the pixels' chunks (IDAT) go on long after the last row, as libpng would inflate them all.
   absl::Status Follow(std::span<const uint8_t> bytes, bool has_all_rows = false);
 
-  // Bytes that the compressed metadata so far inflate to.
+  // The inflated size of the compressed metadata so far.
   size_t inflated_bytes() const { return inflated_bytes_; }
 
  private:

@@ -14,7 +14,7 @@ namespace upscaled {
 inline constexpr size_t kPngChunkHeadBytes = 8;  // length, type
 inline constexpr size_t kPngChunkTailBytes = 4;  // CRC
 
-// Completes a chunk whose data stand behind kPngChunkHeadBytes of room.
+// Completes a chunk with its data behind kPngChunkHeadBytes of room.
 inline void FinishPngChunk(std::string_view type, std::vector<uint8_t>& chunk) {
   StoreBe32(static_cast<uint32_t>(chunk.size() - kPngChunkHeadBytes), chunk.data());
   std::copy(type.begin(), type.end(), chunk.begin() + 4);

@@ -22,11 +22,11 @@
 namespace upscaled {
 namespace {
 
-// Chunks that libpng must not read: what they say is not kept (see ParsePngHeader's warnings).
+// Chunks not for libpng: their contents are not kept (see ParsePngHeader's warnings).
 constexpr png_byte kSkippedChunks[] =
     "acTL\0bKGD\0fcTL\0fdAT\0hIST\0oFFs\0pCAL\0sBIT\0sCAL\0sPLT\0tIME";
 constexpr int kSkippedChunkCount = sizeof(kSkippedChunks) / 5;
-// Chunks that come to us as they are.
+// Chunks for us as they are.
 constexpr png_byte kOwnChunks[] =
     "cHRM\0cICP\0cLLI\0eXIf\0gAMA\0iTXt\0mDCV\0pHYs\0sRGB\0tEXt\0zTXt";
 constexpr int kOwnChunkCount = sizeof(kOwnChunks) / 5;
@@ -82,7 +82,7 @@ class PngReader final : public StoredImage {
   absl::Status CheckAgainstHeader();
   absl::Status ReadSequential(MutableImageView rows);
   absl::Status ReadInterlaced();
-  // After the last row: tells of what is wrong with the file, and whether the pixels may be, too.
+  // After the last row: tells about the file's faults, and whether the pixels may be wrong, too.
   absl::Status CheckEnd();
   void FillMissing(MutableImageView rows);
   void Warn(absl::string_view sentence) {
@@ -154,7 +154,7 @@ void PngReader::ReadInfo() {
   png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_ALWAYS, kOwnChunks, kOwnChunkCount);
   png_set_read_user_chunk_fn(png_, this, OnChunk);
   png_read_info(png_, info_);
-  // Blocks behind the pixels are beyond what the header promised but for these.
+  // Blocks behind the pixels are beyond the header's promise except for these.
   png_set_chunk_malloc_max(png_, kMaxLateMetadataBytes);
 
   png_set_expand(png_);  // palette to RGB, gray to 8 bits, tRNS to alpha
@@ -174,7 +174,7 @@ void PngReader::ReadProfile() {
     if (absl::StartsWith(warning, "iCCP")) Warn(absl::StrCat("the colour profile: ", warning));
 }
 
-// libpng drops an ancillary chunk that it finds corrupt; without its tRNS the image is another.
+// libpng drops a corrupt ancillary chunk; without its tRNS the image is another.
 absl::Status PngReader::CheckAgainstHeader() {
   if (png_get_image_width(png_, info_) == static_cast<uint32_t>(spec_.width_px) &&
       png_get_image_height(png_, info_) == static_cast<uint32_t>(spec_.height_px) &&
@@ -201,7 +201,7 @@ absl::Status PngReader::ReadSequential(MutableImageView rows) {
     for (int y = 0; y < rows.height_px(); ++y) {
       if (!MayGoOn()) return;
       png_read_row(png_, rows.row(y), nullptr);
-      // As far as the file's end, which tells whether it is whole.
+      // As far as the file's end: it tells whether the file is whole.
       if (++next_row_ == spec_.height_px) png_read_end(png_, info_);
     }
   });

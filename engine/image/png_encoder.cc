@@ -1,5 +1,5 @@
-// Rows are collected into bands, which are encoded on up to EncodeOptions::threads threads and
-// written in order. What a band becomes depends on its rows and on the last one above them alone.
+// Rows are collected into bands. Bands are encoded on up to EncodeOptions::threads threads and
+// written in order. The bytes of a band depend only on its rows and on the last one above them.
 #include <algorithm>
 #include <chrono>
 #include <deque>
@@ -42,9 +42,9 @@ class PngEncoder final : public ImageEncoder {
   absl::Status WriteHeader();
   absl::Status WriteProfile(const std::string& icc_profile);
   absl::Status AddRow(const uint8_t* samples);
-  // Encodes the band that rows were added to, on another thread when there may be one.
+  // Encodes the band of the added rows, on another thread if there may be one.
   absl::Status SubmitBand();
-  // Waits for the oldest band under way and writes it.
+  // Waits for the oldest running band and writes it.
   absl::Status WriteBand();
   absl::Status WriteEnd();
 

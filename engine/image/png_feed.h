@@ -1,6 +1,5 @@
-// The bytes of a PNG file on their way to libpng, which loses the last row when it finds the
-// checksum after it wrong, and knows no checksum that is wrong without harm. Private to
-// engine/image.
+// The bytes of a PNG file before libpng. libpng loses the last row if it finds the checksum after
+// it wrong, and knows no harmless wrong checksum. Private to engine/image.
 #pragma once
 
 #include <array>
@@ -19,8 +18,8 @@
 namespace upscaled {
 
 // Checks the CRC of critical chunks itself (libpng is told not to), and cuts each IDAT chunk into
-// two: the last four bytes, which may be the checksum of the pixels, come in a chunk of their own.
-// So libpng gives the row before it looks at them.
+// two: the last four bytes, possibly the checksum of the pixels, come in a chunk of their own. So
+// libpng gives the row before it looks at them.
 class PngFeed {
  public:
   // `source` must outlive it.
@@ -32,17 +31,17 @@ class PngFeed {
   // Whether a chunk of pixels, or the end's, had a wrong CRC.
   bool has_bad_pixels_crc() const { return bad_pixels_crc_; }
   bool has_bad_end_crc() const { return bad_end_crc_; }
-  // Whether the last chunk that has passed had one.
+  // Whether the last chunk so far had one.
   bool has_bad_crc() const { return bad_crc_; }
   // Types of the chunks behind the first of the pixels that a result does not keep.
   const LeftOut& late_types() const { return late_types_; }
 
  private:
-  // The part of the file that comes when `ready_` has been given.
+  // The part of the file behind `ready_`.
   enum class Part : uint8_t { kSignature, kHead, kData, kChecksum, kCrc };
 
   absl::Status ReadSource(std::span<uint8_t> dst, bool has_all_rows);
-  // Reads the next part into `ready_`, or begins one that passes through.
+  // Reads the next part into `ready_`, or begins one to pass through.
   absl::Status Advance(bool has_all_rows);
   absl::Status BeginChunk(bool has_all_rows);
   absl::Status EndChunk(bool has_all_rows);

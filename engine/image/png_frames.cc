@@ -37,7 +37,7 @@ class ChunkWalk {
  public:
   explicit ChunkWalk(std::span<const uint8_t> file) : file_(file) {}
 
-  // The next chunk, which the file's end may cut off; nullopt: not even its type is there.
+  // The next chunk, possibly cut off by the file's end; nullopt: not even its type is there.
   absl::StatusOr<std::optional<std::span<const uint8_t>>> Next() {
     const std::span<const uint8_t> rest = file_.subspan(std::min(position_, file_.size()));
     if (rest.size() < kPngChunkHeaderBytes) return std::nullopt;
@@ -133,7 +133,7 @@ absl::Status AnimationWalk::Add(std::span<const uint8_t> chunk) {
   const std::string_view type = TypeOf(chunk);
   if (type == "IDAT" || type == "fdAT") {
     has_pixels_ = true;
-    // An image that is no frame is shown by readers that know no animations.
+    // An image outside of the frames is shown by readers without animations.
     if (animation_.frames.empty() || surplus_ > 0) return absl::OkStatus();
     PngFrame& frame = animation_.frames.back();
     frame.pixels.push_back(chunk);

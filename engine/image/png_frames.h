@@ -38,20 +38,20 @@ struct PngAnimation {
   std::vector<std::string> warnings;  // about frames that are not there, or too many
 };
 
-// Walks an animated file, up to whose pixels the header has been checked. nullopt: more
-// bytes are needed. `is_whole`: as of ParseHeaderFn.
+// Walks an animated file with a checked header. nullopt: more bytes are needed. `is_whole`: as of
+// ParseHeaderFn.
 absl::StatusOr<std::optional<PngAnimation>> ParsePngAnimation(std::span<const uint8_t> prefix,
                                                               const DecodeLimits& limits,
                                                               bool is_whole);
 
-// The number of frames that acTL states; 0: no animation.
+// The number of frames in acTL; 0: no animation.
 uint32_t StatedPngFrames(std::span<const uint8_t> prefix);
 
 // A PNG file of frame number `index`, from 0. The first one has the head's metadata, and
 // `has_late` the chunks behind the pixels.
 std::vector<uint8_t> PngOfFrame(const PngAnimation& animation, size_t index, bool has_late);
 
-// Reads the frames of `source`, whose prefix is the file.
+// Reads the frames of `source`. Its prefix is the file.
 absl::StatusOr<std::unique_ptr<FrameReader>> OpenPngFrames(std::unique_ptr<ReplaySource> source,
                                                            PngAnimation animation,
                                                            const DecodeLimits& limits,

@@ -58,7 +58,7 @@ bool IsBitDepthOf(int color_type, int depth) {
   }
 }
 
-// `data`: the whole chunk, whose type is still to be checked.
+// `data`: the whole chunk, with a type still to be checked.
 absl::StatusOr<Ihdr> ParseIhdr(const uint8_t* data, const DecodeLimits& limits) {
   if (LoadBe32(data) != kIhdrBytes || LoadBe32(data + 4) != ChunkType("IHDR"))
     return absl::InvalidArgumentError("PNG: the first chunk is no IHDR");
@@ -123,7 +123,7 @@ void ParsePngExtra(std::string_view type, std::span<const uint8_t> chunk, PngExt
   }
 }
 
-// About the frames of an animation of which only the still image is read.
+// About the frames of an animation read as its still image.
 void WarnOfFrames(const PngExtras& extras, const DecodeLimits& limits, ImageHeader& header) {
   const uint32_t left_out = extras.frames - (extras.still_is_frame ? 1 : 0);
   if (extras.frames == 0 || left_out == 0) return;
@@ -163,7 +163,7 @@ ImageHeader MakeHeader(const Ihdr& ihdr, const PngExtras& extras, size_t pixels_
   return header;
 }
 
-// Makes the header of an image that of its animation.
+// Turns the header of an image into its animation's.
 absl::StatusOr<std::optional<ImageHeader>> DescribeAnimation(std::span<const uint8_t> prefix,
                                                              const DecodeLimits& limits,
                                                              bool is_whole, ImageHeader header) {

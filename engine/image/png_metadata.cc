@@ -1,5 +1,6 @@
 // Source: PNG specification (third edition), section 11.3; XMP specification, part 3, section
-// 1.1.5. Profiles as hexadecimal text are a habit of ImageMagick that others read and write.
+// 1.1.5. Profiles as hexadecimal text are a habit of ImageMagick, known to other readers and
+// writers.
 #include "engine/image/png_metadata.h"
 
 #include <algorithm>
@@ -23,14 +24,14 @@ namespace {
 
 constexpr std::string_view kXmpKeyword = "XML:com.adobe.xmp";
 constexpr std::string_view kRawProfile = "Raw profile type ";
-// Sizes of chunks that say which colours the samples stand for.
+// Sizes of chunks about the samples' colours.
 constexpr std::pair<std::string_view, size_t> kColourChunks[] = {
     {"cICP", 4}, {"mDCV", 24}, {"cLLI", 8}, {"sRGB", 1}, {"gAMA", 4}, {"cHRM", 32}};
 constexpr std::string_view kOthers[] = {"eXIf", "pHYs", "tEXt", "zTXt", "iTXt"};
 constexpr size_t kMaxPlainText = 1024;  // longer text is deflated
 constexpr size_t kMaxKeyword = 79;
 
-// The text up to the next zero byte, which is taken off `rest` with it.
+// The text up to the next zero byte. Both are taken off `rest`.
 std::optional<std::string_view> TakeField(std::string_view& rest) {
   const size_t end = rest.find('\0');
   if (end == rest.npos) return std::nullopt;
@@ -112,7 +113,7 @@ std::string RawProfile(std::string_view name, std::string_view bytes) {
   return text + "\n";
 }
 
-// Takes `text` as the block that some programs write as text; false: it is text.
+// Takes `text` as a block written as text by some programs; false: it is text.
 bool TakeAsBlock(const ImageText& text, ImageMetadata& metadata) {
   const auto set = [](std::string& block, std::string_view bytes) {
     if (block.empty()) block = bytes;

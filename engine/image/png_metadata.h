@@ -15,12 +15,12 @@ struct PngChunk {
   std::string data;
 };
 
-// Whether ReadPngChunk takes chunks of this type; others say nothing that a result keeps.
+// Whether ReadPngChunk takes chunks of this type; others have no place in a result.
 bool IsPngMetadata(std::string_view type);
 
-// Adds what an ancillary chunk holds to `metadata`, inflated to `max_bytes` at most. A second chunk
-// of a type that may come once changes nothing. False: the chunk is damaged or beyond
-// that bound or kMaxTexts.
+// Adds the contents of an ancillary chunk to `metadata`, inflated to `max_bytes` at most. A second
+// chunk of a type with a limit of one changes nothing. False: the chunk is damaged or beyond this
+// bound or kMaxTexts.
 bool ReadPngChunk(std::string_view type, std::string_view data, size_t max_bytes,
                   ImageMetadata& metadata);
 

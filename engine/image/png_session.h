@@ -1,8 +1,8 @@
-// The state that libpng's callbacks reach while it reads one file.
+// The state for libpng's callbacks while it reads one file.
 //
-// libpng leaves a call by longjmp when it finds an error. RunGuarded is the only place that it can
-// land in, and nothing with a destructor lives between: the guarded function captures plain
-// pointers, and callbacks finish their C++ work before they raise an error.
+// libpng leaves a call by longjmp when it finds an error. It can land in RunGuarded only, and
+// nothing with a destructor lives between: the guarded function captures plain pointers, and
+// callbacks finish their C++ work before they raise an error.
 #pragma once
 
 #include <csetjmp>
@@ -23,7 +23,7 @@ class PngSession {
   // OK until an error; then the source's own, else INVALID_ARGUMENT with libpng's words.
   const absl::Status& status() const { return status_; }
 
-  // Keeps the first error. A callback that has failed calls this, then png_error.
+  // Keeps the first error. A failed callback calls this, then png_error.
   void Fail(absl::Status status) {
     if (status_.ok()) status_ = std::move(status);
   }
@@ -40,7 +40,7 @@ class PngSession {
     static_cast<PngSession*>(png_get_error_ptr(png))->FailWith(message);
     png_longjmp(png, 1);
   }
-  // Warnings are about metadata that libpng then leaves out, or about the end of the pixels.
+  // Warnings are about metadata left out by libpng, or about the end of the pixels.
   static void OnWarning(png_structp png, png_const_charp message) {
     constexpr size_t kMaxWarnings = 64;
     std::vector<std::string>& warnings =

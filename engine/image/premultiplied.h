@@ -1,4 +1,4 @@
-// Colours that were multiplied by their alpha. Private to engine/image.
+// Colours multiplied by their alpha. Private to engine/image.
 #pragma once
 
 #include <algorithm>

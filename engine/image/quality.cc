@@ -50,7 +50,7 @@ void FilterAlong(const double* weights, const double* a, const double* b, int wi
   }
 }
 
-// SSIM of a row of windows from the kWindow rows of moments that they span.
+// SSIM of a row of windows from their kWindow rows of moments.
 void CompareDown(const double* weights, const double* const* rows, int width, size_t stride,
                  double* ssim) {
   const Tag d;
@@ -110,7 +110,7 @@ std::array<double, kSsimWindow> SsimWindow() {
 }
 
 void SquaredErrorOfRows(const PlanePair& planes, int begin, int end, double* sums) {
-  // Eight chains, which compilers make vectors of without changing the order.
+  // Eight chains: compilers make vectors of them without changing the order.
   constexpr size_t kChains = 8;
   const size_t width = planes.size.width;
   for (int y = begin; y < end; ++y) {

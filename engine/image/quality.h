@@ -16,18 +16,18 @@ struct PlanePair {
 
 // Z. Wang, A. C. Bovik, H. R. Sheikh, E. P. Simoncelli, "Image Quality Assessment: From Error
 // Visibility to Structural Similarity" (IEEE TIP 2004): the window's side, and its weights along
-// one of them, a Gaussian of 1.5 pixels that adds up to 1.
+// one side, a Gaussian of 1.5 pixels with a sum of 1.
 inline constexpr int kSsimWindow = 11;
 std::array<double, kSsimWindow> SsimWindow();
 
-// Per row [begin, end), so that any split among threads, added up in the rows' order, gives the
-// same sum: of the squared differences of the pixels, and of the SSIM (K1 0.01, K2 0.03) of the
-// windows that begin in the row and lie inside the planes, of which there are (width - kSsimWindow
-// + 1) x (height - kSsimWindow + 1).
+// Per row [begin, end), added up in the rows' order: any split among threads gives the same sum. Of
+// the squared differences of the pixels, and of the SSIM (K1 0.01, K2 0.03) of the windows from the
+// row on that lie inside the planes. There are (width - kSsimWindow + 1) x (height - kSsimWindow +
+// 1) windows.
 void SquaredErrorOfRows(const PlanePair& planes, int begin, int end, double* sums);
 void SsimOfRows(const PlanePair& planes, int begin, int end, double* sums);
 
-// In dB; 100 at most, which stands for equal.
+// In dB; 100 at most, for equal images.
 double Psnr_dB(const PlanePair& planes);
 // The mean over all windows; 1: equal. The planes are no smaller than one.
 double Ssim(const PlanePair& planes);

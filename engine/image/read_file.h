@@ -1,4 +1,4 @@
-// Reading a file into memory, for libraries that want it whole. Private to engine/image.
+// Reading a file into memory, for libraries with a need for the whole. Private to engine/image.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A source whose first bytes were read already, to look at the header.
+// A source with its first bytes read already, to look at the header.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class ReplaySource final : public ByteSource {
 
   // The bytes from the first one; empty once all of them were read.
   std::span<const uint8_t> prefix() const { return prefix_; }
-  // The same, before the first Read, which then goes on behind them.
+  // The same, before the first Read. Read then goes on behind them.
   std::vector<uint8_t> TakePrefix() { return std::exchange(prefix_, {}); }
 
  private:

@@ -1,5 +1,5 @@
 // Rows are resized horizontally as they come, into rows of float pixels of 1, 2 or 4 lanes (RGB
-// leaves the fourth empty), so that the inner loops run over whole vectors. Vertically,
+// leaves the fourth empty): the inner loops run over whole vectors. Vertically,
 //   - enlarging keeps the window of such rows that a result row is the weighted sum of;
 //   - shrinking adds each row to the few result rows that it takes part in.
 // Either way a handful of rows is held, and each sum runs over the source rows from top to bottom.
@@ -20,7 +20,7 @@ namespace {
 
 constexpr int LanesOf(int channels) { return channels == 3 ? 4 : channels; }
 
-// Rows that the vertical pass holds at once.
+// Rows in the vertical pass at once.
 int RowsHeld(const TapTable& vertical, bool shrinks) {
   int most = 1;
   const std::vector<Taps>& taps = vertical.taps;
@@ -151,7 +151,7 @@ class Resizer final : public RowSource {
     }
   }
 
-  // The sum of next_row_, whose source rows were all taken.
+  // The sum of next_row_, with all its source rows taken.
   const float* FinishRow() {
     if (shrinks_) return HeldRow(next_row_);
     const Taps& taps = vertical_.taps[next_row_];
@@ -193,7 +193,7 @@ std::unique_ptr<RowSource> MakeTypedResizer(RowSource& source, const Rect& part,
   }
 }
 
-// Bound on what a table holds.
+// Bound on a table's memory.
 size_t TapTableBytes(int source_length, int result_length, Filter filter) {
   const double reach = FilterReach(source_length, result_length, filter);
   return result_length * (sizeof(Taps) + static_cast<size_t>(2 * reach + 2) * 2 * sizeof(float));

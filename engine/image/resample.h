@@ -1,10 +1,10 @@
 // Resizing an image to any size as a stream of rows.
 //
 // Separable convolution with half-pixel centres; the filter widens when it shrinks (antialiasing).
-// Taps that fall outside of the image are left out and the others normalised to a sum of one.
-// Computed in float; integers are rounded half up and clamped. With alpha and AlphaColour::kBleed,
-// colours count as much as they are visible, so that hidden colours do not bleed in; fully
-// transparent pixels come out black. With kKeep each channel is resized by itself.
+// Taps outside of the image are left out and the others normalised to a sum of one. Computed in
+// float; integers are rounded half up and clamped. With alpha and AlphaColour::kBleed, colours
+// count as much as they are visible: hidden colours do not bleed in, and fully transparent pixels
+// come out black. With kKeep each channel is resized by itself.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ double FilterWeight(Filter filter, double x);
 // How far the filter reaches from a result sample's centre, in source samples.
 double FilterReach(int source_length, int result_length, Filter filter);
 
-// `source` must outlive the result, whose rows have its channels and type; `result` is at least
-// 1 x 1. The rows do not depend on how many are read at a time.
+// `source` must outlive the result. The rows have its channels and type; `result` is at least 1 x
+// 1. The rows do not depend on how many are read at a time.
 std::unique_ptr<RowSource> MakeResizer(RowSource& source, Size result, Filter filter,
                                        AlphaColour colour = AlphaColour::kBleed);
 
@@ -39,8 +39,8 @@ std::unique_ptr<RowSource> MakeResizer(RowSource& source, Size result, Filter fi
 RowStage PlanResize(const ImageSpec& source, Size result, Filter filter,
                     AlphaColour colour = AlphaColour::kBleed);
 
-// PlanResize of `part` of the source, which must contain it. At the part's borders the filter goes
-// on in the rest of the source.
+// PlanResize of `part` of the source. The source must contain it. At the part's borders the filter
+// goes on in the rest of the source.
 RowStage PlanResizeOfPart(const ImageSpec& source, const Rect& part, Size result, Filter filter,
                           AlphaColour colour);
 

@@ -1,4 +1,5 @@
-// An image as a stream of rows, top to bottom: what decoders, pipeline stages and resizers share.
+// An image as a stream of rows, top to bottom: the interface of decoders, pipeline stages and
+// resizers.
 #pragma once
 
 #include "absl/status/status.h"
@@ -11,7 +12,7 @@ class RowSource {
  public:
   virtual ~RowSource() = default;
   virtual const ImageSpec& spec() const = 0;
-  // Fills `rows` (spec() in width, channels and type; any height up to what is left) with the next
+  // Fills `rows` (spec() in width, channels and type; any height up to the rest) with the next
   // rows.
   virtual absl::Status ReadRows(MutableImageView rows) = 0;
 };

@@ -1,5 +1,5 @@
-// A step on an image's way from rows to rows, planned from the image's header: what the step takes,
-// gives and allocates is known before there is a row, and its rows are made when there are rows to
+// A step on an image's way from rows to rows, planned from the image's header: the step's input,
+// output and memory are known before there is a row, and its rows are made when there are rows to
 // take.
 #pragma once
 
@@ -19,7 +19,7 @@ struct StageSpec {
   size_t memory_bytes = 0;  // bound on what its rows allocate
 };
 
-// A stage that needs nothing but its source.
+// A stage with its source as its only need.
 struct RowStage : StageSpec {
   // The result's rows. `rows` (its spec is `source`) must outlive them.
   std::function<std::unique_ptr<RowSource>(RowSource& rows)> make;

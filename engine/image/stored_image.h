@@ -1,4 +1,4 @@
-// An image as its file stores it, and the decoder that turns it upright. Private to engine/image.
+// An image as its file stores it, and a decoder to turn it upright. Private to engine/image.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace upscaled {
 
-// Samples of pixels that a damaged file lacks (DecodeLimits::fill_damage): gray, as libjpeg makes
+// Samples of pixels missing in a damaged file (DecodeLimits::fill_damage): gray, as libjpeg makes
 // of missing blocks. All samples are 0, transparent, where the image has alpha.
 inline constexpr uint8_t kMissingSample = 128;
 

@@ -15,7 +15,7 @@ uint64_t TiffValueBytes(uint16_t type) {
   return type < std::size(kBytes) ? kBytes[type] : 0;
 }
 
-// Bytes that change places with the byte order.
+// Bytes in the file's order.
 int TiffWordBytes(uint16_t type) {
   const bool is_pair = type == kTiffRational || type == 10;
   return is_pair ? 4 : static_cast<int>(TiffValueBytes(type));

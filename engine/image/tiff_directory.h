@@ -77,7 +77,7 @@ struct TiffDirectory {
   const TiffEntry* Find(uint16_t tag) const;
 };
 
-// Reads numbers and directories of a file, the first bytes of which are known.
+// Reads numbers and directories of a file with known first bytes.
 class TiffFile {
  public:
   static constexpr size_t kHeaderBytes = 16;  // a classic file needs 8
@@ -100,12 +100,12 @@ class TiffFile {
   int entry_bytes() const { return big_ ? 20 : 12; }
   int next_bytes() const { return big_ ? 8 : 4; }
 
-  // The directory at `offset`, which must be held whole and have at most kMaxEntries.
+  // The directory at `offset`, wholly in memory and with at most kMaxEntries.
   TiffDirectory Read(uint64_t offset) const;
   // Where it ends if its count is held, else where the count ends. 0: it has too many entries.
   uint64_t EndOfDirectory(uint64_t offset) const;
 
-  // The `i`th number of an integer entry, all of which is held; 0 for other types.
+  // The `i`th number of an integer entry in memory; 0 for other types.
   uint64_t Number(const TiffEntry& entry, uint64_t i = 0) const;
   // The value of a rational entry; 0 for other types.
   double Rational(const TiffEntry& entry) const;
@@ -133,8 +133,8 @@ TiffField BytesField(uint16_t tag, TiffType type, std::string bytes);
 TiffFields FieldsOf(const TiffFile& file, const TiffDirectory& directory,
                     absl::FunctionRef<bool(uint16_t tag)> copies);
 
-// Appends a directory of `fields` and its values to `out`, the first byte of which stands at `base`
-// in the file. Returns the directory's offset.
+// Appends a directory of `fields` and its values to `out`. The first byte of `out` is at `base` in
+// the file. Returns the directory's offset.
 uint32_t AppendTiffDirectory(TiffFields fields, uint32_t base, std::string& out);
 
 }  // namespace upscaled

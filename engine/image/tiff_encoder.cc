@@ -1,6 +1,6 @@
 // Writes TIFF with Deflate. By our own hand: libtiff writes EXIF field by field and its fractions
-// as floats. The directory needs the strips' sizes and its place is told by the first bytes, so
-// that compressed strips are held until the end.
+// as floats. The directory needs the strips' sizes, and the first bytes tell its place: compressed
+// strips are held until the end.
 #include <zlib.h>
 
 #include <algorithm>
@@ -77,7 +77,8 @@ class TiffEncoder final : public ImageEncoder {
   std::vector<std::string> strips_;
 };
 
-// Each sample less that of the pixel before it (TIFF 6.0, section 14), in little-endian byte order.
+// Each sample less the one of the pixel before it (TIFF 6.0, section 14), in little-endian byte
+// order.
 void TiffEncoder::AddRow(const uint8_t* row) {
   const size_t channels = spec_.channels, count = channels * spec_.width_px;
   if (spec_.type == SampleType::kU8) {
@@ -156,7 +157,7 @@ void TiffEncoder::AddMetadata(TiffFields& fields) const {
     return field.tag == kTiffXResolution || field.tag == kTiffYResolution ||
            field.tag == kTiffResolutionUnit;
   });
-  // Per metre as a hundredth of that per centimetre.
+  // Per metre as a hundredth of the number per centimetre.
   const uint32_t unit = density.unit == Unit::kAspect ? 1 : density.unit == Unit::kInch ? 2 : 3;
   const uint32_t denominator = density.unit == Unit::kMetre ? 100 : 1;
   fields.push_back(RationalField(kTiffXResolution, density.x, denominator));

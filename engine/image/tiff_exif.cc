@@ -47,7 +47,7 @@ std::optional<TiffDirectory> DirectoryAt(const TiffFile& file, uint64_t offset) 
   return file.Read(offset);
 }
 
-// The directory that the entry `tag` of `from` leads to.
+// The directory behind the entry `tag` of `from`.
 std::optional<TiffDirectory> Follow(const TiffFile& file, const std::optional<TiffDirectory>& from,
                                     uint16_t tag) {
   const TiffEntry* const entry = from.has_value() ? from->Find(tag) : nullptr;

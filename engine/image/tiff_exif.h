@@ -11,7 +11,7 @@
 
 namespace upscaled {
 
-// The descriptive fields of an image, by the directory that holds them.
+// The descriptive fields of an image, by their directories.
 struct ExifFields {
   TiffFields image, exif, gps, interop;
 };
@@ -25,15 +25,15 @@ bool IsTiffDescription(uint16_t tag);
 // may be larger than its pixels. Safe for any bytes; damaged directories are passed over.
 ExifFields ReadExifFields(const TiffFile& file, uint64_t first, bool foreign_values);
 
-// Removes the fields of `image` that stand for something else than a photograph's description, such
-// as places on a map, and returns their tags.
+// Removes the fields of `image` for other purposes than a photograph's description, such as places
+// on a map, and returns their tags.
 std::vector<uint16_t> RemoveForeignTags(TiffFields& image);
 
-// The tag of an image that a text of PNG or JPEG becomes. nullopt: TIFF has none for it.
+// The tag of an image for a text of PNG or JPEG. nullopt: TIFF has none for it.
 std::optional<uint16_t> TiffTagOfText(std::string_view keyword);
 
 // Appends the directories of `fields` but `image` to `out`, as AppendTiffDirectory, and adds the
-// tags that lead to them to `image`.
+// tags for them to `image`.
 void AppendExifDirectories(const ExifFields& fields, uint32_t base, std::string& out,
                            TiffFields& image);
 

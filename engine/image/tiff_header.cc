@@ -1,7 +1,7 @@
 // Sources: TIFF 6.0; Adobe's TIFF Technical Notes; the BigTIFF design.
 //
 // A file may have its directory behind its pixels. Then the header is known when the bytes up to
-// there have come, which the limit on metadata does not count: kTiffReach times that limit bounds
+// there have come. The limit on metadata does not count these: kTiffReach times the limit bounds
 // them.
 #include "engine/image/tiff_header.h"
 
@@ -28,8 +28,8 @@ constexpr uint64_t kTiffReach = 64;
 constexpr int64_t kMaxPaddedPixels = int64_t{1} << 22;
 constexpr int kMaxTiffSamples = 16;
 constexpr uint32_t kTiffJpeg = 7, kTiffLzma = 34925, kTiffZstd = 50000;
-// libtiff's structures, and libjpeg's for a row of blocks; what LZMA at its highest level and
-// Zstandard look back to.
+// libtiff's structures, and libjpeg's for a row of blocks; the windows of LZMA at its highest level
+// and of Zstandard.
 constexpr size_t kLibtiffBytes = size_t{12} << 20, kLzmaBytes = size_t{80} << 20,
                  kZstdBytes = size_t{24} << 20;
 constexpr size_t kLibtiffBytesPerCell = 48;
@@ -135,7 +135,7 @@ class TiffParser {
     ASSIGN_OR_RETURN(const std::vector<uint64_t> numbers, Numbers(tag, {otherwise}));
     return numbers.empty() ? otherwise : numbers[0];
   }
-  // Values that are the same for each sample.
+  // Values with one number for all samples.
   absl::StatusOr<uint64_t> Same(uint16_t tag, uint64_t otherwise, absl::string_view what) {
     ASSIGN_OR_RETURN(const std::vector<uint64_t> numbers, Numbers(tag, {otherwise}));
     if (numbers.empty()) return otherwise;
@@ -366,14 +366,14 @@ class TiffParser {
     return held.value_or(false) ? file_.Rational(*entry) : 0;
   }
 
-  // As Need, for parts that an image can do without: those that the file lacks are passed over.
+  // As Need, for optional parts of an image: the missing ones of the file are passed over.
   absl::StatusOr<bool> Optional(uint64_t offset, uint64_t bytes) {
     if (is_whole_ && !file_.Holds(offset, bytes)) return false;
     return Need(offset, bytes, "metadata");
   }
 
   absl::Status ReadMetadataPlaces() {
-    // EXIF becomes a block of its own: a header, and the directories with what leads to them.
+    // EXIF becomes a block of its own: a header, and the directories with their references.
     constexpr uint64_t kBlockBytes = 64;
     layout_.metadata_bytes = kBlockBytes + directory_.end - layout_.directory;
     for (const TiffEntry& entry : directory_.entries) {

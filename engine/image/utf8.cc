@@ -5,7 +5,7 @@
 namespace upscaled {
 namespace {
 
-// Bytes of the character that `text` begins with; 0: none begins there.
+// Bytes of the first character of `text`; 0: none begins there.
 size_t CharacterBytes(std::string_view text) {
   const auto lead = static_cast<uint8_t>(text[0]);
   const size_t bytes = lead < 0x80 ? 1 : lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;

@@ -11,7 +11,7 @@ bool IsUtf8(std::string_view text);
 // `text` as it is when it is UTF-8, else taken for Latin-1.
 std::string ToUtf8(std::string_view text);
 std::string Latin1ToUtf8(std::string_view text);
-// nullopt: `text` has characters that Latin-1 lacks.
+// nullopt: `text` has characters outside of Latin-1.
 std::optional<std::string> Utf8ToLatin1(std::string_view text);
 
 }  // namespace upscaled

@@ -9,7 +9,7 @@
 
 namespace upscaled {
 
-// Gives the rows of `view`, whose pixels must outlive it.
+// Gives the rows of `view`. Its pixels must outlive it.
 class ViewRows final : public RowSource {
  public:
   explicit ViewRows(ImageView view) : view_(view) {}

@@ -1,5 +1,5 @@
-// Animated WebP, frame by frame: each is written as a WebP file of its own, whose image becomes one
-// of the animation. Source: WebP container specification, "Animation".
+// Animated WebP, frame by frame: each is written as a WebP file of its own. Its image becomes one
+// of the animation's. Source: WebP container specification, "Animation".
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -35,7 +35,7 @@ std::string Chunk(std::string_view type, std::string_view data) {
   return chunk;
 }
 
-// The chunks of a file that make its image.
+// The chunks of a file for its image.
 std::string ImageChunksOf(std::string_view file) {
   std::string chunks;
   for (size_t at = kWebpFileHead; at + kWebpChunkHead <= file.size();) {
@@ -80,7 +80,7 @@ absl::Status WebpAnimationEncoder::AddFrame(FrameDelay delay, const Rect& place,
   RETURN_IF_ERROR(encoder->WriteRows(part));
   RETURN_IF_ERROR(encoder->Finish());
   shown_s_ += static_cast<double>(delay.numerator) / delay.denominator;
-  // Ends are rounded, so that no error adds up. Longer times than a frame can state take several.
+  // Ends are rounded: no error adds up. Longer times than a frame can state take several.
   int64_t delay_ms = std::llround(shown_s_ * 1000) - shown_ms_;
   shown_ms_ += delay_ms;
   do {
@@ -123,8 +123,8 @@ absl::Status WebpAnimationEncoder::WriteEnd() {
 }  // namespace
 
 size_t WebpAnimationEncoderBytes(const EncodeOptions& options, const ImageSpec& spec) {
-  // All frames are held until the size of the file is known, which comes first. At most, of noise:
-  // 4 bytes a pixel lossless, 2 lossy and 1 of its alpha.
+  // All frames are held until the size of the file is known, since the size comes first. At most,
+  // of noise: 4 bytes a pixel lossless, 2 lossy and 1 of its alpha.
   constexpr size_t kBytesPerFrame = 1024;
   const size_t pixel_bytes =
       options.quality == kLosslessWebpQuality ? 4 : (spec.has_alpha() ? 3 : 2);

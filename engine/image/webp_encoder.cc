@@ -13,8 +13,8 @@
 namespace upscaled {
 namespace {
 
-// From here on colours are reduced to half the pixels by libwebp's iterations instead of means,
-// which dim lines and edges between colours of unequal brightness: see README.md.
+// From here on libwebp's iterations reduce colours to half the pixels, instead of means: means dim
+// lines and edges between colours of unequal brightness: see README.md.
 constexpr int kSharpQuality = 90;
 constexpr int kLosslessLevel = 1;  // on a scale to 9; see README.md
 

@@ -47,7 +47,7 @@ std::string_view TypeAt(std::span<const uint8_t> chunk) {
   return {reinterpret_cast<const char*>(chunk.data()), 4};
 }
 
-// Whether any of a frame's chunks says that it has alpha. Notes whether it is lossy.
+// Whether any of a frame's chunks claims alpha. Notes whether it is lossy.
 bool HasAlpha(const WebpFrame& frame, bool& lossless) {
   std::span<const uint8_t> rest = frame.chunks;
   bool alpha = false;
@@ -252,7 +252,7 @@ absl::Status WebpFrames::Start(const DecodeLimits& limits) {
 
 absl::StatusOr<StoredFrame> WebpFrames::Next() {
   const WebpFrame& frame = animation_.frames[next_++];
-  // libwebp allocates for all the tables that a frame names.
+  // libwebp allocates for all tables in a frame.
   const size_t before = static_cast<size_t>(frame.chunks.data() - source_->prefix().data());
   const std::span<const uint8_t> from =
       source_->prefix().subspan(before - kRiffHeadBytes, frame.chunks.size() + kRiffHeadBytes);

@@ -12,7 +12,7 @@
 
 namespace upscaled {
 
-// Whether the file's VP8X chunk, which `prefix` must hold, states that it is one.
+// Whether the file's VP8X chunk states an animation. `prefix` must hold the chunk.
 bool IsWebpAnimation(std::span<const uint8_t> prefix);
 
 // As ParseHeaderFn, of an animation: walks the whole file.
@@ -20,7 +20,7 @@ absl::StatusOr<std::optional<ImageHeader>> ParseWebpAnimationHeader(std::span<co
                                                                     const DecodeLimits& limits,
                                                                     bool is_whole);
 
-// Reads the frames of `source`, whose prefix is the file.
+// Reads the frames of `source`. Its prefix is the file.
 absl::StatusOr<std::unique_ptr<FrameReader>> OpenWebpFrames(std::unique_ptr<ReplaySource> source,
                                                             const DecodeLimits& limits);
 

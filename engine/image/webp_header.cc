@@ -39,7 +39,7 @@ constexpr uint32_t FourCc(std::string_view name) {
   return uint32_t(name[0]) | name[1] << 8 | name[2] << 16 | uint32_t(name[3]) << 24;
 }
 
-// The chunks that the walk has found so far.
+// The chunks found by the walk so far.
 struct Container {
   Size canvas;                             // from VP8X; empty without
   bool has_exif = false, has_xmp = false;  // from VP8X, too; they stand after the pixels
@@ -62,7 +62,8 @@ absl::Status ParseVp8x(std::span<const uint8_t> payload, const DecodeLimits& lim
   return CheckImageSize(kWebp, found.canvas.width, found.canvas.height, limits);
 }
 
-// Size and alpha of the frame that `payload` begins. ALPH comes before a VP8 chunk and has no size.
+// Size and alpha of the frame at the beginning of `payload`. ALPH comes before a VP8 chunk and has
+// no size.
 absl::Status ParseFrame(uint32_t type, std::span<const uint8_t> payload, Container& found) {
   found.found_pixels = true;
   if (type == FourCc("ALPH")) {
@@ -93,7 +94,7 @@ size_t HeaderBytesOf(uint32_t frame_type) {
   return frame_type == FourCc("VP8L") ? kVp8lHeaderBytes : 0;
 }
 
-// Walks as far as `prefix` goes; found_pixels tells whether that was far enough.
+// Walks as far as `prefix` goes; found_pixels tells whether this was far enough.
 absl::StatusOr<Container> Walk(std::span<const uint8_t> prefix, const DecodeLimits& limits) {
   Container found;
   while (prefix.size() >= found.position + kChunkHeaderBytes) {
@@ -122,7 +123,7 @@ absl::StatusOr<Container> Walk(std::span<const uint8_t> prefix, const DecodeLimi
   return found;
 }
 
-// The decoder holds the encoded file, its output, and what it decodes into: nothing more for lossy
+// The decoder holds the encoded file, its output, and its working memory: nothing more for lossy
 // colour, ARGB for lossless, as much and the plane for alpha. Bytes a pixel as measured.
 size_t DecoderBytes(const Container& found, size_t file_bytes, const ImageHeader& header) {
   const ImageSpec& spec = header.spec;

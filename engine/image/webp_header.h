@@ -19,7 +19,7 @@ namespace upscaled {
 std::optional<std::span<const uint8_t>> FindWebpChunk(std::span<const uint8_t> file,
                                                       std::string_view type);
 
-// Whether the file states that EXIF or XMP chunks follow its pixels.
+// Whether the file states EXIF or XMP chunks behind its pixels.
 bool HasLateWebpChunks(std::span<const uint8_t> prefix);
 
 // Finds the chunks that a result does not keep: unknown ones, second ones, and those that stand in
@@ -49,9 +49,9 @@ size_t WebpFileBytes(std::span<const uint8_t> prefix);
 // The EXIF block of a file, "" without.
 std::string WebpExif(std::span<const uint8_t> file);
 
-// Whether `prefix` of the file of `image` reaches beyond what the image's Huffman tables depend
-// on; libwebp, which allocates them, must have no more bytes before. RESOURCE_EXHAUSTED when there
-// are more than kMaxHuffmanBlocks.
+// Whether `prefix` of the file of `image` reaches beyond the data of the image's Huffman tables.
+// Before this, libwebp must have no more bytes, since it allocates the tables. RESOURCE_EXHAUSTED
+// when there are more than kMaxHuffmanBlocks.
 absl::StatusOr<bool> CheckHuffmanTables(std::span<const uint8_t> prefix, Size image);
 
 }  // namespace upscaled

@@ -1,5 +1,5 @@
-// Source: WebP lossless specification, sections 3 to 6. Only what tells where the data end is
-// decoded: no pixel is kept.
+// Source: WebP lossless specification, sections 3 to 6. Only the parts up to the end of the data
+// are decoded: no pixel is kept.
 #include "engine/image/webp_lossless.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ constexpr int kLengthCodes = 24;
 constexpr int kDistanceCodes = 40;
 constexpr int kMaxCacheBits = 11;
 constexpr int kMaxCodeBits = 15;
-// Memory of libwebp: a group's tables at the largest colour cache, and what it keeps with them.
+// Memory of libwebp: a group's tables at the largest colour cache, and the memory next to them.
 constexpr size_t kGroupBytes = 5004 * 4 + 568;
 // libwebp leaves gaps in the numbering of groups as they are up to here.
 constexpr size_t kGroupsWithGaps = 1000;
@@ -134,14 +134,14 @@ size_t ReadCount(BitReader& bits, int symbol) {
   return (size_t(2 + (symbol & 1)) << extra) + bits.Read(extra) + 1;
 }
 
-// Bits of the colour cache; 0: there is none; negative: corrupt.
+// Bits of the colour cache; 0: there is no such code; negative: corrupt.
 int ReadCacheBits(BitReader& bits) {
   if (bits.Read(1) == 0) return 0;
   const int cache_bits = static_cast<int>(bits.Read(4));
   return cache_bits >= 1 && cache_bits <= kMaxCacheBits ? cache_bits : -1;
 }
 
-// Reads past the data of a transform, which are an image themselves.
+// Reads past the data of a transform. These are an image themselves.
 bool SkipImage(BitReader& bits, size_t pixels) {
   const int cache_bits = ReadCacheBits(bits);
   if (cache_bits < 0) return false;
@@ -171,7 +171,7 @@ size_t BlocksOf(Size size, int block_bits) {
   return size_t{1} * CeilDiv(size.width, side_px) * CeilDiv(size.height, side_px);
 }
 
-// Reads past one transform, which may pack several pixels of `size` into one. False: corrupt.
+// Reads past one transform. It may pack several pixels of `size` into one. False: corrupt.
 bool SkipTransform(BitReader& bits, std::bitset<4>& seen, Size& size) {
   enum { kPredictor, kColor, kSubtractGreen, kColorIndexing };
   const uint32_t type = bits.Read(2);

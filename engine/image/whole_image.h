@@ -1,4 +1,4 @@
-// A stored image all of which is decoded for its first row. Private to engine/image.
+// A stored image, decoded as a whole for its first row. Private to engine/image.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,15 @@ class WholeImage : public StoredImage {
   absl::Status ReadRows(MutableImageView rows) final;
 
  protected:
-  // Decodes now, for those who need what stands behind the pixels; else the first row does.
+  // Decodes now, for callers with a need for the bytes behind the pixels; otherwise the first row
+  // does.
   absl::Status DecodeNow();
 
   // Fills `image`, once.
   virtual absl::Status Decode(MutableImageView image) = 0;
 
-  // The rows [`begin`, `end`) of `image`, a part of the whole, cannot be had. Returns an error that
-  // says `why`, or makes them gray or transparent for those who want damaged images filled.
+  // The rows [`begin`, `end`) of `image`, a part of the whole, cannot be had. Returns an error with
+  // `why`, or makes them gray or transparent for callers with a wish for filled images.
   absl::Status LackRows(MutableImageView image, int begin, int end, absl::string_view why);
 
  private:

@@ -1,4 +1,4 @@
-// An encoder that needs the whole image at once. Private to engine/image.
+// An encoder with a need for the whole image at once. Private to engine/image.
 #pragma once
 
 #include <utility>

@@ -1,4 +1,4 @@
-// A texture that is laid side by side: beyond each border it goes on at the opposite one.
+// A texture to be laid side by side: beyond each border it goes on at the opposite one.
 #pragma once
 
 #include "engine/image/image.h"
@@ -6,7 +6,7 @@
 
 namespace upscaled {
 
-// Gives the image with `margin_px` (0 or more, also more than a side has) of what lies beyond each
+// Gives the image with `margin_px` (0 or more, also more than a side has) of the pixels beyond each
 // border. Holds all of the image, since its first rows are the last ones.
 RowStage PlanWrap(const ImageSpec& source, int margin_px);
 

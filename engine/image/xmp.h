@@ -15,7 +15,8 @@ std::string UprightXmp(std::string_view xmp);
 // to `size`, and the sizes of a panorama that it is a part of in proportion.
 std::string CorrectXmp(std::string_view xmp, Size size, bool keep_orientation);
 
-// Whether the packet may tell where the image was taken; true for packets that are no UTF-8.
+// Whether the packet may tell where the image was taken; true for packets in other codes than
+// UTF-8.
 bool XmpTellsLocation(std::string_view xmp);
 
 }  // namespace upscaled

@@ -161,7 +161,7 @@ TEST_F(AdmissionTest, AnAddressHasAShareOfSlotsAndMemory) {
   EXPECT_THAT(std::string(refusal.message()), HasSubstr("2 requests of this address"));
   EXPECT_EQ(MetadataOf(refusal)["limit"], "max-requests-per-address");
 
-  // Two thirds of 1000 bytes, of which the calls have 200.
+  // Two thirds of 1000 bytes, with 200 of them for the calls.
   auto memory = admission.Reserve({.memory_bytes = 466, .payer = {.address = "a"}});
   ASSERT_TRUE(memory.ok()) << memory.status();
   refusal = admission.Reserve({.memory_bytes = 1, .payer = {.address = "a"}}).status();

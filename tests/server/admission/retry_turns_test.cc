@@ -78,7 +78,7 @@ TEST(RetryTurnsTest, PastMomentsAreForgotten) {
   EXPECT_LE(turns.Next("a", now, kFirst, kStep), RetryTurns::kMaxDelay);
 }
 
-// A server of a few slots and cores, and clients that come back when it says, as ours do.
+// A server of a few slots and cores, and clients with returns at the server's moments, as ours do.
 class HerdTest : public ::testing::Test {
  protected:
   struct Load {

@@ -29,7 +29,7 @@ class TenantLimitsTest : public ::testing::Test {
   absl::StatusOr<AdmissionController::Reservation> Reserve(const Payer& payer, int64_t pixels) {
     return admission_.Reserve({.cost = pixels * kOnePixel, .payer = payer});
   }
-  // Computes what others have queued at a speed of `pixels` a second, so that it is known.
+  // Computes the others' queued work at a speed of `pixels` a second, to make the speed known.
   void LearnSpeed(int64_t pixels) {
     auto work = Reserve({.address = "somebody"}, pixels);
     ASSERT_TRUE(work.ok()) << work.status();
@@ -120,7 +120,7 @@ TEST_F(TenantLimitsTest, ATenantsOwnSpeedIsOfTheTimeInWhichItHadWork) {
   clock_.Advance(absl::Hours(1));
   auto work = Reserve(shop, 500);
   EXPECT_EQ(RetryDelayOf(Reserve(shop, 50).status()), absl::Milliseconds(4500));
-  // That it becomes slower is soon known.
+  // A lower speed is soon known.
   for (int i = 1; i <= 20; ++i) {
     clock_.Advance(absl::Seconds(1));
     work->ReportProgress(10 * i * kOnePixel);

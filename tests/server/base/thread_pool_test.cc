@@ -43,7 +43,7 @@ TEST(ThreadPoolTest, UsesIdleThreadsAgain) {
     Start(workers, [&] { done.DecrementCount(); });
     done.Wait();
   }
-  // A thread that has just ended a job may not be idle yet when the next one comes, but not always.
+  // A thread just through with a job may not be idle yet when the next one comes, but not always.
   EXPECT_LT(workers.thread_count(), kJobs);
 }
 

@@ -25,7 +25,7 @@ class TimerTest : public testing::TestWithParam<Timer::Length> {
     clock_.Advance(by);
     timer_.Look();
   }
-  // Returns when the timer has begun all tasks that were due.
+  // Returns when the timer has begun all due tasks.
   void Settle() {
     absl::Notification last;
     Timer::Task task(timer_, Timer::Length::kQuick, [&] { last.Notify(); });
@@ -145,7 +145,7 @@ TEST(TimerHelpersTest, BlockedTasksHoldUpNoOther) {
   go_on.Notify();
 }
 
-// On the timer's thread a task that waits for another one would wait forever.
+// On the timer's thread a task would wait for another one forever.
 TEST(TimerHelpersTest, WithoutAHelperATaskIsTriedLater) {
   FakeClock clock;
   std::atomic<int> refused = 0, runs = 0;

@@ -43,7 +43,7 @@ class MovedTiles final : public TileObserver {
 
 class DeviceFailureTest : public ::testing::Test {
  protected:
-  // Keeps who failed, in order.
+  // Keeps the failed ones, in order.
   DeviceQuarantine::Listener KeepFailed() {
     return [this](const Device& device, const absl::Status& fault) {
       EXPECT_EQ(fault, Lost());
@@ -106,7 +106,7 @@ TEST_F(TwoClassesTest, ATileThatADeviceFailsOnRunsOnceMoreOnAnother) {
   EXPECT_EQ(request.usage().tiles, 4);
 }
 
-// One of a batch's tiles may be the reason that its device fails: on the next one it runs alone.
+// One of a batch's tiles may be the cause of its device's failure: on the next one it runs alone.
 TEST_F(TwoClassesTest, TilesThatADeviceFailsOnRunEachAlone) {
   TestScheduler scheduler({gpu_.device, cpu_.device}, clock_, {}, &moved_, KeepFailed());
   const auto other = NetworkOn({gpu_.device, cpu_.device});
@@ -125,7 +125,7 @@ TEST_F(TwoClassesTest, TilesThatADeviceFailsOnRunEachAlone) {
   for (const auto& run : runs) EXPECT_EQ(run.tiles.size(), 1u);
 }
 
-// A device fails on one of the tiles that run alone after a failed run.
+// A device fails on one of the single tiles after a failed run.
 TEST_F(TwoClassesTest, TilesThatAreStillToRunAloneGoToAnotherDevice) {
   TestScheduler scheduler({gpu_.device, cpu_.device}, clock_, {}, &moved_, KeepFailed());
   const auto other = NetworkOn({gpu_.device, cpu_.device});
@@ -257,7 +257,7 @@ TEST_F(TwoClassesTest, ADeviceThatDoesNotAnswerLosesWhatWaitsForIt) {
                                            "gpu:0: a run has not ended")));
   scheduler.WatchRuns(absl::Hours(1));  // told once
   EXPECT_EQ(faults.size(), 1u);
-  // Its own tile goes on: a result that comes late is one.
+  // Its own tile goes on: a late result is one.
   EXPECT_EQ(stuck.left(), 1);
   gpu_.backend.Release();
   stuck.Await();
@@ -279,7 +279,7 @@ TEST_F(TwoClassesTest, WhereNothingElseIsLeftAHangFailsWhatWaits) {
     EXPECT_THAT(outcomes->statuses(),
                 Each(IsStatus(absl::StatusCode::kUnavailable, "a run has not ended after 1h")));
   }
-  // A fault that comes late finds no device either.
+  // A late fault finds no device either.
   gpu_.backend.Release(Lost);
   stuck.Await();
   EXPECT_THAT(stuck.statuses(),
@@ -377,7 +377,7 @@ TEST_F(TwinsTest, ATwinGoesOnWithTheSameClass) {
   EXPECT_THAT(cpu_.backend.AwaitStarted(0), IsEmpty());
 }
 
-// A device that is back serves those who were planned with it, and leaves the others their own.
+// A device after its return serves the requests planned with it, and leaves the others their own.
 TEST_F(TwinsTest, ARebuiltDeviceTakesOnlyWhatIsPlannedWithIt) {
   TestScheduler scheduler({gpu_.device, twin_.device, cpu_.device}, clock_, {}, &moved_,
                           KeepFailed());
@@ -404,7 +404,7 @@ TEST_F(TwinsTest, ARebuiltDeviceTakesOnlyWhatIsPlannedWithIt) {
 
 class BindingTest : public TwoClassesTest {
  protected:
-  // The device classes of `requests` of 1000 pixels each, all of which stay open.
+  // The device classes of `requests` of 1000 pixels each. All of them stay open.
   std::vector<int> ClassesOf(int requests) {
     const ModelCard& card = **repository_.Find("general-2x");
     const ModelPass pass{&card, &card.variants.front()};

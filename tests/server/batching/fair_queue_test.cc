@@ -20,7 +20,7 @@ using ::testing::IsEmpty;
 
 class FairQueueTest : public ::testing::Test {
  protected:
-  // Flows and what they have queued hold each other.
+  // Flows and their queued tiles hold each other.
   ~FairQueueTest() override {
     std::vector<SubmittedTile> left;
     for (Flow* flow : queue_.flows()) queue_.Remove(*flow, left);
@@ -43,7 +43,7 @@ class FairQueueTest : public ::testing::Test {
     queue_.Append(submission);
     return submission;
   }
-  // The names of the tiles that run next.
+  // The names of the next tiles to run.
   std::vector<int> Take(int64_t max_cost = 1) {
     const FairQueue::Batch batch = queue_.Take(*gated_.device, 1, max_cost);
     queue_.Ended(batch);
@@ -196,7 +196,7 @@ TEST_F(FairQueueTest, TenantsShareBackgroundTimeToo) {
   EXPECT_NEAR(of_first, 10, 1);
 }
 
-// A client cannot begin anew with every request while others wait.
+// A client cannot begin again with every request while others wait.
 TEST_F(FairQueueTest, AClientThatComesBackHasHadItsService) {
   const auto steady = OpenFlow("steady");
   Submit(steady, NamedTiles(0, 10, 10));
@@ -208,7 +208,7 @@ TEST_F(FairQueueTest, AClientThatComesBackHasHadItsService) {
   EXPECT_THAT(Take(), ElementsAre(2));
 }
 
-// Under a load that lasts, new requests do not keep an older one of several tiles waiting for good:
+// Under a lasting load, new requests do not keep an older one of several tiles waiting for good:
 // all share.
 TEST_F(FairQueueTest, RequestsThatComeForEverPassAnOlderOneAsOftenAsTheyShareWithIt) {
   constexpr int kOthers = 10, kTiles = 5;
@@ -307,7 +307,7 @@ TEST_F(FairQueueTest, TellsHowLongTilesOfEachPriorityHaveBeenQueuedWithoutABreak
   EXPECT_EQ(other.Take(*gated_.device, 1, 100).tiles.size(), 1u);
 }
 
-// Infeasible where a removal walks what else is queued.
+// Infeasible if a removal walks other queued tiles.
 TEST_F(FairQueueTest, RemovingOneSubmissionAfterTheOtherTakesNoTimeForTheRest) {
   constexpr int kSubmissions = 300'000;
   const auto flow = OpenFlow("a");

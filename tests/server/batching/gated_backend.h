@@ -1,4 +1,4 @@
-// A backend whose streams stop in every run until the test lets them go on.
+// A backend with streams that stop in every run until the test lets them go on.
 #pragma once
 
 #include <deque>
@@ -22,7 +22,7 @@ namespace upscaled::server {
 
 using test::FakeExecutable;
 
-// A tile with a name (its x) and an area of `pixels`, which cost a multiply-add each.
+// A tile with a name (its x) and an area of `pixels`, with a cost of a multiply-add each.
 inline TileTask NamedTile(int name, int pixels = 1) {
   TileTask task;
   task.plan = std::make_shared<const TilePlan>(
@@ -63,7 +63,7 @@ class GatedBackend : public Backend {
     permits_.push_back(std::move(outcome));
   }
 
-  // The time that others are said to have spent on runs that end from now on.
+  // The claimed time of others on runs with an end from now on.
   void set_helped(absl::Duration helped) {
     absl::MutexLock lock(&mutex_);
     helped_ = helped;

@@ -23,7 +23,7 @@ inline std::vector<TileTask> NamedTiles(int first_name, int count, int pixels = 
   return tiles;
 }
 
-// Collects what became of the tiles of one Submit.
+// Collects the outcomes of the tiles of one Submit.
 class Outcomes {
  public:
   explicit Outcomes(int tiles) : left_(tiles), statuses_(tiles) {}
@@ -45,7 +45,7 @@ class Outcomes {
     absl::MutexLock lock(&mutex_);
     return left_;
   }
-  // OK for tiles that are not done.
+  // OK for tiles before their end.
   std::vector<absl::Status> statuses() const {
     absl::MutexLock lock(&mutex_);
     std::vector<absl::Status> result;

@@ -16,7 +16,7 @@
 
 namespace upscaled::server {
 
-// Constructed before the scheduler that refers to it.
+// Constructed before its scheduler.
 class QuarantineHolder {
  protected:
   QuarantineHolder(const DeviceList& devices, DeviceQuarantine::Listener listener)
@@ -26,7 +26,7 @@ class QuarantineHolder {
 
 class TestScheduler : private QuarantineHolder, public TileScheduler {
  public:
-  // `on_failed` (may be null) hears of devices that fail.
+  // `on_failed` (may be null) is called with failing devices.
   TestScheduler(const DeviceList& devices, const Clock& clock,
                 const TileSchedulerOptions& options = {}, TileObserver* observer = nullptr,
                 DeviceQuarantine::Listener on_failed = nullptr)

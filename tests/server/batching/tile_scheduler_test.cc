@@ -169,7 +169,7 @@ TEST_F(TileSchedulerTest, ALateSmallRequestOvertakesALargeOne) {
   for (int i = 0; i < 4; ++i) EXPECT_THAT(runs[10 + i].tiles, ElementsAre(100 + i));
 }
 
-// Background tiles that are queued, and an interactive request whose tiles come one by one.
+// Queued background tiles, and an interactive request with its tiles one by one.
 class HoldTest : public TileSchedulerTest {
  protected:
   static Payer Background() {
@@ -403,8 +403,8 @@ TEST_F(TileSchedulerTest, ACancelledRequestQueuesNothing) {
   EXPECT_EQ(scheduler.load().queued_tiles, 0);
 }
 
-// A tile that is popped after its request was cancelled, and before the cancellation's callback got
-// to the queue, is dropped by the worker.
+// The worker drops a tile popped after its request was cancelled, and before the cancellation's
+// callback got to the queue.
 TEST_F(TileSchedulerTest, CancelledTilesAreDroppedAtThePop) {
   TestScheduler scheduler({gated_.device}, clock_);
   auto request = scheduler.OpenFlow({model_, other_});
@@ -499,7 +499,7 @@ TEST_F(TileSchedulerTest, ATilesErrorLeavesTheRestOfItsBatchAlone) {
   }
 }
 
-// A tile that was cancelled, or that Stop has come for, does not run once more.
+// A tile after its cancellation, or after Stop, does not run once more.
 TEST_F(TileSchedulerTest, AfterAFailedRunOnlyWantedTilesRunAlone) {
   TestScheduler scheduler({gated_.device}, clock_);
   auto request = scheduler.OpenFlow({model_, other_});
@@ -613,7 +613,7 @@ class RecordingObserver : public TileObserver {
   int64_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// A slow time must not keep calls out for ever.
+// A slow time must not keep calls out forever.
 TEST_F(TileSchedulerTest, AStreamsSpeedIsForgottenAfterAMinuteWithoutWork) {
   TestScheduler scheduler({gated_.device}, clock_);
   EXPECT_FALSE(scheduler.work()[0].stream_speed.known());
@@ -735,8 +735,8 @@ TEST_F(TileSchedulerTest, WhatOtherStreamsHelpedCountsAsTime) {
   EXPECT_DOUBLE_EQ(scheduler.StreamSpeed(*model_), 10) << "of one stream alone";
 }
 
-// Many requests that come, are cancelled at any moment and go: each tile is done exactly once, and
-// nothing of a request is touched after its last tile (which asan and tsan would see).
+// Many requests come, are cancelled at any moment and go: each tile is done exactly once, and
+// nothing of a request is touched after its last tile (asan and tsan would see it).
 TEST_F(TileSchedulerTest, SurvivesRequestsThatComeAndGo) {
   const uint32_t seed = std::random_device()();
   SCOPED_TRACE(seed);

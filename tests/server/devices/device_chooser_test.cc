@@ -41,7 +41,7 @@ class DeviceChooserTest : public ::testing::Test {
     const ModelPass pass{&card, &card.variants.front()};
     return chooser_.Load({&pass, 1}, precision, pixels);
   }
-  // The device class that a request would be bound to.
+  // The device class for a request.
   int ClassFor(int64_t pixels) {
     const auto choice = Load(pixels);
     EXPECT_TRUE(choice.ok()) << choice.status();

@@ -1,4 +1,4 @@
-// A device that has a name, and that compiles what it is told to.
+// A device with a name and with a given answer to Compile.
 #pragma once
 
 #include <memory>

@@ -37,7 +37,7 @@ absl::StatusOr<std::string> ReadAll(ByteSource& source) {
   }
 }
 
-// All that stands at `url`.
+// All bytes at `url`.
 absl::StatusOr<std::string> Get(const FetchOptions& options, const std::string& text) {
   const Fetcher fetcher(options);
   Cancellation cancellation;
@@ -115,7 +115,7 @@ TEST(FetcherTest, ReadsChunksAndEmptyBodies) {
             "a");
 }
 
-// Addresses are looked at after the look-up, whatever the name says.
+// Addresses are looked at after the look-up, under any name.
 TEST(FetcherTest, ConnectsToNoPrivateAddressUnlessTold) {
   TestOrigin origin(OkAnswer("secret"));
   for (const std::string host : {"127.0.0.1", "localhost"}) {

@@ -39,7 +39,7 @@ TEST(HostLookupsTest, LooksUpAgainForEachWhoAsks) {
             absl::NotFoundError("no such name"));
 }
 
-// Clients that ask and go leave one thread, however many they are.
+// Clients with a question and a quick end leave one thread, however many they are.
 TEST(HostLookupsTest, OneLookupOfANameHangsAtATime) {
   std::atomic<int> calls = 0;
   absl::Notification answer;

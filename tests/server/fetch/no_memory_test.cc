@@ -1,4 +1,4 @@
-// Fetches for which there is no memory.
+// Fetches without memory for them.
 #include <cstdlib>
 #include <limits>
 #include <new>

@@ -1,4 +1,4 @@
-// A host of images on the loopback address, whose answers a test writes.
+// A host of images on the loopback address, with answers of a test.
 #pragma once
 
 #include <arpa/inet.h>
@@ -25,7 +25,8 @@ namespace upscaled::server {
 // Answers one connection after the other, on a thread of its own.
 class TestOrigin {
  public:
-  // Gets the header of a request, and a connection to answer it on, which ends with the call.
+  // Gets the header of a request, and a connection to answer it on. The connection ends with the
+  // call.
   using Answer = std::function<void(const std::string& header, const TestSocket& connection)>;
 
   explicit TestOrigin(Answer answer) : answer_(std::move(answer)) {
@@ -88,7 +89,7 @@ class TestOrigin {
   std::thread thread_;  // last: it uses what is above
 };
 
-// "HTTP/1.1 200 OK" with that body.
+// "HTTP/1.1 200 OK" with this body.
 inline std::string OkAnswer(const std::string& body) {
   return absl::StrCat("HTTP/1.1 200 OK\r\nContent-Length: ", body.size(), "\r\n\r\n", body);
 }

@@ -60,7 +60,7 @@ void AddCertificates(const std::filesystem::path& path, int count) {
   }
 }
 
-// A host of one file, the end of which it keeps back.
+// A host of one file. It keeps the end back.
 class TlsFetchTest : public testing::Test {
  protected:
   static constexpr size_t kSentBytes = 1000;

@@ -1,4 +1,4 @@
-// A call without a transport: messages that a test gives, and those that a handler sends.
+// A call without a transport: messages of a test to a handler, and the handler's.
 #pragma once
 
 #include <deque>

@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Devices of `streams` streams that compute so much a second each.
+// Devices of `streams` streams, each at this speed a second.
 DeviceClassWork Class(int64_t stream_speed, int streams) {
   DeviceClassWork device_class{.idle = false, .streams = streams};
   device_class.stream_speed.Add(absl::Seconds(2), 2 * stream_speed);
@@ -91,7 +91,7 @@ TEST(ForecastImageTest, CountsTheImagesOwnAtItsNetworksSpeedAndTheRestAtTheClass
        {.stream_speed = 100, .cost = 100, .cost_ahead = 2000},
        absl::Seconds(2.4),
        absl::Seconds(1)}};
-  // Work that is ahead takes a fifth more, as others pass in batches.
+  // Work ahead takes a fifth more, as others pass in batches.
   for (const ForecastCase& c : cases) {
     const std::optional<Forecast> forecast = ForecastImage(c.classes, c.image);
     ASSERT_TRUE(forecast.has_value()) << c.name;

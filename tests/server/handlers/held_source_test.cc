@@ -100,7 +100,7 @@ TEST(HeldSourceTest, AsksBeforeItTakesMemory) {
   EXPECT_EQ(source.left(), 5000u);
 }
 
-// A TIFF of which the directory stands far behind.
+// A TIFF with its directory far behind.
 TEST(HeldSourceTest, LongHeadersTakeMemoryThatWasAskedFor) {
   std::string file("II\x2a\0\0\0\x30\0", 8);
   file.resize(4 << 20);

@@ -1,4 +1,4 @@
-// A client that sends bytes of its choice to 127.0.0.1, or a Unix socket.
+// A client of 127.0.0.1, or of a Unix socket, with bytes of its choice.
 #pragma once
 
 #include <arpa/inet.h>
@@ -41,7 +41,7 @@ class Client {
     }
     return text;
   }
-  // Whether the server's end, behind all that comes before it, is a reset.
+  // Whether the server's end, behind all bytes before it, is a reset.
   bool EndsByReset() {
     errno = 0;
     ReadAll();
@@ -81,7 +81,7 @@ inline std::string Fetch(int port, std::string_view method, std::string_view tar
   return client.ReadAll();
 }
 
-// The whole answer to what is sent, after which the server must close.
+// The whole answer to the sent bytes. The server must then close.
 inline std::string Exchange(int port, std::string_view text) {
   Client client(port);
   client.TrySend(text);

@@ -1,4 +1,4 @@
-// Clients that pipeline, cut, end their half and go: no request outlives its connection.
+// Clients pipeline, cut, end their half and go: no request outlives its connection.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -25,10 +25,10 @@
 namespace upscaled::server {
 namespace {
 
-// Long enough that no stall ends a request within a test.
+// Long enough to keep stalls from ending a request within a test.
 constexpr absl::Duration kStallTimeout = absl::Hours(1);
 
-// Counts the exchanges that have begun and not ended.
+// Counts the exchanges between their beginning and their end.
 class HttpGoneTest : public ::testing::Test {
  protected:
   using Work = std::function<void(HttpExchange&)>;

@@ -87,7 +87,7 @@ TEST(HttpLimitsTest, TheEndOfADripIsTold) {
   client.Send("GET / HTTP/1.1\r\n");
   EXPECT_THAT(client.ReadAll(), AllOf(StartsWith("HTTP/1.1 408 Request Timeout\r\n"),
                                       HasSubstr("no whole header after 200ms")));
-  // The deadline is that of each request, also of a later one.
+  // Each request has a deadline, also a later one.
   Client later(server->port());
   later.Send("GET /v2/health/live HTTP/1.1\r\nHost: a\r\n\r\nGET");
   EXPECT_THAT(later.ReadAll(), AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("HTTP/1.1 408 ")));

@@ -142,7 +142,7 @@ TEST_F(HttpRequestsTest, MalformedRequestsAreRefusedAndEndTheConnection) {
       {"GET /echo HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n", 400},
       {"GET /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400},
       {"GET /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n", 400},
-      // Requests that a proxy and we could read differently.
+      // Requests with different readings by a proxy and by us.
       {"GET /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
        400},
       {"GET /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n",
@@ -174,7 +174,7 @@ TEST_F(HttpRequestsTest, ABodyIsRefusedUnread) {
                        "GET /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n"
                        "Connection: close\r\n\r\n"),
               StartsWith("HTTP/1.1 200 "));
-  // A client that sends all before it reads still gets the answer.
+  // A client with all bytes sent before it reads still gets the answer.
   Client client(port());
   client.Send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 500000\r\n\r\n");
   client.TrySend(std::string(500'000, 'x'));

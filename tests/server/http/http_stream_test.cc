@@ -45,7 +45,7 @@ std::string NoiseText(size_t bytes) {
   return noise;
 }
 
-// The content of a chunked body, and what follows it.
+// The content of a chunked body, and the bytes behind it.
 std::string Unchunk(std::string_view body) {
   std::string content;
   while (true) {
@@ -74,7 +74,7 @@ class HttpStreamTest : public ::testing::Test {
 
   ~HttpStreamTest() override { End(); }
 
-  // Before what the exchanges use goes.
+  // Before the objects of the exchanges go.
   void End() {
     server_.reset();
     for (std::thread& thread : threads_) thread.join();
@@ -141,7 +141,7 @@ class HttpStreamTest : public ::testing::Test {
     }
     exchange.Finish({{"X-Bytes", absl::StrCat(bytes)}, {"X-Not-Announced", "1"}});
   }
-  // Reads the body and tells how long it is, or what is wrong with it.
+  // Reads the body and tells its length, or its fault.
   static void Count(HttpExchange& exchange) {
     std::vector<uint8_t> piece(100'000);
     size_t bytes = 0;
@@ -203,7 +203,7 @@ TEST_F(HttpStreamTest, AClientThatSendsAllBeforeItReadsIsServed) {
   Client client(port());
   client.Send(Post(noise.size(), "Connection: close\r\n"));
   client.Send(noise);  // waits until all has been taken
-  // Not EXPECT_EQ, which would print both.
+  // Not EXPECT_EQ, since it would print both.
   EXPECT_TRUE(Unchunk(BodyOf(client.ReadAll())) ==
               absl::StrCat(noise, "|X-Bytes: ", noise.size(), "\r\n\r\n"));
   Await([&] { return server_->spool_bytes_in_use() == 0; });
@@ -243,7 +243,7 @@ TEST_F(HttpStreamTest, AskedForTheBodyAClientGetsContinue) {
   client.Send("abc");
   EXPECT_THAT(client.ReadUntil("]"), AllOf(StartsWith("HTTP/1.1 200 OK\r\n"), EndsWith("[3]"),
                                            Not(HasSubstr("Connection: close"))));
-  // Who does not wait for it is not told.
+  // A client without a wait for it gets none.
   client.Send(Post(3, "Expect: 100-continue\r\n") + "abc");
   EXPECT_THAT(client.ReadUntil("]"), HasSubstr("HTTP/1.1 200 OK\r\n"));
   EXPECT_THAT(Exchange(port(), Post(3, "Expect: miracles\r\n")), StartsWith("HTTP/1.1 417 "));

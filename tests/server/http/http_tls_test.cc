@@ -146,7 +146,7 @@ TEST_F(HttpTlsTest, StreamsBodiesAndAnswers) {
   EXPECT_TRUE(client.ended_properly());
 }
 
-// A client that does not look for close_notify would take a cut answer for a whole one.
+// A client without an eye on close_notify would take a cut answer for a whole one.
 TEST_F(HttpTlsTest, ForHttp10ACutIsAReset) {
   TlsClient client(server_->port());
   ASSERT_TRUE(client.Connect());

@@ -22,7 +22,7 @@ struct Outcome {
   std::string rest;
 };
 
-// Gives `text` to a parser in pieces, whose content goes to a sink of `sink_bytes` a call.
+// Gives `text` to a parser in pieces. Their content goes to a sink of `sink_bytes` a call.
 Outcome Parse(std::string_view text, size_t piece_bytes, size_t sink_bytes = 1000) {
   HttpRequestParser parser(kMaxHeaderBytes);
   Outcome outcome;

@@ -11,7 +11,7 @@
 namespace upscaled::server {
 namespace {
 
-// The addresses that have no token left when `victim` has taken its only one.
+// The addresses without a token when `victim` has taken its only one.
 std::vector<std::string> Neighbours(const std::string& victim, AddressBuckets& buckets) {
   EXPECT_TRUE(buckets.Take(victim));
   std::vector<std::string> neighbours;

@@ -62,7 +62,7 @@ class AuthenticatorTest : public ::testing::Test {
                         R"(, "sha256": ")", FormatKeyHash(*HashApiKey(KeyNamed(name))), "\"", more,
                         "}");
   }
-  // As an editor that replaces files.
+  // As an editor with replaced files.
   void Write(const std::vector<std::string>& entries) {
     WriteText("{\"keys\": [" + absl::StrJoin(entries, ",") + "]}");
   }

@@ -24,7 +24,7 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-// An issuer on the loopback address: its configuration and keys, which a test may change.
+// An issuer on the loopback address: its configuration and keys. A test may change them.
 class TestIssuer {
  public:
   TestIssuer() { Publish(json{{"keys", {signer.Jwk()}}}.dump()); }
@@ -34,7 +34,7 @@ class TestIssuer {
     absl::MutexLock lock(&mutex_);
     key_set_ = std::move(key_set);
   }
-  // Instead of the one that is right.
+  // Instead of the right one.
   void Configure(std::string configuration) {
     absl::MutexLock lock(&mutex_);
     configuration_ = std::move(configuration);

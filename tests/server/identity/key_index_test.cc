@@ -41,7 +41,7 @@ TEST(KeyIndexTest, FindsEachKeyAndNoOther) {
   }
 }
 
-// Else an attacker could choose keys that lead to a stored hash, bit by bit.
+// Otherwise an attacker could choose keys with the way to a stored hash, bit by bit.
 TEST(KeyIndexTest, UnknownKeysStandBesideOthersInEachIndex) {
   const KeyTable keys = Keys(100);
   const auto one = KeyIndex::Make(keys), other = KeyIndex::Make(keys);

@@ -71,7 +71,7 @@ class AsyncJobsTest : public testing::Test {
     EXPECT_TRUE(job.ok()) << job.status();
     return job.value_or(AsyncJob());
   }
-  // Files of the store by names that begin with the job's folder.
+  // Files of the store with the job's folder at the beginning of their names.
   std::vector<std::string> Stored() const {
     std::vector<std::string> files;
     for (const std::string& file : folder_.Files()) {

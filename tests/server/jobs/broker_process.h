@@ -24,9 +24,9 @@ namespace upscaled::server {
 
 class BrokerProcess {
  public:
-  // Has the program of `command` listen at a port that is appended to it. It is ready when it
-  // answers `question` on a new connection with `answer`.
-  // It runs as `user`, if the test is root's; 0: as the test.
+  // Has the program of `command` listen at a port, appended to it. It is ready when it answers
+  // `question` on a new connection with `answer`. It runs as `user`, if the test is root's; 0: as
+  // the test.
   BrokerProcess(std::vector<std::string> command, std::string question, std::string answer,
                 uid_t user = 0)
       : command_(std::move(command)),
@@ -147,7 +147,7 @@ class PostgresServer : private client::TempFolder, public BrokerProcess {
  private:
   static constexpr uid_t kNobody = 65534;
 
-  // The folder is the user's that the server runs as.
+  // The folder is the server's user's.
   static std::string MakeCluster(const client::TempFolder& folder) {
     const std::string data = folder / "data";
     std::string command =

@@ -1,4 +1,4 @@
-// A queue for tests that need one call of it.
+// A queue for tests with one call of it.
 #pragma once
 
 #include <map>

@@ -39,7 +39,7 @@ SystemClock TimeOf(FakeClock& clock) {
   return [&clock] { return clock.Now(); };
 }
 
-// Which lasts as long as the process.
+// As long as the process lasts.
 template <typename Server>
 const Server& Broker() {
   static const Server server;
@@ -59,7 +59,7 @@ bool IsBuiltIn(const std::string& queue) {
   return queue == "sqlite";
 }
 
-// The server of a queue that has one.
+// The server of a queue, if it has one.
 const BrokerProcess& BrokerOf(const std::string& queue) {
   if (queue == "redis") return Broker<RedisServer>();
   if (queue == "nats") return Broker<NatsServer>();
@@ -99,7 +99,7 @@ class JobQueueTest : public ::testing::TestWithParam<const char*> {
     return job->value_or(LeasedJob{});
   }
   LeasedJob Lease(absl::Duration term = kTerm) { return Lease(*queue_, term); }
-  // The job of a lease without a term: who is to notice its end may take a moment.
+  // The job of a lease without a term: the client may take a moment to notice its end.
   LeasedJob LeaseWhenDue() {
     const absl::Time latest = absl::Now() + absl::Minutes(1);
     LeasedJob job = Lease(absl::ZeroDuration());
@@ -469,7 +469,7 @@ TEST(SqliteQueueTest, LeasesLastAsLongAsHeartbeatsSayAndRetriesWait) {
   EXPECT_TRUE(due());
 }
 
-// A machine whose clock is set, and that is started again.
+// A machine with a set clock, after another start.
 class SetClock {
  public:
   operator SystemClock() {
@@ -575,7 +575,7 @@ TEST(SqliteQueueTest, QuestionsAreAnsweredByIndex) {
   EXPECT_LT(cpu() - begin, all);
 }
 
-// FAILED_PRECONDITION says that a job has ended: who cancels takes that for a success.
+// FAILED_PRECONDITION says: the job has ended. The canceller takes it for a success.
 TEST(SqliteQueueTest, AFileThatIsHeldCannotBeUsedNow) {
   const TempFolder folder;
   FakeClock clock;
@@ -639,7 +639,7 @@ TEST(BrokerQueueTest, SaysWhatIsWrong) {
 }
 
 #ifdef UPSCALED_REDIS
-// The answer to a command that is given to the broker of `url`: its text, or its first line.
+// The answer to a command for the broker of `url`: its text, or its first line.
 std::string Tell(const std::string& url, const std::string& command) {
   const size_t begin = url.find("127.0.0.1:") + 10;
   sockaddr_in address = {.sin_family = AF_INET,
@@ -672,7 +672,7 @@ TEST(RedisQueueTest, ARefusedPasswordIsTriedAgain) {
     // The first command's answer is told; the second one runs all the same.
     EXPECT_EQ(Tell(url, absl::StrCat("AUTH ", password, "\r\n", command)), "+OK");
   };
-  // The operator changes the password, and takes that back.
+  // The operator changes the password, and takes the change back.
   tell("right", "CONFIG SET requirepass other\r\nCLIENT KILL TYPE normal");
   test::Await([&] { return absl::StrContains((*queue)->Count().status().message(), "WRONGPASS"); });
   tell("other", "CONFIG SET requirepass right");

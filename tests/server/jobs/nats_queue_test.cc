@@ -175,7 +175,7 @@ TEST_F(NatsQueueTest, ADamagedRecordHoldsNoOtherJobUp) {
   EXPECT_EQ(LastMessage(prefix + "-due", prefix + ".due.bad"), "");  // acknowledged
 }
 
-// A broker that takes TLS only, and an authority that is trusted as OpenSSL's are.
+// A broker with TLS only, and an authority trusted as OpenSSL's are.
 TEST(NatsTlsTest, TheBrokerIsKnownByItsCertificate) {
   TempFolder folder;
   const auto file = [&](const char* name) { return (folder.path() / name).string(); };

@@ -1,4 +1,4 @@
-// A worker's part, for tests of those who submit.
+// A worker's part, for tests of submitters.
 #pragma once
 
 #include <filesystem>
@@ -20,7 +20,7 @@ class WorkerOf {
   explicit WorkerOf(const std::filesystem::path& folder) : queue_(*SqliteQueue::Open(folder)) {}
 
   JobQueue& queue() { return *queue_; }
-  // The job that waits for longest.
+  // The job with the longest wait.
   LeasedJob Take() {
     const auto job = queue_->Lease(absl::Minutes(1));
     EXPECT_TRUE(job.ok() && job->has_value()) << job.status();

@@ -113,7 +113,7 @@ TEST(ModelCatalogTest, AVariantThatCannotBeRunIsRefusedAndNotItsModel) {
   EXPECT_THAT(std::string(catalog->refused()[0].why.message()),
               HasSubstr("resize type 9 is not supported"));
 
-  // That is what a reload finds, too; a variant that was served and breaks keeps all as it is.
+  // A reload finds it, too; a served variant with a fault keeps all as it is.
   const auto reload = [&] {
     const auto turn = catalog->TryTurn();
     return catalog->Reload(*turn, {}, nullptr);
@@ -195,7 +195,7 @@ TEST(ModelCatalogTest, KnowsWhatAModelCostsAndHowFastItHasBeen) {
   auto catalog = Bundled("general-2x");
   const std::shared_ptr<const CatalogEntry> entry = *catalog->Find("");
   EXPECT_EQ(entry->macs_per_pixel, 32'724);
-  // Eight layers of 3x3, the last of 12 channels that are shuffled: 4 pixels share their work.
+  // Eight layers of 3x3, the last of 12 shuffled channels: 4 pixels share their work.
   EXPECT_GT(entry->weight_bytes, 4 * 4 * 32'724);
   EXPECT_EQ(catalog->TimePerMegapixel(*entry), std::nullopt);
   catalog->RecordRun("fast-2x", absl::Seconds(1), 1'000'000);
@@ -344,7 +344,7 @@ TEST_F(ReloadTest, AnOldListingKeepsWhatWasCompiledOfItAndNobodyElse) {
   std::weak_ptr<const Executable> old_executable = *Load(*old);
   ReplaceWeights("first", Weights("first"));
   ASSERT_TRUE(Reload().ok());
-  // A request that began before the reload still gets the same.
+  // A request from before the reload still gets the same.
   EXPECT_EQ(*Load(*old), old_executable.lock());
   EXPECT_NE(*Load(**catalog_->Find("first")), old_executable.lock());
   EXPECT_EQ(cache_.loaded_count(), 2);

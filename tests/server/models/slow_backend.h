@@ -1,4 +1,4 @@
-// A device that compiles only when the test lets it.
+// A device with Compile at the test's word.
 #pragma once
 
 #include <memory>

@@ -10,7 +10,7 @@
 namespace upscaled::server {
 namespace {
 
-// The first record of a client that offers `alpn`; each name is after its length.
+// The first record of a client with an offer of `alpn`; each name is after its length.
 std::vector<uint8_t> Hello(std::string_view alpn) {
   const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()),
                                                                   SSL_CTX_free);

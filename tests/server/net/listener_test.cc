@@ -141,7 +141,7 @@ TEST_F(ListenerTest, ClosesConnectionsBeyondTheLimits) {
   DropAccepted();  // before their table
 }
 
-// With a soft limit of descriptors that some connections reach.
+// With a soft limit of descriptors within reach of some connections.
 class FewDescriptorsTest : public ListenerTest {
  protected:
   static constexpr int kConnections = 20;

@@ -63,7 +63,7 @@ TEST(PeerAddressTest, CountsUnixSocketsByUser) {
   EXPECT_EQ(own.name, absl::StrCat("unix:", getuid(), ":", getpid()));
   EXPECT_EQ(own.host, kOwnProcess);
 
-  // The peer is another process: its parent has made the pair, so that it connects by itself.
+  // The peer is another process: its parent has made the pair: it connects by itself.
   client::TempFolder folder;
   const std::string path = folder / "socket";
   auto listening = ListenOnUnixSocket(path);

@@ -1,4 +1,4 @@
-// The server's side of a proof, with scripts that do as kernels may.
+// The server's side of a proof, with scripts in the place of kernels.
 #include "server/proof/prover.h"
 
 #include <sys/stat.h>
@@ -58,7 +58,7 @@ TEST_F(ProverTest, AProcessThatEndsWithoutAVerdictHasCrashed) {
   EXPECT_EQ(killed.verdict, "crashed");
   EXPECT_EQ(killed.reason, "signal 11, at 96-32");
   EXPECT_EQ(Run("exit 0\n").verdict, "crashed");
-  // Who says that all is well and then dies of it is not believed.
+  // A process with a good report and a death right after it is not believed.
   EXPECT_EQ(Run("echo '{\"verdict\": \"proven\"}'\nexit 9\n").reason, "exit code 9");
 }
 

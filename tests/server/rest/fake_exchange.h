@@ -1,4 +1,4 @@
-// One request whose client a test plays.
+// One request, with a test as its client.
 #pragma once
 
 #include <algorithm>
@@ -19,10 +19,10 @@
 
 namespace upscaled::server {
 
-// The end of a request, for the test that sent it. Thread safe.
+// The end of a request, for the sending test. Thread safe.
 class FakeClient {
  public:
-  // Bytes of the body that are there; `whole`: no more will come.
+  // Present bytes of the body; `whole`: no more will come.
   void Send(const std::string& bytes, bool whole = true) ABSL_LOCKS_EXCLUDED(mutex_) {
     std::function<void()> on_body;
     {
@@ -33,7 +33,7 @@ class FakeClient {
     }
     if (on_body != nullptr) on_body();
   }
-  // Sends the first bytes of a body that comes fast, and so is read while it comes.
+  // Sends the first bytes of a fast body. It is read while it comes.
   void Stream(const std::string& bytes) ABSL_LOCKS_EXCLUDED(mutex_) {
     Send(bytes, /*whole=*/false);
     std::function<void()> on_body;
@@ -56,7 +56,7 @@ class FakeClient {
     absl::MutexLock lock(&mutex_);
     mutex_.Await(absl::Condition(&over_));
   }
-  // As Write sees it: everything after so many bytes waits.
+  // As Write sees it: everything after this many bytes waits.
   void TakeAtMost(size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     max_output_ = bytes;

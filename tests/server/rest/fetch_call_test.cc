@@ -1,4 +1,4 @@
-// POST /v1/upscale?url=...: an image that its host gives.
+// POST /v1/upscale?url=...: an image of its host.
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-// An origin, and a service that may fetch from its /public/.
+// An origin, and a service with a right to fetch from its /public/.
 class FetchCallTest : public testing::Test {
  protected:
   explicit FetchCallTest(Limits limits = {})

@@ -8,7 +8,7 @@
 
 namespace upscaled::server {
 
-// The first field of this name; "" when there is none.
+// The first field of this name; "" without one.
 inline std::string FieldOf(const HttpResponse& response, std::string_view name) {
   for (const HttpField& field : response.fields) {
     if (field.name == name) return field.value;

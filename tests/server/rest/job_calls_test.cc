@@ -68,7 +68,7 @@ class JobCallsTest : public testing::Test {
     EXPECT_EQ(client->status(), 200) << client->body();
     return json::parse(client->body(), nullptr, false);
   }
-  // The id of the job that `client` was told of.
+  // The id of the job told to `client`.
   static std::string IdOf(const FakeClient& client) {
     EXPECT_EQ(client.status(), 202) << client.body();
     return json::parse(client.body(), nullptr, false).value("id", "");
@@ -589,7 +589,7 @@ TEST_F(JobCallsTest, ListsATenantsJobsInPages) {
   EXPECT_EQ(Send(env_, "GET", "/v1/jobs", "before=" + ids[0], "bob")->status(), 400);
 }
 
-// Their ids are all that they have.
+// They have only their ids.
 TEST_F(JobCallsTest, CallersWithoutAKeyListABatchTheyKnow) {
   const json batch =
       JsonOf(*Send(env_, "POST", "/v1/jobs", "", "", kFormType, Form({PngOf(8, 8)})), 202);

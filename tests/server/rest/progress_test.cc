@@ -67,11 +67,11 @@ TEST(ProgressEventsTest, WaitsForARequestAndSendsComments) {
 
 class ProgressBoardTest : public testing::Test {
  protected:
-  // For who looks now.
+  // For a listener of now.
   std::shared_ptr<RequestProgress> Find(const std::string& id) {
     return board_.Find({"", id}, clock_.Now());
   }
-  // A request that was done at once.
+  // A request done at once.
   void Run(const std::string& id) { board_.Enter({"", id}, 0)->End(absl::OkStatus(), ""); }
 
   FakeClock clock_;
@@ -239,7 +239,7 @@ int Listeners(const Limits& limits) {
 
 TEST(ProgressShareTest, IsThatOfTheCalls) {
   EXPECT_EQ(Listeners({.max_concurrent_requests = 100, .max_requests_per_address = 10}), 25);
-  // A proxy, whose address all its clients have.
+  // A proxy with all clients behind its address.
   EXPECT_EQ(Listeners({.max_concurrent_requests = 100, .max_requests_per_address = 100}),
             ProgressStreams::kMaxListeners);
 }

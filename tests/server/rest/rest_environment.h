@@ -1,4 +1,4 @@
-// All that calls of HTTP need, over the cpu and the bundled models.
+// All needs of HTTP's calls, over the cpu and the bundled models.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace upscaled::server {
 
-// Expects, when it goes, that nothing of any call is left.
+// Expects, when it goes, no rest of any call.
 class RestEnvironment {
  public:
   explicit RestEnvironment(const Limits& limits = {}, RestOptions options = {},
@@ -29,7 +29,7 @@ class RestEnvironment {
     registry_.AwaitEmpty();
   }
 
-  // Sends a request to the route of that method and path.
+  // Sends a request to the route of this method and path.
   std::shared_ptr<FakeClient> Call(const std::string& method, HttpRequest request) {
     auto client = std::make_shared<FakeClient>();
     request.method = method;

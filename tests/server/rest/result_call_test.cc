@@ -19,7 +19,7 @@ class ResultCallTest : public testing::Test {
   ResultCallTest() { env_.handlers().sharing = &sharing_; }
   ~ResultCallTest() override { std::filesystem::remove_all(folder_); }
 
-  // Computes a result, which is stored then.
+  // Computes a result. It is stored then.
   std::shared_ptr<FakeClient> Compute(int width_px, int height_px) {
     auto client = env_.Post("", PngOf(width_px, height_px));
     EXPECT_EQ(client->status(), 200) << client->body();

@@ -23,7 +23,7 @@ using testing::Not;
 
 class UpscaleCallTest : public testing::Test {
  protected:
-  // The bytes that gRPC would give.
+  // The bytes of gRPC's answer.
   std::string ResultOf(const std::string& image, const pb::UpscaleOptions& options) {
     pb::UpscaleRequest request;
     request.set_image(image);
@@ -146,7 +146,7 @@ TEST_F(UpscaleCallTest, TakesAFormWhoseFieldsStandAnywhere) {
 
 TEST_F(UpscaleCallTest, HeedsFieldsBehindALargeImage) {
   std::string image = PngOf(30, 20);
-  // Bytes behind the end of an image are nobody's.
+  // Bytes behind the end of an image have no reader.
   image.resize(Upload::kMaxHeldBytes + 100'000, 'x');
   const auto whole = env_.Post("scale=1", FormOf({{"image", image, true}}), kForm);
   EXPECT_EQ(whole->status(), 200) << whole->body();

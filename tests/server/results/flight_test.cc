@@ -35,7 +35,7 @@ struct Taken {
   bool left_behind = false;
 };
 
-// Takes all that comes, until the end.
+// Takes all news, until the end.
 Taken TakeAll(Flight::Waiter& waiter) {
   Taken taken;
   while (true) {
@@ -148,7 +148,7 @@ TEST_F(FlightTest, RunsAheadOfTheFastestByOneMegabyte) {
   computation.join();
 }
 
-// Fills the flight so far that the first blocks are gone.
+// Fills the flight beyond its first blocks.
 void FillBeyondKept(Flight& flight, Flight::Waiter& fast, int& blocks) {
   const int count = static_cast<int>(Flight::kKeptBytes / kBlock) + 3;
   for (; blocks < count; ++blocks) {

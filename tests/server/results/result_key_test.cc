@@ -1,4 +1,4 @@
-// The name of a result changes with each part that its bytes follow from, and with nothing else.
+// The name of a result changes with each part behind its bytes, and with nothing else.
 #include "server/results/result_key.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 // Writes results into a store until it is killed: result_store_filler DIR SEED. The name of each is
-// the digest of its bytes' text, so that whoever finds it knows what it must hold.
+// the digest of its bytes' text: any finder knows its contents.
 #include <cstdio>
 #include <cstdlib>
 #include <string>

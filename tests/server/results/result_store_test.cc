@@ -166,7 +166,7 @@ TEST_F(ResultStoreTest, ATenantThatStoresMuchThrowsOutItsOwn) {
   EXPECT_FALSE(store_->Find(NameOf(1), "modest").has_value()) << "beyond its half";
 }
 
-// One result is thrown out at a time, so that the largest tenant is looked for again behind each.
+// One result is thrown out at a time: the largest tenant is looked for again behind each.
 TEST_F(ResultStoreTest, ATenantIsTheLargestUntilAnotherIs) {
   Open(133'000);  // 99,750 for whole ones
   for (int number = 1; number <= 10; ++number) {
@@ -352,7 +352,7 @@ TEST_F(ResultStoreTest, ManyThreadsAtOnce) {
   EXPECT_EQ(store_->counts().errors, 0) << warnings_.front();
 }
 
-// A process that stores results without end, until it is killed.
+// A process with endless results, until it is killed.
 class Filler {
  public:
   Filler(const fs::path& folder, int seed) {

@@ -70,7 +70,7 @@ class CallTest : public ::testing::Test {
   RpcServer server_{ReadingMethod(), OneSlot(), /*threads=*/1};
 };
 
-// A client that goes looks like one whose image is broken, until the news of its end.
+// A client gone looks like one with a broken image, until the news of its end.
 TEST_F(CallTest, ABrokenImageWaitsForNewsOfItsClientWithoutSlotAndThread) {
   Client broken = Send("broken");
   test::Await([&] {
@@ -151,7 +151,7 @@ class SlowClientTest : public ::testing::Test {
     EXPECT_TRUE(client.stream->Write(request));
     return client;
   }
-  // A call that holds the first slot.
+  // A call in the first slot.
   Client StartWithSlot(RpcServer& server) {
     Client client = Start(server, 0);
     test::Await([&] { return server.admission_state().requests == 1; });
@@ -183,7 +183,7 @@ class SlowClientTest : public ::testing::Test {
     EXPECT_TRUE(status.ok()) << status.error_message();
     return received;
   }
-  // A call more that ends at once.
+  // A call more, with an end at once.
   static void ExpectServed(RpcServer& server) {
     grpc::ClientContext context;
     const auto stream = server.stub().UpscaleImage(&context);
@@ -254,7 +254,7 @@ TEST_F(SlowClientTest, WhileSlotsAreShortABodyIsReceivedBeforeItHasOne) {
   EXPECT_EQ(Finish(first, 0), "whole") << "it had a slot from the beginning";
 }
 
-// Bodies that wait for the disk are paid for, and small ones do not wait for it.
+// Bodies before the disk are paid for, and small ones do not wait for it.
 TEST_F(SlowClientTest, AMessageThatWaitsForTheDiskIsInTheBudget) {
   RpcServer server(AnsweringMethod(), TwoSlots(), /*threads=*/2, /*spool_bytes=*/size_t{64} << 20);
   Client first = StartWithSlot(server);

@@ -29,7 +29,7 @@ TEST(PendingCallsTest, TheOldestMakesRoom) {
   EXPECT_THAT(std::string(first.message()), HasSubstr("2 calls of this address"));
   EXPECT_TRUE(second.ok() && other.ok());
 
-  // That one has not gone yet, and is not told again.
+  // It has not gone yet, and is not told again.
   PendingCalls::Place fourth = unread.Enter("192.0.2.1", [](const absl::Status&) {});
   EXPECT_FALSE(second.ok());
   EXPECT_TRUE(other.ok());

@@ -55,7 +55,7 @@ class RpcServer {
   upscale::v1::UpscaleService::Stub& stub() { return *stub_; }
   const std::shared_ptr<grpc::Channel>& channel() { return channel_; }
   AdmissionController& admission() { return admission_; }
-  // Keeps the disk's thread busy until `go_on`, which must outlive the wait.
+  // Keeps the disk's thread busy until `go_on`. `go_on` must outlive the wait.
   void BlockDisk(absl::Notification& go_on) {
     spool_.budget()->RunOnDisk([&go_on] { go_on.WaitForNotification(); });
   }
@@ -65,7 +65,7 @@ class RpcServer {
     timer_clock_.Advance(time);
     timer_.Look();
   }
-  // The codes of the calls that have ended, in order.
+  // The codes of the ended calls, in order.
   std::vector<absl::StatusCode> ended() const {
     absl::MutexLock lock(&mutex_);
     return ended_;

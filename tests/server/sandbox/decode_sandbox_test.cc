@@ -45,7 +45,7 @@ std::unique_ptr<DecodeSandbox> StartSandbox() {
   return *std::move(sandbox);
 }
 
-// Opens `bytes`, whose header is read first, as a request does.
+// Opens `bytes` after reading their header, as a request does.
 absl::StatusOr<std::unique_ptr<ImageDecoder>> Open(DecodeSandbox& sandbox, ByteSource& source,
                                                    std::string_view bytes,
                                                    const DecodeLimits& limits,
@@ -155,8 +155,8 @@ TEST_F(DecodeSandboxTest, GivesWhatTheDecodersGive) {
   EXPECT_EQ(sandbox_->crashes(), 0);
 }
 
-// Seeds of every kind of decoder, also of HEIC, which is read in the cage only. A library that
-// opens a file or asks for the machine for the first time there would end it.
+// Seeds of every kind of decoder, also of HEIC. HEIC is read in the cage only. A library with a
+// first look at a file or the machine there would end it.
 TEST_F(DecodeSandboxTest, GivesTheSameForEverySeed) {
   const DecodeLimits limits{.is_caged = true};
   int images = 0;
@@ -303,7 +303,7 @@ TEST_F(DecodeSandboxTest, TellsTheTimeOfImagesThatFail) {
   EXPECT_GT(cpu_time, absl::Milliseconds(1));
 }
 
-// A decoder that computes for long gives way to other clients' ones, even within one question.
+// A long decoder gives way to other clients' ones, even within one question.
 TEST_F(DecodeSandboxTest, LongDecodersGiveWay) {
   const std::string slow = test::ManyScansJpeg(95, random_);
   std::vector<std::thread> greedy;
@@ -339,7 +339,7 @@ TEST(DecodeSandboxStartTest, SaysWhyThereIsNone) {
   EXPECT_THAT(std::string(none.status().message()), HasSubstr("/nowhere/upscaled-decode"));
 }
 
-// Processes of this one that have not ended.
+// Processes of this one before their end.
 int CountChildren() {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
@@ -405,7 +405,7 @@ TEST(DecodeVersionTest, AWorkerNamesTheVersionsOfAnotherBuild) {
   }
 }
 
-// How a worker misbehaves, and what becomes of its image.
+// A worker's misbehaviour, and the outcome for its image.
 struct Misbehaviour {
   const char* how;
   absl::StatusCode code;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr absl::Duration kTurn = absl::Milliseconds(5);
 
-// A decoder that waits on a thread of its own for its turns, and notes them.
+// A decoder on a thread of its own. It waits for its turns, and notes them.
 class Waiting {
  public:
   Waiting(DecodeTurns& turns, std::string client, double weight = 1)

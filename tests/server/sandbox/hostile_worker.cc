@@ -1,5 +1,5 @@
-// A worker that an image has taken over: locks its cage as the real one does, then does what its
-// argument says, and if it still lives sends rows as if nothing had been.
+// A worker taken over by an image: locks its cage as the real one does, then obeys its argument,
+// and if it still lives sends rows as if nothing had been.
 
 #include <fcntl.h>
 #include <sys/mman.h>

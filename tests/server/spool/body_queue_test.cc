@@ -44,7 +44,7 @@ class BodyQueueTest : public ::testing::Test {
     return std::make_shared<BodyQueue>(budget_, [this] { ++told_of_room_; });
   }
   ~BodyQueueTest() override { AwaitDisk(); }
-  // Until the thread has done what it was told.
+  // Until the thread has done its work.
   void AwaitDisk() {
     disk_.RunAndWait([] {});
   }
@@ -144,7 +144,7 @@ TEST_F(BodyQueueTest, AReaderInTimeNeverMeetsTheDisk) {
 TEST_F(BodyQueueTest, WithoutDiskItIsFullAndSaysWhenItIsNot) {
   Open(2, 10, 0);
   const std::vector<uint8_t> noise = Noise(10 * kBodyBlockBytes);
-  // One block beside those of the budget, which are counted with it.
+  // One block next to the budget's. It is counted with them.
   EXPECT_EQ(Fill(noise), 2 * kBodyBlockBytes);
   EXPECT_FALSE(queue_->waits_for_others());
   EXPECT_EQ(told_of_room_, 0);

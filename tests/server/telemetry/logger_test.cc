@@ -21,7 +21,7 @@ class LoggerTest : public ::testing::Test {
   Logger MakeLogger(LogFormat format, LogLevel least = LogLevel::kDebug) {
     return Logger(format, least, std::make_shared<spdlog::sinks::ostream_sink_mt>(out_));
   }
-  // The one line that was written, without its end.
+  // The one written line, without its end.
   std::string Line() {
     const std::string text = out_.str();
     EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;

@@ -1,4 +1,4 @@
-// The logger that writes to a descriptor on a thread of its own.
+// The logger with a thread of its own for a descriptor.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -44,7 +44,7 @@ class Ends {
   }
   int reader() const { return fds_[0]; }
   int writer() const { return fds_[1]; }
-  // Until the writer is closed, which this does.
+  // Until the writer is closed. This closes it.
   std::string ReadAll() {
     close(std::exchange(fds_[1], -1));
     std::string text;

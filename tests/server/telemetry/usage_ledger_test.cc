@@ -151,7 +151,7 @@ TEST_F(UsageLedgerTest, OneProcessAtATime) {
 TEST_F(UsageLedgerTest, MoreTenantsThanThereIsRoomForAreTold) {
   auto ledger = Open();
   for (size_t i = 0; i < UsageLedger::kMaxWaiting + 7; ++i) {
-    // Enough calls to outrun the writer, which empties the map periodically.
+    // Enough calls to outrun the writer, since it empties the map periodically.
     for (int day = 0; day < 3; ++day) {
       ledger->Add(CallOf("t" + std::to_string(i)), At(kDay + day));
     }
