@@ -23,10 +23,10 @@ absl::StatusOr<std::string> FindServerProgram();
 // itself.
 class LocalServer {
  public:
-  // Starts a server and returns when it is ready. Call this on the main thread: the system ends
-  // the server when the starting thread ends, for any reason. The server inherits this process's
-  // environment without the API key. Of its UPSCALED_* settings it gets those of models, devices,
-  // memory and limits only. NOT_FOUND and similar: no such program. FAILED_PRECONDITION: the
+  // Starts a server and returns when it is ready. Call this on the main thread: the system ends the
+  // server when the starting thread ends, for any reason. The server inherits this process's
+  // environment without the API key. Of its UPSCALED_* settings it gets only those of models,
+  // devices, memory and limits. NOT_FOUND and similar: no such program. FAILED_PRECONDITION: the
   // server could not start; the error quotes it. CANCELLED: `stop` was requested.
   static absl::StatusOr<std::unique_ptr<LocalServer>> Start(const std::string& program,
                                                             std::stop_token stop);

@@ -7,7 +7,7 @@
 namespace upscaled::client {
 
 // The error that a problem document (RFC 9457) of the server stands for, with what DetailsOf
-// returns: as over gRPC. `http_status` where it has no code of its own. INTERNAL for what is none.
+// returns: as over gRPC. `http_status` if it has no code of its own. INTERNAL for other answers.
 absl::Status FromProblem(int http_status, absl::string_view json, absl::string_view retry_after);
 
 // The error of an answer whose status is no success. One that is no problem document is not our

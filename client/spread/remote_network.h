@@ -18,8 +18,8 @@ namespace upscaled::client {
 // compute alike (UpscaleTilesStart.computation). Immutable, thread safe.
 class RemoteNetwork final : public Executable {
  public:
-  // Asks a server. `start` names scale and precision; tiles will have `max_tile_pixels` at most,
-  // with what they depend on, and results that a message of `max_message_bytes` holds. Errors as
+  // Asks a server. `start` names scale and precision. Tiles will have `max_tile_pixels` at most,
+  // halo included, and results within a message of `max_message_bytes`. Errors as
   // UpscaleClient::DescribeTiles; FAILED_PRECONDITION when that is too few.
   static absl::StatusOr<std::shared_ptr<const RemoteNetwork>> Open(UpscaleClient& client,
                                                                    v1::UpscaleTilesStart start,
@@ -53,8 +53,8 @@ class RemoteStream final : public Stream {
   RemoteStream(UpscaleClient& client, absl::Time deadline, std::stop_token stop)
       : client_(client), deadline_(deadline), stop_(std::move(stop)) {}
 
-  // `executable` is a RemoteNetwork. Errors as UpscaleClient::UpscaleTiles, and those of the tile;
-  // INTERNAL for an answer that is no result of it.
+  // `executable` is a RemoteNetwork. Errors as UpscaleClient::UpscaleTiles, and the tile's own;
+  // INTERNAL for an answer without its result.
   absl::Status Run(const Executable& executable, std::span<const TileTask> tiles) override;
 
  private:

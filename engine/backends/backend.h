@@ -85,10 +85,11 @@ class Executable {
   virtual bool ComputesTiles(Size /*image*/) const { return true; }
   // PreferredTile, or all of an image that is computed whole.
   Size PreferredTileOf(Size image) const { return ComputesWhole(image) ? image : PreferredTile(); }
-  // Streams that have no tile help others of their backend with theirs: a tile is shared
-  // among as many as it has so many columns. 0: none helps.
+  // Streams that have no tile help others of their backend with theirs: this many columns share a
+  // tile. 0: none helps.
   virtual int MinSharePx() const { return 0; }
-  // For a tile of an image, of up to so many bytes; null and 0 when there is nothing worth keeping.
+  // For a tile of an image, of up to this many bytes; null and 0 when there is nothing worth
+  // keeping.
   virtual std::unique_ptr<ActivationCache> CreateActivationCache() const { return nullptr; }
   virtual size_t ActivationCacheBytes(Size /*tile*/, Size /*image*/) const { return 0; }
   // A stream of rows of an image of this size, and what it needs; null and nothing where the
@@ -145,7 +146,7 @@ struct BackendOptions {
   // cpu: fill the memory of a tile with garbage before it runs, so that results show reads of
   // memory that was not written; for tests and debug builds
   bool poisons_memory = kPoisonsMemory;
-  // Chooses kernels where none is forced; null: the order that they are shipped in.
+  // Chooses kernels unless one is forced; null: the order that they are shipped in.
   std::shared_ptr<KernelChooser> chooser = nullptr;
   // cuda: kernels that no device of ours has run, and that have proven themselves on this one
   // (engine/proof): such kernels are used only if they are listed here, or forced.
@@ -176,7 +177,7 @@ class Backend {
   virtual absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network& network,
                                                                     Precision precision) = 0;
   // The need of an executable that Compile would make, found out in a fraction of its time.
-  // UNIMPLEMENTED also where the backend knows only what it has compiled.
+  // UNIMPLEMENTED also if the backend knows only compiled networks.
   virtual absl::StatusOr<MemoryNeed> PlanMemory(const Network& network, Precision precision) const;
   virtual std::unique_ptr<Stream> CreateStream() = 0;
   // Gives the memory that it keeps for later tiles back to the system; the streams keep theirs.

@@ -1,5 +1,5 @@
 // The devices that this program can compute on: the backends that are part of it, and those of the
-// plugins that are installed with it, or with the shared library that it has this code from.
+// plugins installed with it, or with the shared library of this code.
 #pragma once
 
 #include <functional>
@@ -35,8 +35,8 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateBest(const DeviceEnumeration& enu
                                                     const BackendFactory& create);
 
 // `device` is of EnumerateDevices(), or "auto" for the first that works here, or "opencl" for the
-// first OpenCL device. NOT_FOUND lists what there is; UNAVAILABLE says why a plugin's device is not
-// there; INVALID_ARGUMENT names an option that the device cannot honour.
+// first OpenCL device. NOT_FOUND lists the known ones; UNAVAILABLE says why a plugin's device is
+// not there; INVALID_ARGUMENT names an option that the device cannot honour.
 absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(std::string_view device,
                                                        const BackendOptions& options);
 

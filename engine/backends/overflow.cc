@@ -40,7 +40,7 @@ struct Part {
   }
 };
 
-// The runs by squares of a grid, those of squares side by side as one part.
+// The runs by squares of a grid, with neighbouring squares as one part.
 std::vector<Part> Split(std::span<const Rect> runs, int scale) {
   constexpr int kSourceSide = 32;
   const int side = kSourceSide * scale;

@@ -29,13 +29,13 @@ struct BackendPlugin {
   // PluginAbi(), as the plugin was compiled. Read before anything else.
   const char* abi;
   PluginDevices (*enumerate)();
-  // `device` is of enumerate()'s, or the plugin's name alone for the first. UNAVAILABLE when there
-  // is no such device; INVALID_ARGUMENT names an option that it cannot honour.
+  // `device` is one of enumerate()'s, or only the plugin's name for the first. UNAVAILABLE when
+  // there is no such device; INVALID_ARGUMENT names an option that it cannot honour.
   absl::StatusOr<std::unique_ptr<Backend>> (*create)(std::string_view device,
                                                      const BackendOptions& options);
 };
 
-// Plugin and program share C++ types: what must be equal for them to agree on those (version,
+// Plugin and program share C++ types: the facts that must be equal on both sides (version,
 // compiler, sizes).
 const char* PluginAbi();
 

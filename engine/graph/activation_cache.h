@@ -18,7 +18,7 @@ inline constexpr size_t kCachedShare = 4;
 // the same. The backend's subclass adds the tensors.
 class ActivationCache {
  public:
-  // `owner`: whose activations it holds; an address that is compared alone. `budget`: which the
+  // `owner`: the owner of its activations; an address for comparison only. `budget`: which the
   // tensors come out of; null where the host's memory holds them, which is planned elsewhere.
   explicit ActivationCache(const void* owner, std::shared_ptr<ByteBudget> budget = nullptr)
       : owner_(owner), budget_(std::move(budget)) {}

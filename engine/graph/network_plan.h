@@ -12,7 +12,7 @@
 
 namespace upscaled {
 
-// One kernel's work. Layers are given as indices of NetworkPlan::network's; -1 for none.
+// One kernel's work. Layers are given as indices of NetworkPlan::network's; -1: no layer.
 struct Node {
   std::vector<int> layers;   // that it covers; the last one's result is its own
   int main = -1;             // the one that the kernel is for, which has the weights

@@ -15,12 +15,12 @@ namespace upscaled {
 bool IsBareModel(const std::filesystem::path& file);
 
 // Returns the card of a file that is a whole model (.onnx, an ncnn .param with its .bin, a waifu2x
-// .json) or weights alone (.pth, .pt, .ckpt, .safetensors, a .bin without a .param), named as the
-// file without that, with the fields of a card beside it (ReadCardBeside); none for other files.
-// The card keeps the network (ModelVariant::read_ahead); `known` spares reading a file that has not
-// changed, and is told.
+// .json) or only weights (.pth, .pt, .ckpt, .safetensors, a .bin without a .param), named as the
+// file without its ending, with the fields of a card next to it (ReadCardBeside); no card for other
+// files. The card keeps the network (ModelVariant::read_ahead); `known` spares reading a file that
+// has not changed, and is told.
 //
-// UNIMPLEMENTED for models in the formats of other programs. Errors of the card beside it and of
+// UNIMPLEMENTED for models in the formats of other programs. Errors of the card next to it and of
 // LoadNetworkFile.
 absl::StatusOr<std::vector<ModelCard>> RecogniseFile(const std::filesystem::path& file,
                                                      BareFiles& known);

@@ -20,8 +20,8 @@ enum class FileNames {
 //   realesrgan's: realesr-animevideov3-x2 and -x3, -x4, realesrgan-x4plus, realesrgan-x4plus-anime
 //   and others of that pattern (.param with .bin).
 // The files of the first two are variants of one model, named as the folder; realesrgan keeps all
-// its models in one folder, each named as its files. NAME.model.json in the folder says of a model
-// what the files do not, as beside a bare file; errors of ReadCardBeside.
+// its models in one folder, each named as its files. NAME.model.json in the folder adds to a
+// model's files, as next to a bare file; errors of ReadCardBeside.
 absl::StatusOr<std::vector<ModelCard>> RecogniseFolder(const std::filesystem::path& folder,
                                                        FileNames names);
 

@@ -23,9 +23,9 @@ std::filesystem::path BinOf(const std::filesystem::path& param);
 // opened.
 absl::StatusOr<bool> IsNetworkFile(const std::filesystem::path& file);
 
-// Looks at the file to find its format (ncnn: the .param, whose .bin lies beside it), loads and
-// validates it. Scale and border come from the layers. `architecture`: of a file of weights alone
-// (.safetensors, .pth), which says nothing of its layers; empty: as its tensors look (see
+// Looks at the file to find its format (ncnn: the .param, with its .bin next to it), loads and
+// validates it. Scale and border come from the layers. `architecture`: of a file with only weights
+// (.safetensors, .pth), without a word of its layers; empty: as its tensors look (see
 // architectures/architecture.h). Every error names the file; UNIMPLEMENTED is a file of a known
 // format with a network of foreign operations, or an unknown format.
 absl::StatusOr<Network> LoadNetworkFile(const std::filesystem::path& path,

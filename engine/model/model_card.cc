@@ -113,7 +113,7 @@ class Fields {
   std::vector<std::string> asked_;
 };
 
-// A file beside the card; its name must not lead elsewhere.
+// A file next to the card; its name must not lead elsewhere.
 absl::StatusOr<path> FileBeside(const path& folder, const std::string& name) {
   const path file(name);
   if (name.empty() || file != file.filename() || name == "." || name == "..") {

@@ -70,8 +70,8 @@ class NcnnBuilder {
   // A layer with `inputs_` and, unless changed, as many channels as the first has.
   Layer NewLayer(const NcnnLayer& source, Op op) const;
   absl::Status Append(const NcnnLayer& source, Layer layer);
-  // Into the layer that `inputs_[0]` comes from where nobody else sees its plain result, else as a
-  // layer of its own.
+  // Into the layer of `inputs_[0]` if no other layer sees its plain result, otherwise as a layer of
+  // its own.
   absl::Status AppendActivation(const NcnnLayer& source, const Layer& activation);
   absl::Status AppendAffine(const NcnnLayer& source, Layer affine);
   absl::Status AppendAffine(NcnnLayer& source, float factor, float offset);

@@ -36,8 +36,8 @@ struct Operation {
   absl::Status (*check)(const Layer&) = [](const Layer&) { return absl::OkStatus(); };
   // INVALID_ARGUMENT: the input has too many channels or too few for the operation.
   absl::Status (*check_channels)(const Layer&) = [](const Layer&) { return absl::OkStatus(); };
-  // The channels that the parameters and the inputs, with so many channels in all, make; 0 when
-  // they are the layer's choice.
+  // The channels made of the parameters and the inputs, with this many channels in all; 0 when they
+  // are the layer's choice.
   int (*channels)(const Layer&, int given) = [](const Layer& layer, int) {
     return layer.in_channels;
   };

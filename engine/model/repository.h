@@ -1,7 +1,6 @@
-// The models of a directory: one folder a model, a model.json card (or a known public layout)
-// beside its weights, or one of these for each version; or a file of weights alone, which says what
-// it is. Cards are read at once,
-// weights when a network is asked for.
+// The models of a directory: one folder a model, a model.json card (or a known public layout) next
+// to its weights, or one of these for each version; or a file with only weights that is recognised
+// by itself. Cards are read at once, weights when a network is asked for.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +30,8 @@ struct ModelVariant {
   // For a file of weights only, if its tensors shall not say (see LoadNetworkFile).
   std::string architecture;
   int cell_px = kDefaultCellPx;  // Network::cell_px
-  // The files' state when they were listed (see FileState). The same object in all listings that
-  // found the same files, so that who loaded one knows when nobody lists it any more. Null: no
-  // matter.
+  // The files' state when they were listed (see FileState). The same object in all listings of the
+  // same files: a holder knows when no listing has it any more. Null: no matter.
   std::shared_ptr<const std::string> files_state;
   // The network, where they had to be read to list them: LoadNetwork takes it. May be null.
   std::shared_ptr<ReadAhead> read_ahead;
@@ -85,8 +83,7 @@ class ModelRepository {
   // broken folder is refused, and so are a file that cannot be run, one whose name another of the
   // directory has, and a variant without its files: the others are served, but nothing else gets
   // its name. Files that are no models are passed over. NOT_FOUND when a directory cannot be read.
-  // `read_ahead_bytes`: of files that have to be read, at the most, kept until LoadNetwork or
-  // DropReadAhead.
+  // `read_ahead_bytes`: of files to be read, at most, kept until LoadNetwork or DropReadAhead.
   static absl::StatusOr<ModelRepository> Open(const std::vector<std::filesystem::path>& directories,
                                               int64_t read_ahead_bytes = 0);
   // The folder as it is now. Variants with unchanged files share their `files_state`; unchanged
@@ -100,7 +97,7 @@ class ModelRepository {
   // Other names, of the directories' aliases.json and of cards; the first that has one wins it. Not
   // all of them need stand for a model that there is.
   const AliasMap& aliases() const { return aliases_; }
-  // By name or alias. NOT_FOUND lists the names there are. Of a refused model: why it is.
+  // By name or alias. NOT_FOUND lists the names there are. For a refused model: why it is.
   absl::StatusOr<const ModelCard*> Find(std::string_view name) const;
 
  private:

@@ -37,7 +37,7 @@ struct ProofCase {
   int factor = 1;  // kLast: the result's pixels per pixel of the layer, on both axes
 };
 
-// Sizes that leave rests in every direction, those of images, widths that networks have.
+// Sizes with rests in every direction, sizes of images, widths of networks.
 std::span<const ProofCase> ListProofCases();
 
 struct ProofResult {

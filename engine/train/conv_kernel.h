@@ -51,8 +51,8 @@ class SumsGradient {
 
   // For images of this many pixels and channels.
   SumsGradient(Size size, int channels, cpu::Isa isa);
-  // Those of an image: `d_dst`, times the slope where `dst` is not above 0. Adds their sums over
-  // all pixels to `d_bias`.
+  // For an image: `d_dst`, times the slope where `dst` is not above 0. Adds their sums over all
+  // pixels to `d_bias`.
   void Set(const Tensor<Real>& dst, const Tensor<Real>& d_dst, int image, Real slope, Real* d_bias);
 
   Size size() const { return size_; }

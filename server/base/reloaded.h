@@ -52,7 +52,7 @@ class FileReader {
   std::vector<std::pair<std::filesystem::path, std::string>> states_;
 };
 
-// Thread safe. Those who have it keep what they got, whatever is read later.
+// Thread safe. Holders keep their object after any later reload.
 template <typename T>
 class Reloaded {
  public:

@@ -13,8 +13,8 @@
 
 namespace upscaled::server {
 
-// Counts the time that it is told of, not a clock's: a process that was stopped or starved for
-// minutes finds no run overdue. Thread safe.
+// Counts the reported time, not a clock's: a process that was stopped or starved for minutes finds
+// no run overdue. Thread safe.
 class RunWatch {
   struct Entry {
     std::shared_ptr<const Device> device;

@@ -20,12 +20,12 @@ class StreamSpeeds {
   void Record(const std::shared_ptr<const Executable>& executable, absl::Duration busy,
               int64_t cost, absl::Time now);
 
-  // The speed of whatever ran; unknown after a minute without work: where it keeps calls out,
+  // The speed of the work that ran; unknown after a minute without work: where it keeps calls out,
   // nothing else would tell that a slow time is over.
   ThroughputMeter OfAll(absl::Time now) const;
-  // Multiply-adds a second, as measured on one of its parts; that of all where it never ran, and 0
-  // where that is not known. What nobody has measured for minutes counts as so many times as fast,
-  // for the same reason.
+  // Multiply-adds a second, as measured on one of its parts; the speed of all if it never ran, and
+  // 0 if it is not known. A speed without a measurement for minutes counts as this many times as
+  // fast, for the same reason.
   double Of(const DeviceExecutable& executable, absl::Time now) const;
   // As measured last, however long ago; 0 where it never ran.
   double LastOf(const std::shared_ptr<const Executable>& executable) const;

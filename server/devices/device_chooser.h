@@ -69,10 +69,10 @@ class DeviceChooser {
   DeviceChooser(DeviceQuarantine& quarantine, std::function<std::vector<DeviceClassWork>()> work);
 
   // A request's networks on all devices that work and can run them, bound to the device class that
-  // is soonest done with them for `pixels` of the source (0: unknown), going by what is bound to
-  // each and by its speed so far. Loads what is not loaded, and waits for what others load until
-  // `cancellation` (may be null); a device that fails at that goes into quarantine. UNAVAILABLE
-  // (kDeviceFailure) when no device works; else as ModelCache::Get. Nothing for no passes.
+  // is soonest done with them for `pixels` of the source (0: unknown), by the work bound to each
+  // and by its speed so far. Loads the missing ones, and waits for others' loads until
+  // `cancellation` (may be null). A device with a failure here goes into quarantine. UNAVAILABLE
+  // (kDeviceFailure) when no device works; otherwise as ModelCache::Get. Nothing for no passes.
   absl::StatusOr<Choice> Load(std::span<const ModelPass> passes, Precision precision,
                               int64_t pixels, Cancellation* cancellation = nullptr)
       ABSL_LOCKS_EXCLUDED(mutex_);

@@ -82,8 +82,8 @@ class DeviceExecutable final : public Executable {
 using DeviceExecutables = std::vector<std::shared_ptr<const DeviceExecutable>>;
 
 // The networks of `passes` on those of `devices` that can run all of them, in order; loads what is
-// not loaded. The first device's error when none can, or why `cancellation` (may be null) has ended
-// the waiting for what others load. `on_fault` is called with each failed device.
+// not loaded. The first device's error if all fail, or the reason why `cancellation` (may be null)
+// has ended the wait for others' loads. `on_fault` is called with each failed device.
 absl::StatusOr<DeviceExecutables> LoadOnDevices(
     const DeviceList& devices, std::span<const ModelPass> passes, Precision precision,
     Cancellation* cancellation, const std::function<void(Device&, const absl::Status&)>& on_fault);

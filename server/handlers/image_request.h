@@ -39,8 +39,8 @@ struct ImageRequest {
   // Names of the client's results (UpscaleImageHeader.etag). If the result is one of them, its
   // header says not_modified and nothing is written.
   std::vector<std::string> known_results = {};
-  // Only the header is wanted, for its etag; claimed_digest has a value. Of the input no more is
-  // read than the image's header.
+  // Only the header is wanted, for its etag; claimed_digest has a value. Of the input only the
+  // image's header is read.
   bool name_only = false;
 
   // Once the header of the source is read.

@@ -19,7 +19,7 @@ struct PlacedTile {
 };
 
 // INVALID_ARGUMENT: the tile's numbers or bytes contradict each other or pass a limit, or it lacks
-// pixels its result depends on. Of a tile with a place CheckLocal's, too.
+// pixels its result depends on. CheckLocal's errors, too, for a tile with a place.
 absl::StatusOr<PlacedTile> PlaceTile(const upscale::v1::Tile& tile, const Limits& limits,
                                      const Executable& executable);
 

@@ -26,7 +26,7 @@ namespace upscaled::server {
 //   ABORTED             (kStalled) the client sends or takes too little for too long
 //   INVALID_ARGUMENT    the body breaks the rules of HTTP; the server answers 400 itself
 //   what Cancel was given
-// and reads alone with
+// and reads it with
 //   OUT_OF_RANGE        (kLimitExceeded) the body is longer than the route takes; where the
 //                       request tells its length, before any byte
 //   RESOURCE_EXHAUSTED  (kOverloaded) no space is left for what the server has to keep

@@ -21,7 +21,7 @@ class TrustedProxies {
   // The host (as PeerAddress has it) of the client behind `peer`'s request with these fields, ""
   // for an absent one. It is the last address of no trusted proxy, read from the end of
   // X-Forwarded-For, or of Forwarded (RFC 7239) without that. A client's own entries stand before
-  // it and count for nothing. Of a peer that is not trusted: its own host.
+  // it and count for nothing. For an untrusted peer: its own host.
   std::string ClientOf(const PeerAddress& peer, std::string_view x_forwarded_for,
                        std::string_view forwarded) const;
   bool Trusts(const PeerAddress& peer) const;

@@ -25,9 +25,9 @@ namespace upscaled::server {
 inline constexpr int64_t kStreamBytes = int64_t{1} << 20;
 inline constexpr int64_t kStreamBytesPerSecond = int64_t{1} << 20;
 
-// First in, first out, in blocks. Those that do not fit into memory wait in a file, the newest
-// first, which are read last: a body that is read in time never meets the disk. Thread safe; one
-// thread appends, one reads.
+// First in, first out, in blocks. Bodies without room in memory wait in a file, the newest first,
+// to be read last: a body that is read in time never meets the disk. Thread safe; one thread
+// appends, one reads.
 class BodyQueue : public std::enable_shared_from_this<BodyQueue> {
  public:
   // `on_room` is called, from any thread, when Append, which was refused, may take more.

@@ -142,8 +142,8 @@ void TakeTurn(CallKind& kind, ServerUnderTest& subject, size_t index) {
 }
 
 // By how much the turns of the one took longer than those of the other: the median of the pairs'
-// differences, and the interval that holds the true one with 95 %, between two of them, whatever
-// their distribution (the binomial one, as a normal one).
+// differences, and the interval with the true one at 95 %, between two of them, for any
+// distribution (the binomial one, as a normal one).
 void PrintDifference(const std::vector<double>& turns, const std::vector<double>& base) {
   std::vector<double> differences;
   for (size_t i = 0; i < turns.size(); ++i) differences.push_back(turns[i] - base[i]);

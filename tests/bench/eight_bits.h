@@ -7,7 +7,7 @@
 namespace upscaled::bench {
 
 // The network's result for an 8-bit RGB image, where each convolution multiplies 8-bit integers as
-// oneDNN's do: what it reads by one scale and zero point, its weights by a scale for each output;
+// oneDNN's do: its inputs by one scale and zero point, its weights by a scale for each output;
 // sums, activations and all other layers are exact. The range of what it reads is the image's own,
 // which no calibration beforehand knows: at least as good as what a library reaches.
 Image RunInEightBits(const Network& network, const ImageView& source);

@@ -151,8 +151,8 @@ class Callers {
 };
 
 // Nanoseconds of one decision, of a caller that lies where all do and has just been asked about:
-// what is in a cache otherwise is a matter of how often this bench asks about which. One that is
-// `fresh` has not, as tokens are known again.
+// otherwise the contents of a cache depend on this bench's questions. One that is `fresh` has not,
+// as tokens are known again.
 double Time(const Authenticator& authenticator, const std::string& caller, bool known,
             bool fresh = false) {
   static std::string shown(2048, '\0');

@@ -1,7 +1,6 @@
 // The training of a convolution as the work that this project grew out of had it: nine matrix
 // products over a whole mini-batch, whose images share the zeros between them (engine/train/grid.h;
-// "kn2row": Vasudevan, Anderson, Gregg, arXiv:1704.04428). What engine/train's kernels are measured
-// against.
+// "kn2row": Vasudevan, Anderson, Gregg, arXiv:1704.04428). The peer of engine/train's kernels.
 #pragma once
 
 #include <span>

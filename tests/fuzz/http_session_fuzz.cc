@@ -1,8 +1,8 @@
 // A whole connection of HTTP/1.1: parser, router, bodies and exchanges over a socket. The first
 // byte says how many bytes come at a time, whether the client then ends its half, and whether it
-// goes then without waiting for all answers. What comes back must be whole answers, the last one of
-// which may be cut, and nothing may stay behind: a client that goes ends its requests at once, on a
-// port that is patient with clients that stay.
+// goes then without waiting for all answers. Answers must be whole, except that the last one may be
+// cut, and nothing may stay behind: a client that goes ends its requests at once, on a port that is
+// patient with clients that stay.
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>

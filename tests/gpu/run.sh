@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything that needs an NVIDIA GPU, in one go: builds, runs the tests of label gpu and compute-sanitizer over a few
-# of them, times networks beside PyTorch, and images through the server. See README.md.
+# of them, times networks next to PyTorch, and images through the server. See README.md.
 #
 #   run.sh [--bundle FILE] [--build DIR] [--kernels] [--skip-tests] [--skip-sanitizer] [--skip-benches] [--dry-run]
 #
@@ -112,8 +112,8 @@ within() {  # SECONDS COMMAND...
   timeout -k 5 "$seconds" "${@:2}"
 }
 
-# A test that skips itself where it should run is no success; some may: what is for machines without a driver, wants
-# goldens or abilities that older devices lack, or a plan of memory, which CUDA has none of before it compiles.
+# A test that skips itself where it should run is no success; some may: tests for machines without a driver, with
+# goldens or abilities that older devices lack, or with a plan of memory. CUDA has no such plan before it compiles.
 may_skip() {  # NAME TEST
   case $1:$2 in
     cuda_driver_tests:CudaDriverTest.WithoutADriverTheCpuServes) ;;
@@ -183,7 +183,7 @@ if [[ -n $kernels ]]; then
   run_probes
 fi
 
-# Kernels that no device of ours has run yet: right or wrong, and how fast beside the shipped ones. proven: those
+# Kernels that no device of ours has run yet: right or wrong, and how fast next to the shipped ones. proven: those
 # that are right.
 proven=()
 run_prove() {

@@ -27,8 +27,8 @@ bool Comes(Condition condition) {
   return true;
 }
 
-// Until `condition` holds. Where it does not in time this ends the process, and names the line:
-// what the test began might never be idle, and destructors would wait for that.
+// Until `condition` holds. Where it does not in time this ends the process, and names the line: the
+// test's work might never be idle, and destructors would wait for it.
 template <typename Condition>
 void Await(Condition condition, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
   if (Comes(condition)) return;

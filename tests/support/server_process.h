@@ -34,7 +34,8 @@ class ServerProcess {
   bool AwaitLog(const std::string& text) ABSL_LOCKS_EXCLUDED(mutex_);
   std::string log() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Leaves standard error unread from the next chunk on, until Wait: what a reader does that hangs.
+  // Leaves standard error unread from the next chunk on, until Wait: the actions of a hanging
+  // reader.
   void PauseReading() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The most memory that it has had resident so far (VmHWM of Linux); it must still run.

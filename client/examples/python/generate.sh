@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generates the Python stubs. Usage: generate.sh [FOLDER], by default generated/ beside this script.
+# Generates the Python stubs. Usage: generate.sh [FOLDER], by default generated/ next to this script.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:-$here/generated}

@@ -560,7 +560,7 @@ class Client:
             except _SourceError as error:
                 raise error.__cause__ from None
             except (BrokenPipeError, ConnectionResetError) as error:
-                # Who refuses an image answers before all of it is there.
+                # A server that refuses an image answers before all of it is there.
                 broken = error
             except _NETWORK_ERRORS as error:
                 raise ConnectionBroken({"detail": f"the upload broke off: {error!r}"}) from error

@@ -29,7 +29,7 @@ namespace {
 constexpr int kSide = 46;
 using Color = std::array<int, 3>;
 
-// Whole numbers of the generator alone: what distributions make of it is the library's affair.
+// Only whole numbers of the generator: what distributions make of it is the library's affair.
 class Noise {
  public:
   int Below(int end) { return static_cast<int>(generator_() % static_cast<unsigned>(end)); }
@@ -201,7 +201,7 @@ float LargestGrowth(const Calibration& before, const Calibration& after) {
 }
 
 // A network of which saturated images drive some layer further out is not made for them: room for
-// what it computes there would cost all other images their precision.
+// its values there would cost all other images their precision.
 constexpr float kMaxGrowth = 4;
 
 // All passes over an image.

@@ -10,7 +10,7 @@
 
 namespace upscaled::cpu {
 
-// For the layers whose kernels in precision kFast want to know it: what they read of the same few
+// For the layers whose kernels in precision kFast want to know it: their inputs for the same few
 // images, drawings and noise, in fp32. The same for equal networks and instruction sets. `forced`
 // and errors: as BuildProgram; UNIMPLEMENTED also where a layer's values are so small that 16-bit
 // floats would lose them.

@@ -8,9 +8,9 @@
 
 namespace upscaled {
 
-// INVALID_ARGUMENT when options.cpu_isa is not one that this machine runs or options.kernel is not
-// in the kernel list (the message lists what there is), or threads is negative; UNIMPLEMENTED when
-// this build lacks the kernel.
+// INVALID_ARGUMENT if this machine does not run options.cpu_isa, options.kernel is not in the
+// kernel list (the message gives the known ones), or threads is negative; UNIMPLEMENTED if this
+// build lacks the kernel.
 absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const BackendOptions& options);
 
 }  // namespace upscaled

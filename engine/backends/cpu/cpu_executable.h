@@ -35,7 +35,7 @@ class CpuExecutable final : public Executable {
   size_t WorkspaceBytes(Size tile) const override;
   size_t WeightBytes() const override;
   Size PreferredTile() const override { return preferred_tile_; }
-  // By the image alone, never by the tile: a pixel's bytes depend on the kernels. Small images of
+  // Only by the image, never by the tile: a pixel's bytes depend on the kernels. Small images of
   // networks with a stage for each pass, too, which have no halo in one tile.
   bool ComputesWhole(Size image) const override;
   // Tiles of a deep network compute most of an image: they are of those that are computed whole.

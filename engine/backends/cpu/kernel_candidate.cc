@@ -26,7 +26,7 @@ Program OneLayerProgram(Layer layer, const KernelEntry& kernel, Isa isa) {
   network.layers = {std::move(input), std::move(layer), std::move(output)};
   absl::StatusOr<Program> program = BuildProgram(network, isa, &kernel, kernel.precision);
   UPSCALED_CHECK(program.ok());
-  // Not an image, but what another layer made.
+  // Not an image, but another layer's result.
   const int channels = network.layers[0].out_channels;
   program->steps[0].pixel_stride = channels <= kMaxInterleavedChannels ? channels : kPlaneChannels;
   return *std::move(program);

@@ -1,4 +1,5 @@
-// One layer alone, computed by one kernel as a tile computes it: what benches and tuning measure.
+// One layer by itself, computed by one kernel as a tile computes it: what benches and tuning
+// measure.
 #pragma once
 
 #include <span>

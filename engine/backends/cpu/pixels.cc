@@ -29,7 +29,7 @@ void CopyRgb(const T* src, int src_channels, int count, T* dst, int dst_channels
   }
 }
 
-// Pixels of more channels than RGB are packed so many at a time.
+// Pixels of more channels than RGB are packed this many at a time.
 constexpr int kPackedPx = 64;
 
 template <typename Sample>

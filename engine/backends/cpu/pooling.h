@@ -1,5 +1,4 @@
-// The two ends of a global pooling: what a tile adds to a layer's sums, and the means that come
-// back.
+// The two ends of a global pooling: a tile's share of a layer's sums, and the returned means.
 #pragma once
 
 #include <vector>

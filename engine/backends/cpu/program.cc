@@ -50,7 +50,7 @@ int Converted(Program& program, int source, bool half, Isa isa) {
       layers[source].out_channels <= kMaxInterleavedChannels) {
     return source;
   }
-  // In one plane they take no more room. Who reads it as halves later converts.
+  // In one plane they take no more room. A later reader of halves converts.
   const bool one_plane = layers[source].out_channels <= kPlaneChannels;
   if (!half && one_plane && program.steps[source].kernel_entry->stores_floats &&
       !IsRead(program, source)) {
@@ -70,7 +70,7 @@ int Converted(Program& program, int source, bool half, Isa isa) {
   return AppendLayer(program, layer, info->create(layer, isa), info, false, half);
 }
 
-// `ranges`: what the layer reads, if known. Factors for the whole image stay floats.
+// `ranges`: the layer's inputs, if known. Factors for the whole image stay floats.
 int AppendKernel(Program& program, Layer layer, const KernelEntry& info, Isa isa, bool interleaved,
                  const InputRanges* ranges) {
   const bool half = info.precision == Precision::kFast;
@@ -119,8 +119,8 @@ class NodeAppender {
   }
 
  private:
-  // Takes the parts that an earlier concatenation begins with from there: those of a dense block,
-  // each one part more than the one before, become planes of one tensor (PlaceParts).
+  // Takes the parts that an earlier concatenation begins with from there: the inputs of a dense
+  // block, each one part more than the one before, become planes of one tensor (PlaceParts).
   void TakeJoinedParts(int source_layer, Layer& layer) {
     const std::vector<int> parts = layer.inputs;
     for (size_t count = parts.size() - 1; count > 1; --count) {

@@ -97,7 +97,7 @@ struct Program {
   }
 };
 
-// As PlanNetwork; `chooser` chooses in precision kExact alone. kFast needs HasVnni(isa).
+// As PlanNetwork; `chooser` chooses in precision kExact only. kFast needs HasVnni(isa).
 // `calibration`: what layers read, for kernels that want to know. `always_stages`: see
 // BackendOptions. RESOURCE_EXHAUSTED: the packed weights may exceed their limit.
 absl::StatusOr<Program> BuildProgram(const Network& source, Isa isa, const KernelEntry* forced,

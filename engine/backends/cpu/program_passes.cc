@@ -76,13 +76,13 @@ bool KeepsPositions(const Layer& layer, size_t input) {
 
 // Networks of more packed weights than this run in stages: fewer stay in a cache that cores share.
 constexpr size_t kStagedWeightBytes = size_t{64} << 20;
-// A stage's own, at the least, and the values for each source pixel that are kept behind it, at the
-// most: they go through memory.
+// At least a stage's own values, and at most the kept values for each source pixel behind it: they
+// go through memory.
 constexpr size_t kMinStageWeightBytes = size_t{4} << 20;
 constexpr double kMaxKeptValues = 256;
 
-// Tiles of a network of more global poolings keep all that later passes read, and not the pooled
-// layers alone: what lies between would be computed again in each of many passes.
+// Tiles of a network of more global poolings keep all inputs of later passes, and not only the
+// pooled layers: what lies between would be computed again in each of many passes.
 constexpr size_t kMaxPoolingsWithoutStages = 8;
 
 // The values for each source pixel that layers up to each one leave to layers behind it.
@@ -139,8 +139,8 @@ bool CanBePlaced(const Program& program, int layer, int joined, int first) {
          first % kPlaneChannels == 0 && layers[layer].out_channels % kPlaneChannels == 0;
 }
 
-// Along x the blocks of zero-padded layers that follow each other alternate by half a block: what
-// is computed around a tile is the same on its left and on its right.
+// Along x the blocks of zero-padded layers that follow each other alternate by half a block: the
+// surroundings of a tile are the same on its left and on its right.
 void HalveColumns(Program& program) {
   const std::vector<Layer>& layers = program.network.layers;
   std::vector<bool> read_around(layers.size());  // multiples of blocks, with a border

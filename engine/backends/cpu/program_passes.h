@@ -6,9 +6,8 @@
 
 namespace upscaled::cpu {
 
-// Makes one layer of each gate, (a + b) * (sigmoid(a) * factor + offset); those that it was made of
-// have no kernel any more, and nobody reads them. `source`: what the program is of, with the
-// weights.
+// Makes one layer of each gate, (a + b) * (sigmoid(a) * factor + offset). Its parts have no kernel
+// and no reader any more. `source`: the program's subject, with the weights.
 void FuseGates(const Network& source, Isa isa, Program& program);
 
 // Sets all that follows from the layers' kernels and connections.

@@ -50,7 +50,7 @@ class Scheduler {
   }
   void Run(int target) { Run(target, ColumnsOf(plan_.regions[target])); }
 
-  // Pass number `stage`, alone, of a program with a stage for each: those before are over.
+  // Only pass number `stage` of a program with a stage for each: those before are over.
   void RunStage(size_t stage, int target) {
     std::vector<int> targets = {target};
     for (int i = 0; i < static_cast<int>(runs_.size()); ++i) {
@@ -58,7 +58,7 @@ class Scheduler {
       if (program_.StageOf(i) == stage) targets.push_back(i);
       next_[i] = plan_.regions[i].bottom();
     }
-    // One column at least: all of what is kept is computed, even where nothing is to be added up.
+    // One column at least: all kept values are computed, even if nothing is to be added up.
     PixelRange columns = ColumnsOf(plan_.regions[target]);
     columns.last = std::max(columns.first, columns.last);
     Begin(targets, columns);
@@ -132,9 +132,9 @@ class Scheduler {
     }
   }
 
-  // The part of `layer` that the run computes: whole blocks of what others read, which regions_
-  // has, and, where it is the target or kept, also the share that the columns are of the target's,
-  // so that runs over all of these compute all of it.
+  // The part of `layer` that the run computes: whole blocks of the others' inputs (regions_ has
+  // them), and, if it is the target or kept, also the columns' share of the target's, so that runs
+  // over all of these compute all of it.
   Rect RegionToRun(int layer, int target, PixelRange columns) const {
     const Rect& whole = plan_.regions[layer];
     Rect region = regions_[layer];

@@ -29,8 +29,8 @@ int RowsAtOnce(const Program& program, int layer);
 inline constexpr size_t kMaxWorkspaceBytes = size_t{1} << 30;
 
 struct RowSchedule {
-  // Rows of one layer, in order of execution: what a step reads has been computed by earlier ones
-  // and is still in its ring.
+  // Rows of one layer, in order of execution: earlier steps have computed a step's inputs, and
+  // these are still in its ring.
   struct Step {
     int layer;
     Rect rows;  // as LayerKernel::Run takes them

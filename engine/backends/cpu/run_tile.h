@@ -69,13 +69,13 @@ bool RunSteps(const Program& program, const TileTask& task, const RowSchedule& s
               float* scratch, Team& team, RunsOfStep runs_of, StepCursor& cursor,
               std::vector<Rect>& overflowed);
 
-// Writes the rows of the schedule's target that are still in its ring to task.dst, as RunSteps does
-// with what it computes.
+// Writes the rows of the schedule's target still in its ring to task.dst, as RunSteps does with
+// computed ones.
 void StoreRows(const Program& program, const TileTask& task, const RowSchedule& schedule,
                const Rect& rows, std::vector<Rect>& overflowed);
 
-// Writes task.dst or the pass's partial sums; the task must have passed CheckTileTask, but for its
-// plan, which is this program's. `workspace` grows as needed. `step_done` is called after each
+// Writes task.dst or the pass's partial sums. The task must have passed CheckTileTask, except for
+// its plan: that is this program's. `workspace` grows as needed. `step_done` is called after each
 // step, for profiles. `team`: computes each step, in columns. Leaves task.dst undefined where
 // task.cancellation says so between two steps. Throws std::bad_alloc when memory is out.
 //

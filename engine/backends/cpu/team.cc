@@ -17,7 +17,7 @@
 namespace upscaled::cpu {
 namespace {
 
-// How often a thread looks for what comes within microseconds, before it sleeps.
+// How often a thread looks for work due within microseconds, before it sleeps.
 constexpr int kLooks = 4'000;
 // How often it looks before it asks whether the other thread has a CPU: some 10 us.
 constexpr int kShortLooks = 500;

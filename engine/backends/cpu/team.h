@@ -175,7 +175,7 @@ class Team {
   // std::bad_alloc.
   int Run(int units, int most_threads, float* scratch, UnitWork work);
 
-  // Lets all helpers go, which come no more; what they have spent.
+  // Lets all helpers go, and no more come; their spent time.
   absl::Duration Dissolve();
 
  private:

@@ -22,7 +22,7 @@ constexpr int kMaxHeight = 540;
 constexpr size_t kMaxTried = 4;
 
 // The cost of moving a byte between a core's own cache and the next one, in multiply-adds of the
-// direct algorithm by the fastest kernels: some 10 GB/s beside 150 G a second.
+// direct algorithm by the fastest kernels: some 10 GB/s next to 150 G a second.
 constexpr double kMacsPerByte = 15;
 constexpr double kFastMacsPerByte = 30;
 

@@ -8,8 +8,8 @@
 namespace upscaled::cpu {
 namespace {
 
-// Behind each plane: a row's last register tile may read (never use) pixels right of it, and what
-// comes there may be written meanwhile.
+// Behind each plane: a row's last register tile may read (never use) pixels right of it, and others
+// may write them meanwhile.
 constexpr size_t kReadSlackFloats = 1024;
 
 // Strides of an even number of cache lines put a block's rows and planes into few cache sets.
@@ -90,7 +90,7 @@ size_t PlaceKept(const Program& program, size_t begin, RowSchedule& schedule) {
   return begin;
 }
 
-// Zeroes what lies beside `width_px` columns of a tensor's rows, and its zero row.
+// Zeroes the columns right of `width_px` in a tensor's rows, and its zero row.
 void ZeroAround(const Tensor& tensor, const Margin& margin, int width_px) {
   const size_t left = static_cast<size_t>(margin.left_px) * tensor.pixel_stride;
   const size_t right = static_cast<size_t>(margin.right_px) * tensor.pixel_stride;

@@ -21,7 +21,7 @@ void LayOutTensors(const Program& program, const TilePlan& plan, const std::vect
                    const std::vector<int>& ring_rows, bool keeps, RowSchedule& schedule);
 
 // Points the tensors into `workspace` (schedule.workspace_floats) and `cache`
-// (schedule.cached_floats; may be null when there are none).
+// (schedule.cached_floats; may be null if it has none).
 void BindWorkspace(const Program& program, float* workspace, float* cache, RowSchedule& schedule);
 
 // Zeroes what reads as zero of the tensors of a stage, which is about to run.

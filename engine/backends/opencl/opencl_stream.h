@@ -28,7 +28,7 @@ class OpenClStream final : public Stream {
                                                     const TileTask& task) override;
 
  private:
-  // After what a layer does was enqueued.
+  // After a layer's work was enqueued.
   using LayerEnqueued = absl::FunctionRef<absl::Status(size_t layer)>;
 
   absl::Status RunTile(const OpenClExecutable& executable, const TileTask& task, Launcher& launcher,

@@ -46,7 +46,7 @@ std::vector<ConvTap> ListTaps(const Layer& layer, const ConvRow& row, const Rect
   return taps;
 }
 
-// [channel][tap]: what a block of the row's outputs reads, zero beyond the source.
+// [channel][tap]: the inputs of a block of the row's outputs, zero beyond the source.
 void GatherSources(const Tensor& src, int first_channel, int channels, const ConvRow& row,
                    int first_output, const std::vector<ConvTap>& taps,
                    std::vector<Block>& sources) {

@@ -12,7 +12,7 @@ namespace upscaled::reference {
 // see ComputeLayer.
 void Convolve(const Layer& layer, const Tensor& src, Tensor& dst);
 
-// The memory that this takes beside the tensors.
+// Its memory in addition to the tensors.
 size_t ConvolveBytes(const Layer& layer);
 
 }  // namespace upscaled::reference

@@ -8,8 +8,8 @@
 
 namespace upscaled {
 
-// Runs every operation, in Precision::kExact. Takes `threads` alone of the
-// options; INVALID_ARGUMENT names another that is set.
+// Runs every operation, in Precision::kExact. Takes only `threads` of the options; INVALID_ARGUMENT
+// names another that is set.
 absl::StatusOr<std::unique_ptr<Backend>> CreateReferenceBackend(const BackendOptions& options);
 
 }  // namespace upscaled

@@ -29,7 +29,7 @@ absl::StatusOr<const Architecture*> FindArchitecture(const TensorFile& file, std
 // The validated network of the file's tensors; `name` as above.
 absl::StatusOr<Network> BuildNetwork(const TensorFile& file, std::string_view name);
 
-// INVALID_ARGUMENT: there is none of this name.
+// INVALID_ARGUMENT: there is no architecture of this name.
 absl::Status CheckArchitecture(std::string_view name);
 
 }  // namespace upscaled

@@ -230,7 +230,7 @@ int AddGatedMlp(NetworkBuilder& builder, int x, const std::string& ffn) {
   return builder.Linear(builder.Mul(builder.Slice(x, 0, half), gate), ffn + "fc2");
 }
 
-// Every other block attends to channels. Of the others every other one shifts its windows, in odd
+// Every other block attends to channels. Every other one of the others shifts its windows, in odd
 // groups beginning with the first.
 int AddDatBlock(NetworkBuilder& builder, int x, int group, int block) {
   const std::string name = DatBlock(group, block), attn = name + "attn.";

@@ -11,7 +11,7 @@
 
 namespace upscaled::onnx {
 
-// In 0..axes - 1. INVALID_ARGUMENT: it is none of these.
+// In 0..axes - 1. INVALID_ARGUMENT: it is another axis.
 absl::StatusOr<int64_t> ToAxis(int64_t axis, size_t axes);
 absl::StatusOr<std::vector<int64_t>> ToAxes(const std::vector<int64_t>& given, size_t axes);
 

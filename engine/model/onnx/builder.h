@@ -224,8 +224,8 @@ class Builder {
   absl::Status AppendLike(const Node& node, Layer layer, const Value& like);
   // As Append, but does not name the layer's result; its index.
   absl::StatusOr<int> AppendUnnamed(Layer layer);
-  // Into the layer that `value` comes from where nobody else sees its plain result, else as a layer
-  // of its own.
+  // Into the layer of `value` if no other layer sees its plain result, otherwise as a layer of its
+  // own.
   absl::Status AppendActivation(const Node& node, const Value& value, Layer activation);
   absl::Status AppendAffine(const Node& node, const Value& value, Layer affine);
   // Names `value` as the node's output: for nodes without an effect.

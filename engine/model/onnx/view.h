@@ -30,7 +30,7 @@ View ViewPlanes(int channels, const PerProbe& height, const PerProbe& width);
 
 PerProbe SideOf(const Axis& axis);
 
-// To these sides; -1: what is left, 0: as before. UNIMPLEMENTED: no digit splits so.
+// To these sides; -1: the rest, 0: as before. UNIMPLEMENTED: no digit splits so.
 absl::StatusOr<View> Reshape(const View& view, std::vector<PerProbe> sides);
 
 // How planes come from a layer: channel i of `taps` is a channel of the layer, at a place in blocks

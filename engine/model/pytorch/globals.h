@@ -16,8 +16,8 @@ absl::StatusOr<Value> FindGlobal(std::string_view module, std::string_view name)
 // or not with these.
 absl::StatusOr<Value> Call(const Value& callee, const Value& arguments, Objects& objects);
 
-// The storage that a tuple ('storage', class, key, device, count) stands for, as torch.save writes
-// what is kept beside the pickle. INVALID_ARGUMENT: it is no such tuple.
+// The storage of a tuple ('storage', class, key, device, count), as torch.save writes data kept
+// next to the pickle. INVALID_ARGUMENT: it is no such tuple.
 absl::StatusOr<Value> LoadPersistent(const Value& id, Objects& objects);
 
 }  // namespace upscaled::pytorch

@@ -19,7 +19,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Whose every sleep is a step of what else happens.
+// Each of its sleeps is a step of the other events.
 class SteppingClock final : public RetryClock {
  public:
   explicit SteppingClock(std::vector<std::function<void()>> steps) : steps_(std::move(steps)) {}

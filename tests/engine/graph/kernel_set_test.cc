@@ -90,7 +90,7 @@ TEST_F(ChooseKernelTest, TheChooserIsAskedForConvolutionsWithAChoice) {
   EXPECT_EQ(chooser_.asked.size(), 1u);
 }
 
-// Tables know convolutions alone: what they say must hold with the shuffle, too.
+// Tables know only convolutions: their statements must hold with the shuffle, too.
 TEST_F(ChooseKernelTest, TheChooserIsNotAskedWhereFusionLeavesAnotherChoice) {
   EXPECT_EQ(Choose({&conv_, &shuffle_}, &chooser_), "direct0");
   EXPECT_THAT(chooser_.asked, IsEmpty());

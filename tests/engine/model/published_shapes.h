@@ -18,7 +18,7 @@ Shapes Esrgan(int planes, int ups);
 Shapes Span(int64_t width, bool norm);
 // One block of 4 channels; of luma with one plane.
 Shapes ArtCnn(int planes, int scale);
-// One depthwise block of 6 channels, and so many stages of x2.
+// One depthwise block of 6 channels, and this many stages of x2.
 Shapes Dis(int stages);
 // One block of 8 channels, of which a 17x17 kernel sees 2, for x2.
 Shapes Plksr(bool real, bool gate);

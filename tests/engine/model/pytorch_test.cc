@@ -147,7 +147,7 @@ TEST_P(ExportedTest, GivesPytorchsResult) {
   if (std::filesystem::exists(Folder() / "network.param")) ExpectResult("network.param");
 }
 
-// Weights alone.
+// Only weights.
 class PublishedTest : public PytorchTest {
  public:
   static void SetUpTestSuite() { WriteNetworks("published_weights.py"); }
@@ -157,7 +157,7 @@ TEST_P(PublishedTest, GivesPytorchsResult) { ExpectResult("network.pth"); }
 
 class WrittenTest : public PublishedTest {};
 
-// Whichever way its tensors were written.
+// For every way of writing its tensors.
 TEST_P(WrittenTest, IsTheSameNetwork) {
   const auto expected = LoadNetworkFile(Folder() / "network.pth");
   ASSERT_TRUE(expected.ok()) << expected.status();

@@ -1,6 +1,6 @@
 // Writes networks as ONNX files, each with an image and what the reference makes of it, for
-// onnxruntime_test.py: the bundled ones, the families that are published as weights alone, and
-// random ones of every operation.
+// onnxruntime_test.py: the bundled ones, the families published as weights only, and random ones of
+// every operation.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -313,7 +313,7 @@ TEST(RowPassTest, ACancelledImageEnds) {
 }
 
 // Drawings give the same bytes whether their flat areas are computed or copied: the arithmetic of a
-// pixel depends on what it sees and on its place in the kernels' blocks alone.
+// pixel depends only on its view and on its place in the kernels' blocks.
 TEST_P(PipelineOnDevice, CopiesFlatAreasToTheByte) {
   const auto backend = test::CreateTestedBackend(GetParam(), {.threads = 2});
   if (absl::IsUnavailable(backend.status())) GTEST_SKIP() << backend.status();
@@ -379,7 +379,7 @@ TEST_P(PipelineOnDevice, PoolsOverTheWholeImageHoweverItIsCut) {
                          test::RandomInt(random, 3, 4),
                          round % 2 ? SampleType::kU8 : SampleType::kU16};
     const Image image = test::RandomImage(spec, random);
-    // Twice, and again for transformed images, where that is not too much.
+    // Twice, and again for transformed images, if this is not too much.
     const int passes = round < 6 ? 1 : 2;
     const int scale = passes == 1 ? network.scale : network.scale * network.scale;
     UpscaleOptions options{.tta = round % 3 == 2,

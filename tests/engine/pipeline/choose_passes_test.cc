@@ -157,7 +157,7 @@ TEST(ChoosePasses, MakesNoMoreThanFourTimesTheResultsPixels) {
   EXPECT_EQ(count({100, 100}, {99, 400}), 1u);
   EXPECT_EQ(count({20000, 5000}, {20000, 80000}), 3u);
   EXPECT_EQ(count({20000, 5000}, {1000, 80000}), 1u);  // the model has no smaller step
-  // Whatever the sizes, and without a loss where the aspect ratio stays.
+  // For all sizes, and without a loss if the aspect ratio stays.
   std::mt19937 random = test::FreshRandom();
   for (int round = 0; round < 1000; ++round) {
     const Size source{test::RandomInt(random, 1, 3000), test::RandomInt(random, 1, 3000)};

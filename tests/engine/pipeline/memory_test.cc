@@ -1,4 +1,4 @@
-// Promise 2: what a request allocates is known before and does not grow with the image's height.
+// Promise 2: a request's allocations are known before and do not grow with the image's height.
 #include <gtest/gtest.h>
 #include <malloc.h>
 

@@ -1,5 +1,5 @@
 // Images through random networks under random settings: the bytes follow from image, network and
-// precision alone, however the image is cut, held, batched and shared among threads. A few rounds;
+// precision only, for any way to cut, hold, batch and share the image among threads. A few rounds;
 // UPSCALED_TEST_FULL=1 asks for hundreds.
 #include <gtest/gtest.h>
 

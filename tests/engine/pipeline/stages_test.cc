@@ -1,4 +1,4 @@
-// The promises of every stage, whatever its kind: what it takes and gives, and how far it looks.
+// The promises of every stage, of any kind: its input and output, and how far it looks.
 #include "engine/pipeline/stages.h"
 
 #include <gtest/gtest.h>

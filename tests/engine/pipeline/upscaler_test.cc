@@ -209,7 +209,7 @@ TEST(Upscaler, IsItsStagesOneByOneForEveryKindOfImage) {
 
 TEST(Upscaler, LeavesNoHiddenColourInVisibleEdges) {
   // A white disc before transparent black: no visible pixel may get darker than the network makes
-  // white, whatever lies hidden under the transparency.
+  // white, with any colour hidden under the transparency.
   const ImageSpec spec{40, 40, 4, SampleType::kU8};
   Image image(spec), white(spec);
   for (int y = 0; y < 40; ++y) {

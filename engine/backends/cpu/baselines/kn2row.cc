@@ -4,8 +4,8 @@
 //
 //   result += inputs(from that row) x weights(tap)
 //
-// over all taps is the convolution, nothing copied but the patch. What runs over the end of a row
-// of the image, kernel - 1 columns of the result, is dropped.
+// over all taps is the convolution, nothing copied but the patch. Columns beyond the end of a row
+// of the image, kernel - 1 columns of the result, are dropped.
 //
 // Every product has the same number of rows, a multiple of oneDNN's register tile: so a pixel's
 // arithmetic does not depend on where in a patch, and so in a tile, it lies.

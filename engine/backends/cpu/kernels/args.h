@@ -55,8 +55,8 @@ struct WinogradArgs {
   const float* residual_rows[kMaxPoints];
   size_t residual_plane_stride;
   const float* weights;
-  // Integers alone: what the transformed input is multiplied with, [point][channel of the planes],
-  // and what the sums are, [block of out_channels][point][channel of the block].
+  // Integers only: the factors of the transformed input, [point][channel of the planes], and of the
+  // sums, [block of out_channels][point][channel of the block].
   const float* src_scale;
   const float* dst_scale;
   EpilogueArgs epilogue;
@@ -331,7 +331,7 @@ struct SampleConversions {
 };
 
 // `pixels` of a plane of halves, and of the one or (`high` not null) two planes of floats with its
-// channels; what is not there is zero.
+// channels; missing ones are zero.
 struct ConvertFunctions {
   void (*to_half)(const float* low, const float* high, float* half, size_t pixels);
   void (*to_float)(const float* half, float* low, float* high, size_t pixels);

@@ -4,9 +4,9 @@
 // memory, so loads stay below multiplications. AVX-512 (32 registers): 14 x 2, or 28 x 1 and 9 x 3
 // where the channel count does not divide; AVX2 and SSE4 (16 registers): 6 x 2 and 12 x 1. All
 // channels of P pixels come one after the other, so these pixels are read once. Meanwhile the next
-// pixels are fetched, and first of all the lines of the result and of what is added to it. Of a
-// last plane those channels are left out that do not exist, in fours. The last tile of a row
-// computes P pixels and stores those that exist; it may read (never use) memory right of the row.
+// pixels are fetched, and first of all the lines of the result and of what is added to it. A last
+// plane goes without missing channels, in fours. The last tile of a row computes P pixels and
+// stores those that exist; it may read (never use) memory right of the row.
 #include "engine/backends/cpu/kernels/direct.h"
 
 #undef HWY_TARGET_INCLUDE

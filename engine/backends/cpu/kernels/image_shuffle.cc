@@ -1,8 +1,8 @@
 // The source is planes of 16 channels or, of at most 4, interleaved as images are; the values that
 // a source pixel gives to one row of the image lie factor^2 channels apart, or next to each other.
 // RGB of two and four times the size, with the enlarged image or without, is made a source pixel at
-// a time in vectors; else what is added comes in a loop of its own, while the row is in the nearest
-// cache.
+// a time in vectors. Otherwise the added image comes in a loop of its own, while the row is in the
+// nearest cache.
 #include "engine/backends/cpu/kernels/image_shuffle.h"
 
 #undef HWY_TARGET_INCLUDE

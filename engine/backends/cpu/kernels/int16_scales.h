@@ -20,8 +20,8 @@ void SetInputScales(std::span<const float> ranges, float* scales);
 // left for the weights themselves.
 inline constexpr int kMaxInt16Products = 1 << 15;
 
-// The factor from the weights of one sum to 16-bit integers with which the sum of products cannot
-// leave 32 bits, whatever the inputs are: 2^15 sum |w| < 2^31.
+// The factor from the weights of one sum to 16-bit integers that keeps the sum of products within
+// 32 bits for all inputs: 2^15 sum |w| < 2^31.
 double Int16WeightScale(std::span<const double> weights);
 
 // The place of a channel in a plane of 32, where pairs lie as vpackssdw makes them of two vectors

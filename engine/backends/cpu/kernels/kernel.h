@@ -20,9 +20,9 @@ inline constexpr int kMaxInterleavedChannels = 4;
 //
 // Blocked: planes of 16 channels, a pixel 16 adjacent floats (channels beyond the last are finite);
 // or, of halves, planes of 32 channels, a pixel 32 adjacent halves, in which addresses and strides
-// still count floats.
-// Interleaved: one plane, a pixel `channels` adjacent floats. Everything outside the layer reads as
-// zero: the columns beside the region, and rows above and below (one zero row per plane).
+// still count floats. Interleaved: one plane, a pixel `channels` adjacent floats. Everything
+// outside the layer reads as zero: the columns next to the region, and rows above and below (one
+// zero row per plane).
 struct Tensor {
   float* data = nullptr;   // plane 0, ring slot 0, column `left_px`
   int left_px = 0;         // the region's first column
@@ -34,8 +34,8 @@ struct Tensor {
   int pixel_stride = 0;  // floats; 16 when blocked
   size_t row_stride = 0;
   size_t plane_stride = 0;
-  // Not null: what the values are to be multiplied with, one for each channel of a blocked tensor.
-  // Only kernels that can are given such tensors (LayerKernel::FactorScratchFloats).
+  // Not null: the factors of the values, one for each channel of a blocked tensor. Only kernels
+  // that can are given such tensors (LayerKernel::FactorScratchFloats).
   const float* factors = nullptr;
   size_t factor_plane_stride = 0;
 
@@ -59,7 +59,7 @@ struct Tensor {
 };
 
 // How far beyond its own rows a kernel may read of its first input: columns left of the input
-// region that must be zero where the layer ends there, columns right of it likewise.
+// region that must be zero if the layer ends there, and the same right of it.
 struct Margin {
   int left_px = 0;
   int right_px = 0;

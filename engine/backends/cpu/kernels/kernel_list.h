@@ -16,15 +16,15 @@
 namespace upscaled::cpu {
 
 // Kernels that fuse an addition add a second input to the activated result: a blocked tensor, or an
-// image where the result is one. Of a layer without its weights `create` makes a kernel that is the
-// same in all but these: it can be planned with and takes no time to pack, but cannot run.
+// image where the result is one. For a layer without its weights `create` makes a kernel with the
+// same properties except these: it can be planned with and takes no time to pack, but cannot run.
 struct KernelEntry : KernelInfo {
   bool (*supports)(const Layer& layer);
   std::unique_ptr<LayerKernel> (*create)(const Layer& layer, Isa isa);
   // Not null: the kernel computes `layer` from the result of this layer, which takes its inputs.
   // The result is interleaved.
   Layer (*prelude)(const Layer& layer) = nullptr;
-  // kFast: for that precision alone; blocked tensors are of halves.
+  // kFast: for this precision only; blocked tensors are of halves.
   Precision precision = Precision::kExact;
   bool (*has)(Isa isa) = nullptr;  // null: any has it
   // Not null: the kernel is better made so, for inputs like those that `observer` saw: a kernel of

@@ -63,8 +63,8 @@ class TransposedKernel final : public LayerKernel {
     for (size_t phase = 0; scaled && phase < phases_.size(); ++phase) {
       phases_[phase].ScaleWeights(src[0], scratch + phase * phases_[phase].weight_count());
     }
-    // The phases of a row take turns: what they read and the lines between which they write are in
-    // the core's cache then.
+    // The phases of a row take turns: their inputs and the lines between their outputs are in the
+    // core's cache then.
     const int part_px = stride_px_ * phases_.front().tile_px();
     for (int y = rows.y; y < rows.bottom(); ++y) {
       for (int begin = rows.x; begin < rows.right(); begin += part_px) {

@@ -82,8 +82,8 @@ HWY_NOINLINE void Gemm(const float* HWY_RESTRICT v, int planes, const float* HWY
   }
 }
 
-// One block of one plane (its vector at `offset` floats from the rows) into V. `prefetch`: what the
-// next block adds.
+// One block of one plane (its vector at `offset` floats from the rows) into V. `prefetch`: the
+// share of the next block.
 template <class W>
 HWY_NOINLINE void InputTransform(const float* const* rows, size_t offset, bool prefetch,
                                  float* HWY_RESTRICT v, size_t point_stride) {
@@ -196,7 +196,7 @@ struct Winograd {
     return &Gemm<kVectors, kCandidate, kBlockTiles>;
   }
 
-  // The first of `parts` even parts of so many blocks, in whole steps of the microkernels.
+  // The first of `parts` even parts of this many blocks, in whole steps of the microkernels.
   static int Share(int tiles, int parts) {
     const int steps = (tiles + parts * kTileStep - 1) / (parts * kTileStep);
     return HWY_MIN(tiles, steps * kTileStep);
@@ -207,7 +207,7 @@ struct Winograd {
   }
   static size_t ScratchFloats(int planes) { return kPointCount * (VStride(planes) + 2 * kMStride); }
 
-  // Blocks of output channels on their way from M to the output's rows.
+  // Blocks of output channels between M and the output's rows.
   struct Pending {
     const float* m = nullptr;
     int channel = 0;     // first of the kOutChannels

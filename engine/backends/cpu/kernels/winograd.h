@@ -18,8 +18,8 @@ std::unique_ptr<LayerKernel> MakeWinogradF4(const Layer& layer, Isa isa);
 std::unique_ptr<LayerKernel> MakeWinogradF6(const Layer& layer, Isa isa);
 std::unique_ptr<LayerKernel> MakeWinogradF4Fp16(const Layer& layer, Isa isa);
 
-// F4 or F6, of so many outputs a side of a block, for a core with so large a cache of its own: how
-// many blocks are computed at a time depends on it, the result does not.
+// F4 or F6, of this many outputs a side of a block, for a core with a cache of this size: how many
+// blocks are computed at a time depends on it, the result does not.
 std::unique_ptr<LayerKernel> MakeWinograd(const Layer& layer, Isa isa, int outputs,
                                           size_t cache_bytes);
 

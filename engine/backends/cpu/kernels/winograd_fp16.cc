@@ -1,4 +1,4 @@
-// As winograd.cc, in halves: planes and vectors of 32 channels, F(4x4, 3x3) alone.
+// As winograd.cc, in halves: planes and vectors of 32 channels, F(4x4, 3x3) only.
 //
 // Products are summed in fp16 too; over a few hundred channels this costs less than the transforms
 // do.
@@ -163,7 +163,7 @@ struct Winograd {
     return kPointCount * (VStride(planes) + 2 * kMStride) / 2;
   }
 
-  // Blocks of output channels on their way from M to the output's rows.
+  // Blocks of output channels between M and the output's rows.
   struct Pending {
     const Half* m = nullptr;
     int channel = 0;     // first of the kOutChannels

@@ -1,8 +1,8 @@
 // Winograd convolution F(4x4, 3x3) in products of 16-bit integers, for 3x3 kernels of stride 1
 // between blocked tensors of halves (a result of one plane may be floats): twice as many
 // multiplications at a time as fp32 has, on CPUs with AVX512_VNNI, and four more bits than fp16's.
-// What integers are worth is fixed when the kernel is made, for inputs of a certain size; where
-// those are larger the results become NaN.
+// The worth of integers is fixed when the kernel is made, for inputs of a certain size. Beyond it
+// the results become NaN.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace upscaled::cpu {
 
 bool WinogradInt16Supports(const Layer& layer);
 
-// For inputs within +-4, whatever they are.
+// For any inputs within +-4.
 std::unique_ptr<LayerKernel> MakeWinogradF4Int16(const Layer& layer, Isa isa);
 // For inputs whose transform has these ranges, [point x * 6 + y][input channel], and twice as large
 // ones.

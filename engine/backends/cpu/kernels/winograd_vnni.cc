@@ -142,7 +142,7 @@ __attribute__((noinline)) bool InputTransform(const float* const* rows, size_t o
   return _mm512_cmpge_epu16_mask(largest, _mm512_set1_epi16(kClipped)) != 0;
 }
 
-// 16 channels of a result: halves beside others, halves before 16 zeros, floats.
+// 16 channels of a result: halves next to others, halves before 16 zeros, floats.
 enum class Stored { kHalves, kHalvesAndZeros, kFloats };
 
 // 16 channels of one block from H, activated, to rows [first_row, end_row) and columns
@@ -210,7 +210,7 @@ struct Winograd {
     return kPointCount * VStride(planes) / 2 + kN * kMStride + 2 * kHFloats;
   }
 
-  // Blocks of output channels on their way from H to the output's rows.
+  // Blocks of output channels between H and the output's rows.
   struct Pending {
     const float* h = nullptr;
     int channel = 0;     // first of the kOutChannels

@@ -127,7 +127,7 @@ class OpenClImageKernels final : public ImageKernels {
     return KernelFunction{std::move(program), name};
   }
 
-  // Runs the step over `extent` of whatever its items compute.
+  // Runs the step over `extent` of its items.
   template <typename... Args>
   absl::Status Launch(const Step& step, Size extent, const Args&... args) {
     ASSIGN_OR_RETURN(const KernelFunction function, Function(step.step.op, step.function));
