@@ -1,5 +1,5 @@
-// The devices that this program can compute on: the backends that are part of it, and those of the
-// plugins installed with it, or with the shared library of this code.
+// The devices that this program can compute on: its own backends, and the backends of the plugins
+// installed with it, or with the shared library of this code.
 #pragma once
 
 #include <functional>

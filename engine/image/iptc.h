@@ -6,7 +6,7 @@
 
 namespace upscaled {
 
-// The data sets in Photoshop's image resources ("8BIM" ...), "" if there are none. Sets `others`
+// The data sets in Photoshop's image resources ("8BIM" ...), "" without data sets. Sets `others`
 // when there are further resources.
 std::string IptcOfResources(std::string_view resources, bool& others);
 

@@ -1,4 +1,4 @@
-// The models of a directory: one folder a model, a model.json card (or a known public layout) next
+// The models of a directory: one folder per model, a model.json card (or a known public layout) next
 // to its weights, or one of these for each version; or a file with only weights that is recognised
 // by itself. Cards are read at once, weights when a network is asked for.
 #pragma once

@@ -46,7 +46,7 @@ double Rounds(const TileShapeInput& in, const TileGrid& grid) {
 }
 
 // Source pixels of the busiest stream, and the wait for the first and last band. A layer's margin
-// shrinks on its way through the network, so half the halo stands for all layers.
+// shrinks from layer to layer of the network, so half the halo stands for all layers.
 double Cost(const TileShapeInput& in, const TileGrid& grid) {
   const double tile = (grid.tile_size().width + double{1} * in.halo_px) *
                       (grid.tile_size().height + double{1} * in.halo_px);

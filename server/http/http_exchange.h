@@ -25,11 +25,11 @@ namespace upscaled::server {
 //   CANCELLED           the client has gone, or the server ends
 //   ABORTED             (kStalled) the client sends or takes too little for too long
 //   INVALID_ARGUMENT    the body breaks the rules of HTTP; the server answers 400 itself
-//   what Cancel was given
-// and reads it with
+//   the status given to Cancel
+// and reads also with
 //   OUT_OF_RANGE        (kLimitExceeded) the body is longer than the route takes; where the
 //                       request tells its length, before any byte
-//   RESOURCE_EXHAUSTED  (kOverloaded) no space is left for what the server has to keep
+//   RESOURCE_EXHAUSTED  (kOverloaded) no space is left for the bytes to keep
 // An answer can still be begun after an error of reading, but for the first and the third.
 class HttpExchange {
  public:

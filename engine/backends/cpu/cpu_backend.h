@@ -1,4 +1,4 @@
-// Our own convolution kernels on the CPU, one thread a stream.
+// Our own convolution kernels on the CPU, one thread per stream.
 #pragma once
 
 #include <memory>

@@ -19,7 +19,7 @@ std::vector<Isa> ListIsas();
 // Channels in one fp32 vector.
 int VectorLanes(Isa isa);
 
-// Whether kernels of 16-bit floats run, and those of 16-bit integers: either makes precision
+// Whether kernels of 16-bit floats run, and kernels of 16-bit integers: either makes precision
 // 'fast'.
 inline bool HasFp16(Isa isa) { return isa == Isa::kAvx512Fp16; }
 inline bool HasVnni(Isa isa) { return HasFp16(isa) || isa == Isa::kAvx512Vnni; }

@@ -2,7 +2,7 @@
 // fp32; tensors hold halves, a result of one plane may be floats. Points are numbered x * 6 + y.
 // Data of one step, for T blocks at a time:
 //   V[point][plane of 32][T][32]  int16: transformed input times a scale per point and channel
-//   U[block of OB outputs][point][pair of input channels][OB][2]  int16: weights, scaled likewise
+//   U[block of OB outputs][point][pair of input channels][OB][2]  int16: weights, scaled as well
 //   M[y][T][OB]                   int32: the sums of one x of points, which stay in L1
 //   H[T][OB / 16][x][row][16]     fp32: M scaled back, after the vertical half of its transform
 //
@@ -13,7 +13,7 @@
 // No V can overflow a sum (see PackInt16). A V that reaches the end of its range was clipped: its
 // block's results become NaN, which later layers keep, and are computed again.
 //
-// The microkernel keeps 14 blocks x 2 vectors of sums, 28 x 1 or 9 x 3 where the outputs divide so;
+// The microkernel keeps 14 blocks x 2 vectors of sums, 28 x 1 or 9 x 3 if the outputs divide so;
 // as many blocks are computed at a time. Pairs of channels lie as vpackssdw leaves them.
 #include "engine/backends/cpu/kernels/args.h"
 #include "engine/backends/cpu/kernels/avx512-inl.h"

@@ -1,6 +1,6 @@
 // Every pixel reads a window of up to 33 x 33 others, so what counts is where they come from and
 // how many instructions a tap takes.
-//   kNaive    a thread a pixel, taps from global memory, which the L1 cache serves
+//   kNaive    one thread per pixel, taps from global memory, which the L1 cache serves
 //   kShared   a block loads its halo once, a pixel a word: a tap is one load without conflict
 //   kSeveral  four pixels a thread, a block's width apart: the window's row pointers and closeness
 //             are read once for four taps, and halos overlap less

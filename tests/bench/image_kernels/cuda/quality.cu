@@ -1,9 +1,9 @@
 // Squared differences, in runs of kErrorRun values:
-//   kNaive     a thread a run
-//   kShared    a block a run, added up as a tree in shared memory
+//   kNaive     one thread per run
+//   kShared    one block per run, added up as a tree in shared memory
 //   kShuffles  four values in flight a thread, added up by warp shuffles
 // SSIM:
-//   kNaive     a thread a window: its 121 places, five sums each; a partial sum is one window
+//   kNaive     one thread per window: its 121 places, five sums each; a partial sum is one window
 //   kShared    a block loads the pixels below kSsimColumns x kSsimRows windows once and applies the
 //              window along rows, then along columns: 22 places; a partial sum is one block
 // The second pass is one block: thread t adds partial sums t, t + 1024, ... as doubles, and a tree

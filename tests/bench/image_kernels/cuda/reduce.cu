@@ -1,10 +1,10 @@
 // Rows:
-//   kNaive     a thread a row: neighbouring threads read a row's length apart
-//   kShared    a block a row, its threads' statistics merged as a tree in shared memory
+//   kNaive     one thread per row: neighbouring threads read a row's length apart
+//   kShared    one block per row, its threads' statistics merged as a tree in shared memory
 //   kShuffles  four values in flight a thread, merged by warp shuffles: one barrier
 // Columns:
-//   kNaive     a thread a column: reads are whole sectors, but there are only `width` threads
-//   kRuns      a thread a column and run of kRunRows rows; a second pass merges runs in order
+//   kNaive     one thread per column: reads are whole sectors, but there are only `width` threads
+//   kRuns      one thread per column and run of kRunRows rows; a second pass merges runs in order
 //   kSeveral   four columns a thread, a warp's width apart: four loads in flight
 #include "tests/bench/image_kernels/cuda/indices.h"
 #include "tests/bench/image_kernels/cuda/reduce.h"

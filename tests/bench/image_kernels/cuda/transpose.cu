@@ -7,7 +7,7 @@
 //   kSeveral  a quarter of the threads, four rows each: as many loads in flight, fewer indices
 // Pixels to planes and back, 3 bytes to 32 and back:
 //   kNaive    a thread a value of the result
-//   kPixel    a thread a pixel, 16 bytes an access where there are floats
+//   kPixel    one thread per pixel, 16 bytes an access where there are floats
 //   kShared   four pixels a thread; the bytes go through shared memory as whole words
 #include "tests/bench/image_kernels/cuda/indices.h"
 #include "tests/bench/image_kernels/cuda/transpose.h"
