@@ -1,6 +1,6 @@
-// The models of a directory: one folder per model, a model.json card (or a known public layout) next
-// to its weights, or one of these for each version; or a file with only weights that is recognised
-// by itself. Cards are read at once, weights when a network is asked for.
+// The models of a directory: one folder per model, a model.json card (or a known public layout)
+// next to its weights, or one of these for each version; or a file with only weights that is
+// recognised by itself. Cards are read at once, weights when a network is asked for.
 #pragma once
 
 #include <cstdint>
