@@ -14,13 +14,13 @@
 
 namespace upscaled::client {
 
-// One set of weights in one precision, as the server that was asked first computes it; others must
-// compute alike (UpscaleTilesStart.computation). Immutable, thread safe.
+// One set of weights in one precision, as the first asked server computes it; others must compute
+// alike (UpscaleTilesStart.computation). Immutable, thread safe.
 class RemoteNetwork final : public Executable {
  public:
   // Asks a server. `start` names scale and precision. Tiles will have `max_tile_pixels` at most,
   // halo included, and results within a message of `max_message_bytes`. Errors as
-  // UpscaleClient::DescribeTiles; FAILED_PRECONDITION when that is too few.
+  // UpscaleClient::DescribeTiles; FAILED_PRECONDITION for too few pixels.
   static absl::StatusOr<std::shared_ptr<const RemoteNetwork>> Open(UpscaleClient& client,
                                                                    v1::UpscaleTilesStart start,
                                                                    int64_t max_tile_pixels,
@@ -45,8 +45,8 @@ class RemoteNetwork final : public Executable {
   Network network_;
 };
 
-// One call at a time, a tile each, which the channel gives to the servers in turn and which the
-// client tries again by itself. `client` must outlive it.
+// One call at a time, with a tile each. The channel gives calls to the servers in turn, and the
+// client tries each again by itself. `client` must outlive it.
 class RemoteStream final : public Stream {
  public:
   // Calls end with `stop`, and by `deadline`.

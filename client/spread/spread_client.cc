@@ -21,7 +21,7 @@ namespace {
 // Wide images take wide bands: four rows of tiles, 30,000 pixels long.
 constexpr size_t kBandBudgetBytes = size_t{1} << 30;
 
-// The image's bytes for the decoder, which are counted.
+// The image's bytes for the decoder, with their count.
 class SourceBytes final : public ByteSource {
  public:
   SourceBytes(ImageSource& source, ImageObserver& observer, std::stop_token stop)

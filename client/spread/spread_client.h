@@ -1,6 +1,6 @@
 // One image over all servers: decoded, cut, stitched and encoded here, as a server's pipeline does
-// it, while the servers that the channel chooses compute the tiles. The bytes are those of
-// one server of the same release.
+// it, while the channel's servers compute the tiles. The bytes are those of one server of the same
+// release.
 #pragma once
 
 #include <memory>
@@ -18,9 +18,8 @@ class SpreadClient final : public Service {
   SpreadClient(std::unique_ptr<UpscaleClient> client, const SpreadOptions& options)
       : client_(std::move(client)), options_(options) {}
 
-  // A call that fails is tried again by itself, so that `observer` is told no retry and the source
-  // is read once. INVALID_ARGUMENT where a server computes other bytes than the first that was
-  // asked.
+  // A failed call is tried again by itself: `observer` is told no retry and the source is read
+  // once. INVALID_ARGUMENT if a server computes other bytes than the first asked one.
   absl::StatusOr<ImageResult> UpscaleImage(const ImageRequest& request, ImageSource& source,
                                            ImageSink& sink, ImageObserver& observer,
                                            std::stop_token stop = {}) override;

@@ -1,4 +1,4 @@
-// Options of SpreadClient, apart from the engine that it needs.
+// Options of SpreadClient, apart from its engine.
 #pragma once
 
 #include "absl/time/time.h"

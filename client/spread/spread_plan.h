@@ -24,8 +24,8 @@ struct SpreadPlan {
   std::vector<std::string> warnings;
 };
 
-// The model of that name in `models`, or else of that alias, or the default one. NOT_FOUND lists
-// the names there are; INVALID_ARGUMENT for several names.
+// The model of this name in `models`, or of this alias, or the default one. NOT_FOUND lists the
+// names there are; INVALID_ARGUMENT for several names.
 absl::StatusOr<::upscale::v1::Model> FindModel(const ::upscale::v1::ListModelsResponse& models,
                                                const std::string& name);
 

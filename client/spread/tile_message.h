@@ -11,7 +11,7 @@ namespace upscaled::client {
 // With its place in the image; the colours only.
 ::upscale::v1::Tile ToTile(const TileTask& task);
 
-// The colours of `dst`, whose alpha stays. INTERNAL, of the server, unless sizes and samples are
+// The colours of `dst`. Its alpha stays. INTERNAL, of the server, unless sizes and samples are
 // those of `dst`.
 absl::Status CopyResult(const ::upscale::v1::Tile& result, MutableImageView dst);
 

@@ -14,23 +14,23 @@
 
 namespace upscaled::client {
 
-// The formats of films, as ffmpeg names them. Files that name other files, such as playlists, are
-// no films here: a source names one file. MPEG streams have no index, so that a place in the middle
-// is not found to the frame.
+// The formats of films, as ffmpeg names them. Files with names of other files, such as playlists,
+// are no films here: a source names one file. MPEG streams have no index: a place in the middle is
+// not found to the frame.
 inline constexpr char kFilmFormats[] = "matroska,mov,avi,nut,ogg,flv,asf,yuv4mpegpipe,ivf,gif";
 
-// A process that runs until it ends or is killed.
+// A process, running until it ends or is killed.
 class Ffmpeg {
  public:
-  // Files that are open in the process; borrowed. -1: none.
+  // Files open in the process; borrowed. -1: none.
   struct Files {
     int input = -1, output = -1;
     int source = -1;  // becomes kSource
   };
   static constexpr char kSource[] = "file:/dev/fd/3";
 
-  // `command` begins with the program's name, which is looked for in PATH. FAILED_PRECONDITION if
-  // it is not installed.
+  // `command` begins with the program's name, to be found in PATH. FAILED_PRECONDITION if it is not
+  // installed.
   static absl::StatusOr<Ffmpeg> Start(std::vector<std::string> command, const Files& files);
   Ffmpeg(Ffmpeg&& other) noexcept;
   Ffmpeg& operator=(Ffmpeg&&) = delete;
@@ -42,7 +42,7 @@ class Ffmpeg {
   // was killed. Call once, last.
   absl::Status Wait();
   void Kill() const;
-  // The last line that it has written to its standard error.
+  // The last line on its standard error.
   std::string LastWords() const;
 
  private:
@@ -54,7 +54,7 @@ class Ffmpeg {
   UniqueFd errors_;
 };
 
-// Runs a process to its end, which `stop` brings about. CANCELLED after that.
+// Runs a process to its end, or until `stop`. CANCELLED after `stop`.
 absl::Status RunFfmpeg(std::vector<std::string> command, const Ffmpeg::Files& files,
                        std::stop_token stop);
 // The same, and returns its standard output. `source` becomes kSource; -1: none.

@@ -20,11 +20,11 @@
 namespace upscaled::client {
 namespace {
 
-// A frame of which no more bytes changed goes to the server together with the frame before.
+// A frame without more changed bytes goes to the server together with the frame before.
 constexpr double kMaxChanged = 0.5;
-// Frames that go together, at most: the first of them is computed whole.
+// Frames in one call, at most: the first of them is computed whole.
 constexpr size_t kLongestRun = 16;
-// Twice as many go together after this many calls that a server's limits did not refuse.
+// Twice as many go together after this many calls within a server's limits.
 constexpr int kGoodRuns = 8;
 // Calls at a time, if frames go one by one; more if the window has this many frames for each.
 constexpr int kFewCalls = 8, kFramesPerCall = 4;
@@ -37,11 +37,11 @@ struct Frame {
   std::string bytes;       // until it is computed
   bool begun = false;
   std::optional<absl::StatusOr<FrameResult>> result;
-  // Pixels of the frame, and of its run in the first frame of that.
+  // Pixels of the frame, and of its run in the run's first frame.
   int64_t source_px = 0, unchanged_px = 0;
 };
 
-// Frames that are computed together, in order.
+// Frames computed together, in order.
 using FrameRun = std::vector<Frame*>;
 
 // Whether fewer frames in a call may get through.
@@ -85,7 +85,7 @@ class FilmRun {
   bool HasRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return ended_ || frames_.size() < static_cast<size_t>(options_.frames_ahead);
   }
-  // The next frames that go together; `*closed` tells that no further frame will join them.
+  // The next frames of one call; `*closed` tells that no further frame will join them.
   FrameRun NextRun(bool* closed) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     FrameRun run;
     *closed = all_read_ || frames_.size() >= static_cast<size_t>(options_.frames_ahead);

@@ -16,31 +16,30 @@ namespace upscaled::client {
 struct FilmOptions {
   v1::UpscaleOptions upscale;
   FrameReaderOptions reader;
-  // Frames that are read and not yet written, at most: the memory of a film is these frames, their
-  // results and what calls take.
+  // Frames between reading and writing, at most: the memory of a film is these frames, their
+  // results and the calls' own.
   int frames_ahead = 32;
   int64_t resume_at = 0;  // frames at the beginning that are read and left out
-  // Blocks that differ by this many levels of 255 at most from the frame before count as unchanged
-  // (HoldNoise); 0: only equal pixels do. Of kY4m, kRawYuv and kRawRgb.
+  // Blocks within this many levels of 255 of the frame before count as unchanged (HoldNoise); 0:
+  // only equal pixels do. For kY4m, kRawYuv and kRawRgb.
   int hold_noise = 0;
 };
 
 struct FilmProgress {
   int64_t written = 0;
   int64_t bytes = 0;  // of the sink, up to the end of the last frame
-  // Frames among them that equal the one before: its result was written again.
+  // Frames among them equal to the one before: its result was written again.
   int64_t repeated = 0;
-  // Source pixels of all frames that were written, and those among them that were not computed,
-  // since they did not change. The latter are counted with the first frame of several that went to
-  // the server together.
+  // Source pixels of all written frames, and those left out of computation, since they did not
+  // change. The latter are counted with the first frame of several in one call.
   int64_t source_px = 0, unchanged_px = 0;
 };
 
 // Reads frames from `source`, has the service upscale each, and writes the results to `sink` in
-// order and in the source's kind. Frames of which little changes go to the service together, as an
-// animation, so that no more is computed of them than changed. Whole frames are written, and after
-// the first that fails none. `on_progress` is called after each frame. Errors name the frame;
-// CANCELLED when `stop` was requested. `progress` is what was written, after an error, too.
+// order and in the source's kind. Frames with few changes go to the service together, as an
+// animation: only the changed parts are computed. Whole frames are written, and none after the
+// first failed one. `on_progress` is called after each frame. Errors name the frame; CANCELLED when
+// `stop` was requested. `progress` is the written part, after an error, too.
 absl::Status UpscaleFilm(Service& service, const FilmOptions& options, ImageSource& source,
                          ImageSink& sink, std::function<void(const FilmProgress&)> on_progress,
                          FilmProgress& progress, std::stop_token stop);

@@ -23,7 +23,7 @@ namespace {
 // A frame may come this much of a frame's time early or late: containers round to milliseconds.
 constexpr double kMaxUneven = 0.25;
 
-// Entries of `streams`, which ffmpeg selects, and of the file.
+// Entries of `streams`, selected by ffmpeg, and of the file.
 std::vector<std::string> Probe(const std::string& input, const std::string& streams,
                                const std::string& entries, const std::string& form) {
   std::vector<std::string> command = {"ffprobe",    "-v",
@@ -48,7 +48,7 @@ std::string Known(const Facts& facts, absl::string_view name) {
   return is_known ? std::string(fact->second) : "";
 }
 
-// The samples of YUV4MPEG2 that FrameReader takes.
+// FrameReader's samples of YUV4MPEG2.
 absl::Status CheckPixelFormat(const std::string& name) {
   absl::string_view rest = name;
   bool known = absl::ConsumePrefix(&rest, "gray");
@@ -89,7 +89,7 @@ absl::StatusOr<std::vector<double>> ParseTimes(const std::string& text) {
   for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipWhitespace())) {
     // Side data puts commas behind the time and the flags.
     const std::vector<absl::string_view> values = absl::StrSplit(line, ',');
-    // A cut that only the edit list knows: such frames are decoded, but not shown.
+    // A cut known to the edit list only: such frames are decoded, but not shown.
     if (values.size() > 1 && absl::StrContains(values[1], 'D')) continue;
     if (!absl::SimpleAtod(values[0], &times.emplace_back())) {
       return absl::InvalidArgumentError(

@@ -20,8 +20,8 @@ struct FilmFacts {
 };
 
 // Asks ffprobe. FAILED_PRECONDITION if it is not installed; INVALID_ARGUMENT for another file than
-// a film, for frames that do not come at an even rate, of which parts could not be put together
-// again, for interlaced films, and for samples and colours that are not read.
+// a film, for frames at an uneven rate (their parts could not be put together again), for
+// interlaced films, and for samples and colours that are not read.
 absl::StatusOr<FilmFacts> ReadFilmFacts(const std::string& path);
 
 // From ffprobe's words: lines NAME=VALUE about the file, and the times of its frames, in seconds,

@@ -46,7 +46,7 @@ class Bytes {
     return absl::OkStatus();
   }
   const std::string& waiting() const { return waiting_; }
-  // The first `count` bytes, which must wait.
+  // The first `count` bytes. They must wait.
   std::string Take(size_t count) {
     std::string taken = waiting_.substr(0, count);
     waiting_.erase(0, count);
@@ -76,7 +76,7 @@ absl::Status CutShort(int64_t frame, size_t have, size_t want) {
                                                  have, " of its ", want, " bytes"));
 }
 
-// The next frame's bytes, of which there are `want`; counts it.
+// The next frame's bytes, `want` of them; counts it.
 absl::StatusOr<std::string> TakeFrame(Bytes& bytes, size_t want, int64_t& frame) {
   RETURN_IF_ERROR(bytes.Await(want));
   if (bytes.waiting().size() < want) return CutShort(frame, bytes.waiting().size(), want);
@@ -147,7 +147,7 @@ absl::Status ReadTag(absl::string_view tag, FilmFormat& format) {
   return absl::OkStatus();
 }
 
-// Chooses what a stream does not tell. INVALID_ARGUMENT for frames that are too large.
+// Chooses the facts missing in a stream. INVALID_ARGUMENT for too large frames.
 absl::Status Complete(const FrameReaderOptions& options, YuvFormat& yuv) {
   yuv.matrix = options.matrix.value_or(MatrixByHeight(yuv.size.height));
   yuv.full_range = options.full_range.value_or(yuv.full_range);
@@ -312,7 +312,7 @@ class FileReader final : public FrameReader {
   }
 
  private:
-  // How many bytes the next frame has, all of which wait.
+  // The number of bytes of the next frame. All of them wait.
   absl::StatusOr<size_t> AwaitFrame() {
     for (size_t want = 64; want <= kMaxFrameBytes;) {
       RETURN_IF_ERROR(bytes_.Await(want));
@@ -444,7 +444,7 @@ std::string FrameBytesOf(ImageView image, const std::string& frame, const FilmFo
                       ResampleChroma(AsBytes(frame), source.yuv, yuv.size));
 }
 
-// Rows of samples, of which one pixel has `pixel_samples`.
+// Rows of samples, with `pixel_samples` to a pixel.
 struct SamplePlane {
   Size size;
   size_t pixel_samples = 1;

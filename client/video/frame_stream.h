@@ -1,4 +1,4 @@
-// Frames that come out of a pipe one after the other, and go into one.
+// Frames from a pipe, one after the other, and into one.
 #pragma once
 
 #include <memory>
@@ -18,14 +18,14 @@ namespace upscaled::client {
 
 enum class FrameKind : uint8_t { kY4m, kPng, kPpm, kRawYuv, kRawRgb };
 
-// All that is said of a film before its first frame.
+// All facts about a film before its first frame.
 struct FilmFormat {
   FrameKind kind = FrameKind::kPng;
   // Set for kY4m and kRawYuv; size and depth for kRawRgb, too.
   YuvFormat yuv;
   // Only of kY4m.
   std::string y4m_tags;  // those that stay as they are, such as " F24:1 A1:1"
-  // Frames become images of luma, gray ones; chroma is resampled apart. Of kY4m and kRawYuv.
+  // Frames become images of luma, gray ones; chroma is resampled apart. For kY4m and kRawYuv.
   bool resamples_chroma = false;
 };
 
@@ -67,16 +67,16 @@ class FrameReader {
                                                                  std::stop_token stop);
 };
 
-// Whether frames are samples without compression, so that equal bytes are equal pixels.
+// Whether frames are samples without compression: equal bytes are then equal pixels.
 bool HasPlainSamples(const FilmFormat& format);
 
-// Writes the samples of the frame before over those of `frame`, in all blocks of 8x8 of a plane's
-// pixels of which no sample differs by more than `levels` of 255. Both have one size; the format is
-// kY4m, kRawYuv or kRawRgb.
+// Writes the samples of the frame before over those of `frame`, in each block of 8x8 of a plane's
+// pixels with all samples within `levels` of 255. Both have one size; the format is kY4m, kRawYuv
+// or kRawRgb.
 void HoldNoise(const FilmFormat& format, int levels, absl::string_view before, std::string& frame);
 
-// The share of a frame's bytes that differ from the frame before, in blocks of 64; 1 if the frames
-// have different sizes.
+// The share of a frame's bytes with a change from the frame before, in blocks of 64; 1 if the
+// frames have different sizes.
 double ChangedShare(const FilmFormat& format, const std::string& before, const std::string& frame);
 
 // The frame as a PNG, without loss: of a PNG its own bytes.

@@ -36,7 +36,7 @@ Shares SharesOf(Matrix matrix) {
   return kShares[static_cast<size_t>(matrix)];
 }
 
-// Samples that stand for 0 and 1 of luma, or for 0 and 1 of chroma, which spans -0.5..0.5.
+// Samples for 0 and 1 of luma, or for 0 and 1 of chroma. Chroma spans -0.5..0.5.
 struct Quantisation {
   float zero, unit;
 };
@@ -245,8 +245,8 @@ Plane ReduceChroma(Plane plane, const YuvFormat& format) {
   return HalveX(plane, ReducingTaps(size.width, OffsetX(format)));
 }
 
-// For an axis whose luma grows from `luma` to `to_luma` samples, and whose chroma has a sample for
-// each `step` of those, at `offset`.
+// For an axis with luma from `luma` to `to_luma` samples, and with a sample of chroma for each
+// `step` of them, at `offset`.
 std::vector<Taps> ResamplingTaps(int luma, int to_luma, int step, float offset) {
   const float ratio = static_cast<float>(luma) / static_cast<float>(to_luma);
   const float begin = ((offset + 0.5f) * ratio - 0.5f - offset) / static_cast<float>(step);

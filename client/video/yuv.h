@@ -25,7 +25,7 @@ enum class Matrix : uint8_t { kBt601, kBt709, kBt2020 };
 // "601", "709" or "2020".
 std::optional<Matrix> MatrixNamed(absl::string_view name);
 const char* NameOf(Matrix matrix);
-// The matrix of a film that does not name it: BT.601 up to 576 rows, BT.709 above.
+// The matrix of a film without a name for it: BT.601 up to 576 rows, BT.709 above.
 Matrix MatrixByHeight(int height_px);
 
 struct YuvFormat {
@@ -50,9 +50,9 @@ Image YuvToRgb(std::span<const uint8_t> frame, const YuvFormat& format);
 // reduced by the same cubic, stretched to twice its width.
 std::string RgbToYuv(ImageView image, const YuvFormat& format);
 
-// The chroma planes of a frame, resampled for luma of `size` by the same cubic, which is stretched
-// when planes shrink, up to twice its width. Places and siting are kept; planes of the same size
-// are the frame's own. "" of mono.
+// The chroma planes of a frame, resampled for luma of `size` by the same cubic. The cubic is
+// stretched when planes shrink, up to twice its width. Places and siting are kept; planes of the
+// same size are the frame's own. "" of mono.
 std::string ResampleChroma(std::span<const uint8_t> frame, const YuvFormat& format, Size size);
 
 }  // namespace upscaled::client

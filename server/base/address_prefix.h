@@ -1,4 +1,4 @@
-// IP addresses and the networks that hold them.
+// IP addresses and their networks.
 #pragma once
 
 #include <array>

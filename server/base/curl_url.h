@@ -10,8 +10,7 @@ namespace upscaled::server {
 
 class CurlUrl {
  public:
-  // Reads a URL, or resolves a relative one against the URL that was read before. `flags` are
-  // CURLU_*.
+  // Reads a URL, or resolves a relative one against the URL read before. `flags` are CURLU_*.
   CURLUcode Read(const std::string& text, unsigned flags = 0) {
     return url_ == nullptr ? CURLUE_OUT_OF_MEMORY
                            : curl_url_set(url_.get(), CURLUPART_URL, text.c_str(), flags);

@@ -1,4 +1,4 @@
-// The one who pays for an image's decoder.
+// The payer of an image's decoder.
 #pragma once
 
 #include <string>

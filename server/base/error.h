@@ -1,5 +1,5 @@
-// Why a request fails, in a form that programs can act on: an absl::Status that carries a reason,
-// metadata and a retry delay as payloads. rpc/ turns them into ErrorInfo and RetryInfo.
+// Why a request fails, in a form for programs: an absl::Status with a reason, metadata and a retry
+// delay as payloads. rpc/ turns them into ErrorInfo and RetryInfo.
 #pragma once
 
 #include <cstdint>
@@ -52,8 +52,8 @@ absl::Status WithRetryDelay(absl::Status status, absl::Duration retry_delay);
 absl::Status MakeOverloaded(std::string_view message, absl::Duration retry_delay,
                             const ErrorMetadata& metadata = {});
 
-// `status` with a reason, unless it is OK or has one already: for errors of the engine, whose code
-// alone does not say what the caller did wrong.
+// `status` with a reason, unless it is OK or has one already: for errors of the engine. Their code
+// does not say the caller's fault.
 absl::Status WithReason(absl::Status status, ErrorReason reason);
 
 // The reason carried by `status`, otherwise the reason of its code: CANCELLED is kCancelled,

@@ -57,8 +57,8 @@ struct Payer {
   double weight() const { return limits == nullptr ? 1 : limits->weight; }
 };
 
-// The cost of a computation so far, in multiply-adds: each tile from when it begins to run, so
-// that it is known at once when the computation is stopped.
+// The cost of a computation so far, in multiply-adds: each tile from when it begins to run: it is
+// known at once when the computation is stopped.
 using CostMeter = std::atomic<int64_t>;
 
 }  // namespace upscaled::server

@@ -1,4 +1,4 @@
-// The payers of one computation that several callers wait for.
+// The payers of one computation for several callers.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace upscaled::server {
 
-// One payer for each waiter, the one who has waited longest first. Thread safe.
+// One payer for each waiter, the longest waiting one first. Thread safe.
 class Payers {
  public:
   using Listener = std::function<void()>;
 
-  // Waiters are known by number, which counts up.
+  // Waiters are known by number. The numbers count up.
   void Add(int64_t waiter, Payer payer) ABSL_LOCKS_EXCLUDED(mutex_) {
     Change([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       payers_.insert_or_assign(waiter, std::move(payer));

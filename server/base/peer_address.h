@@ -1,4 +1,4 @@
-// The other end of a connection, as a text and as the one that its calls and connections count for.
+// The other end of a connection, as a text and as the unit of limits for its calls and connections.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace upscaled::server {
 
-// The host of a client on a Unix socket that is this very process, which calls itself.
+// The host of a client on a Unix socket within this very process: it calls itself.
 inline constexpr char kOwnProcess[] = "unix:self";
 
 struct PeerAddress {
@@ -17,7 +17,7 @@ struct PeerAddress {
   // host has that many to choose from. IPv4 in IPv6 counts as IPv4. Over a Unix socket the user,
   // "unix:1000", or kOwnProcess.
   std::string host;
-  // The names in the certificate that it has shown (see CertificateNamesOf); null: none.
+  // The names in its certificate (see CertificateNamesOf); null: none.
   std::shared_ptr<const std::vector<std::string>> certificate_names = nullptr;
 };
 

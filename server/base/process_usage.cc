@@ -28,11 +28,11 @@ int64_t SoftLimit(int resource) {
   return limit.rlim_cur == RLIM_INFINITY ? 0 : static_cast<int64_t>(limit.rlim_cur);
 }
 
-// 0 for infinity, and for the huge number that control groups of version 1 have for it.
+// 0 for infinity, and for the huge number of control groups of version 1.
 int64_t ToLimit(double limit) { return limit < 0x1p60 ? static_cast<int64_t>(limit) : 0; }
 
-// The fields of /proc/self/stat by their numbers in proc(5), which begin at 1; those before the
-// state (3) are empty.
+// The fields of /proc/self/stat by their numbers in proc(5), from 1 on; those before the state (3)
+// are empty.
 class StatFields {
  public:
   explicit StatFields(const std::string& stat) {

@@ -1,4 +1,4 @@
-// The process's use of what the machine lets it have.
+// The process's use of the machine's resources.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct ProcessUsage {
   double cpu_seconds = 0;  // of all threads, system time included
 };
 
-// Reads /proc. Opens what it needs once, so that it still works when no descriptor is left, and
-// reads the control groups' limits then. Thread safe; reads of several threads take turns.
+// Reads /proc. Opens its files once, to work without a free descriptor, and reads the control
+// groups' limits then. Thread safe; reads of several threads take turns.
 class ProcessProbe {
  public:
   ProcessProbe();
@@ -36,7 +36,7 @@ class ProcessProbe {
   ProcessUsage Read() const;
   // By the system's clock as it is set now.
   absl::Time start_time() const;
-  // Descriptors that are connected sockets.
+  // Descriptors of connected sockets.
   int64_t CountConnections() const;
 
  private:

@@ -1,4 +1,4 @@
-// An object made of files, which is made again when they change.
+// An object made of files, made again when they change.
 #pragma once
 
 #include <algorithm>
@@ -19,10 +19,10 @@
 
 namespace upscaled::server {
 
-// Reads files, and knows which they were.
+// Reads files, and knows their identities.
 class FileReader {
  public:
-  // `pipes`: reads pipes, too, which can be read once.
+  // `pipes`: reads pipes, too, and these can be read once.
   explicit FileReader(bool pipes) : pipes_(pipes) {}
 
   // As ReadFile.
@@ -30,12 +30,12 @@ class FileReader {
     // First: changes made meanwhile are read next time.
     states_.emplace_back(path, StateOf(path));
     absl::StatusOr<std::string> content = ReadFile(path, max_bytes, {.pipes = pipes_});
-    // One that is there and could not be read, for want of a descriptor, say, is tried again.
+    // A file present but not read, without a free descriptor for example, is tried again.
     if (!content.ok() && states_.back().second != kMissing) states_.back().second = kUnread;
     return content;
   }
 
-  // Whether one of those that were read is another one now.
+  // Whether one of the read files is another one now.
   bool Changed() const {
     return std::any_of(states_.begin(), states_.end(),
                        [](const auto& read) { return StateOf(read.first) != read.second; });

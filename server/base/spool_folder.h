@@ -1,4 +1,4 @@
-// The folder for bytes that wait on disk.
+// The folder for bytes on disk.
 #pragma once
 
 #include <stdlib.h>

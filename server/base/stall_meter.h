@@ -1,5 +1,5 @@
-// Whether a client does its part fast enough: in every `timeout` that we wait for it, it must move
-// `min_bytes`, or all that there is.
+// Whether a client does its part fast enough: in every `timeout` of our wait for it, it must move
+// `min_bytes`, or all there is.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace upscaled::server {
 
-// Counts the time that passes while we wait, and nothing else. Not thread safe.
+// Counts the time of our waits, and nothing else. Not thread safe.
 class StallMeter {
  public:
   StallMeter(absl::Duration timeout, int64_t min_bytes)
@@ -25,7 +25,7 @@ class StallMeter {
     waiting_ = false;
   }
   bool waiting() const { return waiting_; }
-  // The client has moved that many bytes.
+  // The client has moved this many bytes.
   void Move(int64_t bytes, absl::Time now) {
     bytes_ += bytes;
     if (bytes_ >= min_bytes_) Restart(now);

@@ -8,30 +8,30 @@
 namespace upscaled::server {
 namespace {
 
-// Cancelled tiles that one Take drops, so that it ends soon. The cancellation drops them, too.
+// Cancelled tiles dropped by one Take, to keep it short. The cancellation drops them, too.
 constexpr int64_t kMaxDroppedTiles = 1024;
-// Clients without open requests that are remembered, so that they pay for their past work.
+// Remembered clients without open requests: they pay for their past work.
 constexpr size_t kMaxAbsentClients = 1024;
-// The least cost that a payer's place is judged by, in multiply-adds: a flow between two bands of
-// its image has nothing queued. About 256 x 256 source pixels of general-2x.
+// The least cost for judging a payer's place, in multiply-adds: a flow between two bands of its
+// image has nothing queued. About 256 x 256 source pixels of general-2x.
 constexpr int64_t kMinJudgedCost = 10'000'000'000;
 
-// The tile of the submission that is the first to run.
+// The first tile of the submission to run.
 SubmittedTile Head(const std::shared_ptr<Submission>& submission) {
   return {submission,
           submission->put_back.empty() ? submission->next : submission->put_back.back()};
 }
 
-// A tile that a device or a batch has failed with may be the reason for that. A slice of a row
-// stream cannot run again after the failure of another tile.
+// A tile with a failed device or batch may be the reason for it. A slice of a row stream cannot run
+// again after the failure of another tile.
 bool RunsByItself(const SubmittedTile& tile) {
   return tile.moved() || tile.alone() || tile.task().slice.stream != nullptr;
 }
 
 double NextCost(const Flow& flow) { return static_cast<double>(Head(flow.queue.front()).cost()); }
 
-// Cost that is given back, because the work did not run after all, leads to no earlier time than
-// the present.
+// Cost given back, because the work did not run after all, leads to no earlier time than the
+// present.
 void ChargeOne(double& virtual_start, double charged, const VirtualTime& time) {
   virtual_start = std::max(virtual_start + charged, std::min(virtual_start, time.now()));
 }
@@ -83,7 +83,7 @@ FairQueue::Batch FairQueue::Take(const Device& device, int streams, int64_t max_
     AdvanceTime(order);
     if (!batch.tiles.empty() || !batch.dropped.empty()) continue;
     if (&order > &orders_[static_cast<size_t>(last)]) continue;
-    // A stream's share of what is queued, so that all streams end at about the same time (guided
+    // A stream's share of the queue that ends all streams at about the same time (guided
     // self-scheduling, Polychronopoulos and Kuck 1987).
     const bool background = &order == &orders_[static_cast<size_t>(Priority::kBackground)];
     const int64_t max_tiles = background ? 1 : (order.queued_tiles + streams - 1) / streams;

@@ -146,7 +146,7 @@ class FairQueue {
   // Gives the flow and its queued tiles to `payer`, where it begins as a new one.
   void ChangePayer(Flow& flow, Payer payer);
   // Returns the payer with the earliest end of the flow's tiles: by priority, and then by the
-  // virtual time of that client after their service. Prefers the flow's own.
+  // client's virtual time after their service. Prefers the flow's own.
   Payer BestPayer(const Flow& flow, std::span<const Payer> payers) const;
   std::vector<Flow*> flows() const;  // with queued tiles
   const TileLoad& load() const { return load_; }

@@ -14,28 +14,28 @@ namespace upscaled::server {
 
 class TileScheduler;
 
-// The TileExecutor of a request's pipeline: runs tiles of the networks that were chosen for the
-// request. Closed by destruction, after which tiles that are queued still run. Must not outlive the
-// scheduler. Thread safe, but for Adopt.
+// The TileExecutor of a request's pipeline: runs tiles of the request's networks. Closed by
+// destruction. Queued tiles still run afterwards. Must not outlive the scheduler. Thread safe, but
+// for Adopt.
 class RequestFlow final : public TileExecutor {
  public:
   RequestFlow(RequestFlow&& other) noexcept = default;
   RequestFlow& operator=(RequestFlow&&) = delete;
   ~RequestFlow() override;
 
-  // The networks that tiles may be of, all on the same devices. At most once, before Submit.
+  // The networks of its tiles, all on the same devices. At most once, before Submit.
   void Adopt(DeviceChooser::Choice choice);
 
-  // Runs the tiles on devices of one class only from now on, for results that are named by its
-  // arithmetic. Returns the class: the one that the flow is bound to, or another one if all devices
-  // of that have failed since. UNAVAILABLE (kDeviceFailure) if no device is left. After Adopt.
+  // Runs the tiles on devices of one class only from now on, for results named by its arithmetic.
+  // Returns the class: the flow's one, or another one if all devices of it have failed since.
+  // UNAVAILABLE (kDeviceFailure) if no device is left. After Adopt.
   absl::StatusOr<int> KeepClass();
 
   // `executable` is one of the adopted ones. A tile's own error, and one of memory (with a retry
   // delay), does not touch the other tiles of its batch. After a device's failure a tile gets
-  // INTERNAL (kDeviceFailure) when it is the second that fails on it, UNAVAILABLE (kDeviceFailure)
-  // when no other device can take it. TileDone is called with no lock held, from here when the
-  // tiles are not accepted.
+  // INTERNAL (kDeviceFailure) if it is the second to fail with it, UNAVAILABLE (kDeviceFailure) if
+  // no other device can take it. TileDone is called with no lock held, from here when the tiles are
+  // not accepted.
   void Submit(std::shared_ptr<const Executable> executable, std::vector<TileTask> tiles,
               Cancellation* cancellation, TileDone done) override;
 

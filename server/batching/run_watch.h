@@ -1,4 +1,4 @@
-// Finds the runs of streams that do not end.
+// Finds the runs of streams without an end.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace upscaled::server {
 
-// Counts the reported time, not a clock's: a process that was stopped or starved for minutes finds
-// no run overdue. Thread safe.
+// Counts the reported time, not a clock's: a process stopped or starved for minutes finds no run
+// overdue. Thread safe.
 class RunWatch {
   struct Entry {
     std::shared_ptr<const Device> device;
@@ -29,7 +29,7 @@ class RunWatch {
     std::shared_ptr<const Device> device;
     absl::Duration taken;
   };
-  // A run that goes on until this is destroyed, before the watch is.
+  // A run, until this is destroyed, before the watch is.
   class Run {
    public:
     Run(RunWatch& watch, Entries::iterator entry) : watch_(watch), entry_(entry) {}
@@ -42,18 +42,17 @@ class RunWatch {
     const Entries::iterator entry_;
   };
 
-  // The time that a run may take: kSlack, and kFactor times its forecast.
+  // The time for a run: kSlack, and kFactor times its forecast.
   static constexpr absl::Duration kSlack = absl::Minutes(2);
   static constexpr int kFactor = 20;
-  // Multiply-adds per second of a run on a device that has not run this network before: less than
-  // any device has.
+  // Multiply-adds per second of a run on a device new to this network: less than any device has.
   static constexpr double kUnknownSpeed = 1e8;
 
-  // A run of `cost` multiply-adds begins on `device`, whose speed was `speed` multiply-adds per
+  // A run of `cost` multiply-adds begins on `device`, at a speed of `speed` multiply-adds per
   // second; 0: unknown.
   [[nodiscard]] Run Begin(std::shared_ptr<const Device> device, int64_t cost, double speed)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Lets time pass; returns the runs that it made overdue.
+  // Lets time pass; returns the newly overdue runs.
   std::vector<Overdue> Advance(absl::Duration passed) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

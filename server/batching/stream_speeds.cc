@@ -5,7 +5,7 @@
 namespace upscaled::server {
 namespace {
 
-// The time that a measurement holds.
+// The life of a measurement.
 constexpr absl::Duration kSpeedLife = absl::Minutes(1);
 
 }  // namespace

@@ -16,12 +16,12 @@ namespace upscaled::server {
 // Knows executables as long as they are loaded. Not thread safe.
 class StreamSpeeds {
  public:
-  // Tells that a run of `cost` multiply-adds, which ended now, took `busy`.
+  // Tells that a run of `cost` multiply-adds, ended now, took `busy`.
   void Record(const std::shared_ptr<const Executable>& executable, absl::Duration busy,
               int64_t cost, absl::Time now);
 
-  // The speed of the work that ran; unknown after a minute without work: where it keeps calls out,
-  // nothing else would tell that a slow time is over.
+  // The speed of the work that ran; unknown after a minute without work: if it keeps calls out,
+  // nothing else would tell the end of a slow time.
   ThroughputMeter OfAll(absl::Time now) const;
   // Multiply-adds a second, as measured on one of its parts; the speed of all if it never ran, and
   // 0 if it is not known. A speed without a measurement for minutes counts as this many times as

@@ -22,7 +22,7 @@ namespace upscaled::server {
 struct Flow;
 struct Submission;
 
-// Submissions with queued tiles, in the order in which their tiles run.
+// Submissions with queued tiles, in the order of their tiles' runs.
 using SubmissionList = std::list<std::shared_ptr<Submission>>;
 
 struct Submission {
@@ -41,8 +41,8 @@ struct Submission {
   std::atomic<size_t> unfinished;
   Cancellation::Registration registration;
 
-  // Guarded as the queue is. Tiles that were put back are queued, the last of these first, and then
-  // those from `next` on, if the submission has a place in its flow's queue.
+  // Guarded as the queue is. Tiles put back are queued, the last of these first, and then the tiles
+  // from `next` on, if the submission has a place in its flow's queue.
   std::shared_ptr<Flow> flow;  // null: not accepted
   std::shared_ptr<const DeviceExecutable> executable;
   std::optional<SubmissionList::iterator> place;

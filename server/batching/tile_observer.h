@@ -26,9 +26,9 @@ class TileObserver {
   virtual ~TileObserver() = default;
   // After the run, before its tiles' TileDone.
   virtual void OnBatch(const BatchReport& batch) = 0;
-  // Tiles that were dropped before they ran, because their request was cancelled.
+  // Tiles dropped before they ran, because their request was cancelled.
   virtual void OnDropped(int64_t tiles) = 0;
-  // Tiles of a batch whose device failed, and that run once more on another one.
+  // Tiles of a batch with a failed device, to run once more on another one.
   virtual void OnMoved(int64_t tiles) = 0;
 };
 

@@ -18,17 +18,17 @@ namespace upscaled::server {
 namespace {
 
 constexpr absl::Duration kMemoryRetryDelay = absl::Seconds(1);
-// The interval at which streams that hold background work back look again: no event tells of the
-// time of a client's wait.
+// The interval of looks by streams with background work held back: no event tells of the time of a
+// client's wait.
 constexpr absl::Duration kHoldCheck = absl::Milliseconds(10);
 
-// Sets the tile's place in `flags`, which are its submission's.
+// Sets the tile's place in its submission's `flags`.
 void Mark(const SubmittedTile& tile, std::vector<bool>& flags) {
   if (flags.empty()) flags.resize(tile.submission->tiles.size());
   flags[tile.index] = true;
 }
 
-// Notes that a device has failed on the tile; whether one had before.
+// Notes a device's failure on the tile; whether one had failed before.
 bool FailedBefore(const SubmittedTile& tile) {
   const bool failed = tile.moved();
   Mark(tile, tile.submission->moved);
@@ -41,7 +41,7 @@ absl::Status OtherBytes() {
                    "class computes other bytes; try again");
 }
 
-// `batch_cost` is that of the tiles that ran with it, which share what was `spent` on them.
+// `batch_cost` is the cost of all tiles of the run. They share the `spent` time.
 void AddToUsage(const SubmittedTile& tile, const Device& device, int64_t batch_cost,
                 const Interval& run, absl::Duration spent) {
   const absl::Time submitted = tile.submission->submitted;
@@ -56,7 +56,7 @@ void AddToUsage(const SubmittedTile& tile, const Device& device, int64_t batch_c
   if (!std::ranges::count(usage.devices, device.name())) usage.devices.push_back(device.name());
 }
 
-// Memory that cannot be had fails the tiles, not the device, and may be there later.
+// A lack of memory fails the tiles, not the device: memory may be there later.
 absl::Status RunStream(const Device& device, Stream& stream, const FairQueue::Batch& batch) {
   absl::Status status;
   try {
@@ -164,7 +164,7 @@ void TileScheduler::Submit(const std::shared_ptr<Flow>& flow, const Executable& 
   const auto submission =
       std::make_shared<Submission>(std::move(tiles), cancellation, std::move(done), clock_.Now());
   // Registered before anything is queued: a worker may finish the last tile before Submit returns.
-  // A cancellation that comes before the tiles are queued finds none, and is seen below.
+  // A cancellation before the tiles are queued finds none, and is seen below.
   if (cancellation != nullptr) {
     submission->registration =
         cancellation->OnCancel([this, submission] { DropCancelled(*submission); });
@@ -390,15 +390,15 @@ void TileScheduler::RunBatch(const std::shared_ptr<Device>& device_kept, Stream&
     return RunStream(device, stream, batch);
   }();
   const absl::Time end = clock_.Now();
-  // By this stream and by others that would have been idle.
+  // By this stream and by otherwise idle ones.
   const absl::Duration spent = end - start + stream.HelpedTime();
-  // Cancelled tiles may have ended early, so that neither their time nor their cost says anything
-  // of the device's speed.
+  // Cancelled tiles may have ended early: neither their time nor their cost says anything of the
+  // device's speed.
   const bool measured = status.ok() && std::ranges::all_of(batch.tiles, [](const auto& tile) {
                           return tile.submission->cancel_status().ok();
                         });
 
-  // Only the tiles that are the reason fail.
+  // Only the tiles to blame fail.
   const bool again = !status.ok() && !IsDeviceFault(status) && batch.tiles.size() > 1;
   std::vector<absl::Duration> queue;
   std::vector<StrandedTile> stranded;
@@ -406,7 +406,7 @@ void TileScheduler::RunBatch(const std::shared_ptr<Device>& device_kept, Stream&
     absl::MutexLock lock(&mutex_);
     DeviceClass& device_class = classes_[device.device_class()];
     device_class.queue.Ended(batch);
-    // The time of other streams' batches, which are still running, counts all the same.
+    // The time of other streams' running batches counts all the same.
     const bool busy = measured || device_class.queue.load().running_tiles > 0;
     device_class.speed.Record(end, busy, measured ? batch.cost : 0);
     if (measured) {

@@ -7,7 +7,7 @@
 //
 // A failed device goes into quarantine. Its tiles run once more, on another device. If no device of
 // the class is left, requests go on with another class; without one they fail. A device with an
-// endless run (RunWatch) has failed, too: the tiles of that run wait for it, all others go
+// endless run (RunWatch) has failed, too: the tiles of this run wait for it, all others go
 // elsewhere.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The parts of the server that a transport needs to run calls.
+// The parts of the server for a transport's calls.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct CallEnvironment {
   // For the client to send or take its next bytes.
   absl::Duration stall_timeout;
   int64_t min_progress_bytes = 16 * 1024;  // that a client moves in each
-  // The client that the transport knows by this name. Thread safe.
+  // The client behind the transport's name. Thread safe.
   std::function<PeerAddress(const std::string& transport_name)> peer;
   // TrustedProxies::ClientOf; null: no proxy is trusted. Thread safe.
   std::function<std::string(const PeerAddress& peer, std::string_view x_forwarded_for,

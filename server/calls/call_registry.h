@@ -1,4 +1,4 @@
-// Knows every call there is, so that a shutdown can cancel them and wait for their end.
+// Knows every call there is: a shutdown can cancel them and wait for their end.
 #pragma once
 
 #include <memory>

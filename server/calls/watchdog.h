@@ -13,8 +13,8 @@
 
 namespace upscaled::server {
 
-// Thread safe. Looks a few times a second, so that setting and dropping a time, which every call
-// does, wakes no thread.
+// Thread safe. Looks a few times a second: setting and dropping a time, the habit of every call,
+// wakes no thread.
 class Watchdog {
  public:
   using Id = std::pair<absl::Time, uint64_t>;

@@ -23,12 +23,12 @@ struct TlsConfig {
   bool enabled() const { return !cert.empty(); }
 };
 
-// The source of the choice of kernels: the shipped order, a table, or a table that is added to
-// after a short or a long measurement.
+// The source of the choice of kernels: the shipped order, a table, or a table that grows by a short
+// or a long measurement.
 enum class TuneMode { kOff, kLoad, kFast, kFull };
 std::string_view TuneModeName(TuneMode mode);  // "off", "load", "fast", "full"
 
-// Whether images are decoded in processes of their own; kAuto: where that works.
+// Whether images are decoded in processes of their own; kAuto: if it works.
 enum class SandboxMode { kAuto, kOn, kOff };
 std::string_view SandboxModeName(SandboxMode mode);  // "auto", "on", "off"
 
@@ -45,7 +45,7 @@ struct ServerConfig {
   int max_connections = 4096;                      // of each port
   int max_connections_per_address = 1024;
 
-  // Existing directories, in order; ends with the bundled models' if that was found.
+  // Existing directories, in order; ends with the bundled models' if it was found.
   std::vector<std::filesystem::path> model_repositories;
   bool bundled_models_last = false;           // whether it does
   std::string default_model;                  // empty: as ModelCatalog::Options says
@@ -114,8 +114,8 @@ using Environment = std::map<std::string, std::string>;
 // `envp` as main's third argument or environ.
 Environment ReadEnvironment(const char* const* envp);
 
-// INVALID_ARGUMENT names the flag, variable or key, its value and what it should be; for an unknown
-// name, the nearest known one. NOT_FOUND: a file that is not there, or no models.
+// INVALID_ARGUMENT names the flag, variable or key, its value and the accepted ones; for an unknown
+// name, the nearest known one. NOT_FOUND: a missing file, or no models.
 absl::StatusOr<ParsedConfig> ParseConfig(int argc, const char* const* argv,
                                          const Environment& environment);
 

@@ -31,8 +31,8 @@ namespace {
 constexpr std::string_view kConfigFlag = "config";
 constexpr std::string_view kEnvironmentPrefix = "UPSCALED_";
 
-// Variables with our prefix that are not ours: of the tests, and those that Kubernetes sets in
-// every pod next to a service called "upscaled".
+// Variables with our prefix but from others: variables of the tests, and the ones set by Kubernetes
+// in every pod next to a service called "upscaled".
 bool IsForeign(const std::string& variable) {
   return absl::StartsWith(variable, "UPSCALED_TEST_") ||
          absl::StartsWith(variable, "UPSCALED_SERVICE_") || variable == "UPSCALED_PORT" ||
@@ -117,7 +117,7 @@ absl::StatusOr<YAML::Node> LoadFile(const std::string& path) {
       absl::StrCat(path, ": must be a map of settings, such as \"threads: 4\""));
 }
 
-// A config and what fills it. CLI11's own reading of variables and files is not used: a file would
+// A config and its options. CLI11's own reading of variables and files is not used: a file would
 // win over a variable, and an error would name the flag instead of its source.
 struct Parser {
   ServerConfig config;

@@ -26,7 +26,7 @@ bool IsDirectory(const std::filesystem::path& path) {
 std::optional<std::filesystem::path> BundledModelsDirectory() {
   namespace fs = std::filesystem;
   std::error_code error;
-  // The prefix that it is installed under, or the build folder.
+  // The prefix of the installation, or the build folder.
   const fs::path prefix = fs::read_symlink("/proc/self/exe", error).parent_path().parent_path();
   for (const char* const path : {"share/upscaled/models", UPSCALED_SOURCE_MODELS}) {
     const fs::path directory = (prefix / path).lexically_normal();

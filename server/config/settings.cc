@@ -82,15 +82,15 @@ absl::Status CheckUrlPrefix(const std::string& text) { return UrlPrefix::Parse(t
 
 std::string_view SwitchName(bool on) { return on ? "on" : "off"; }
 
-// Adds options to an app; their validators put what they read into the fields given here.
+// Adds options to an app. Their validators write the read values into the fields given here.
 class SettingList {
  public:
   explicit SettingList(CLI::App& app) : app_(app) {}
 
-  // The group of what is added from now on.
+  // The group of the following options.
   void Group(const std::string& name) { app_.option_defaults()->group(name); }
 
-  // One value: `read` gives it from a text, `print` a text that reads back.
+  // One value: `read` gives it from a text, `print` a readable text.
   template <typename T, typename Read, typename Print>
   CLI::Option* Add(const char* name, const char* type, const char* help, T& field, Read read,
                    Print print) {
@@ -106,7 +106,7 @@ class SettingList {
     });
   }
 
-  // Several values, each of which `check` looks at.
+  // Several values, each checked by `check`.
   template <typename T>
   void Repeated(const char* name, const char* type, const char* help, std::vector<T>& field,
                 char separator, absl::Status (*check)(const std::string&)) {
@@ -189,7 +189,7 @@ class SettingList {
     Add(name, "TIME", help, field, ParseDelay, absl::FormatDuration);
   }
 
-  // One of the names that `name_of` gives to `values`.
+  // One of the names of `values` by `name_of`.
   template <typename T>
   void Choice(const char* name, const char* type, const char* help, T& field,
               std::string_view (*name_of)(T), std::vector<T> values) {

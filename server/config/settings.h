@@ -22,7 +22,7 @@ struct Setting {
   char separator;  // between several values in a variable; 0: takes one value
 };
 
-// Adds the flags of all settings to `app`. They write to `config`, which outlives it.
+// Adds the flags of all settings to `app`. They write to `config`. It outlives the app.
 std::vector<Setting> AddSettings(CLI::App& app, ServerConfig& config);
 
 // "max-queue-pixels" -> "UPSCALED_MAX_QUEUE_PIXELS".

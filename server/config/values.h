@@ -10,7 +10,7 @@
 
 namespace upscaled::server {
 
-// All errors are INVALID_ARGUMENT and say what the value should be, but not whose value it is.
+// All errors are INVALID_ARGUMENT and say what the value should be, but not the setting's name.
 
 // Decimal only (CLI::Range takes 010 for 8).
 absl::StatusOr<int64_t> ParseInteger(std::string_view text, int64_t min, int64_t max);

@@ -1,4 +1,4 @@
-// A device and what is compiled for it.
+// A device and its compiled networks.
 #pragma once
 
 #include <cstdint>
@@ -58,8 +58,8 @@ absl::StatusOr<DeviceList> MakeDevices(std::vector<std::unique_ptr<Backend>> bac
 // UNAVAILABLE without devices.
 absl::Status TryPrecision(const DeviceList& devices, const Network& network, Precision precision);
 
-// Bytes that the network would take on the first device that tells before it is compiled: packed
-// weights, and the scratch memory of every stream. 0: none does.
+// Bytes of the network on the first device with an answer before compiling: packed weights, and the
+// scratch memory of every stream. 0: none does.
 int64_t PlanMemory(const DeviceList& devices, const Network& network, Precision precision);
 
 // True if a backend's error counts against the device: every error except those about the task or

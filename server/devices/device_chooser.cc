@@ -89,7 +89,7 @@ std::vector<absl::Duration> DeviceChooser::TimesFor(int64_t cost) const {
   absl::MutexLock lock(&mutex_);
   for (size_t i = 0; i < work.size(); ++i) {
     const int64_t bound_cost = i < bound_cost_.size() ? bound_cost_[i] : 0;
-    // One request finds out how fast a device class is, others do not wait for that.
+    // One request finds out the speed of a device class, and others do not wait for it.
     times.push_back(work[i].speed.known() || (bound_cost == 0 && work[i].idle)
                         ? work[i].speed.TimeFor(bound_cost + work[i].queued_cost + cost)
                         : absl::InfiniteDuration());

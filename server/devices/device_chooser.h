@@ -1,4 +1,4 @@
-// Chooses the devices that a request runs on, and loads its networks on them.
+// Chooses the devices of a request, and loads its networks on them.
 #pragma once
 
 #include <array>
@@ -28,18 +28,18 @@ inline constexpr double kMaxCost = 1e17;
 struct DeviceClassWork {
   int64_t queued_cost = 0;  // multiply-adds
   bool idle = true;         // nothing is queued or running
-  // For which tiles of each priority have been queued without a break.
+  // How long tiles of each priority have been queued without a break.
   std::array<absl::Duration, kPriorities> backlogged = {};
   ThroughputMeter speed;         // of all that work
   ThroughputMeter stream_speed;  // of one stream
   int streams = 0;               // of the devices that work
 };
 
-// Binds every request to the device class that is soonest done with it, so that its image is of one
+// Binds every request to the device class with the earliest end for it: its image is of one
 // arithmetic. Thread safe; must outlive its bindings.
 class DeviceChooser {
  public:
-  // The work of one request, in multiply-adds, that counts as its device class's until destruction.
+  // The work of one request, in multiply-adds, counted as its device class's until destruction.
   // Thread compatible.
   class Binding {
    public:
@@ -68,11 +68,11 @@ class DeviceChooser {
   // with no lock held.
   DeviceChooser(DeviceQuarantine& quarantine, std::function<std::vector<DeviceClassWork>()> work);
 
-  // A request's networks on all devices that work and can run them, bound to the device class that
-  // is soonest done with them for `pixels` of the source (0: unknown), by the work bound to each
-  // and by its speed so far. Loads the missing ones, and waits for others' loads until
-  // `cancellation` (may be null). A device with a failure here goes into quarantine. UNAVAILABLE
-  // (kDeviceFailure) when no device works; otherwise as ModelCache::Get. Nothing for no passes.
+  // A request's networks on all working devices able to run them, bound to the device class with
+  // the earliest end for `pixels` of the source (0: unknown), by the work bound to each and by its
+  // speed so far. Loads the missing ones, and waits for others' loads until `cancellation` (may be
+  // null). A device with a failure here goes into quarantine. UNAVAILABLE (kDeviceFailure) when no
+  // device works; otherwise as ModelCache::Get. Nothing for no passes.
   absl::StatusOr<Choice> Load(std::span<const ModelPass> passes, Precision precision,
                               int64_t pixels, Cancellation* cancellation = nullptr)
       ABSL_LOCKS_EXCLUDED(mutex_);

@@ -87,7 +87,7 @@ absl::StatusOr<DeviceExecutables> LoadOnDevices(
   absl::Status refusal;
   for (const std::shared_ptr<Device>& device : devices) {
     auto loaded = LoadAll(device->models(), passes, precision, cancellation);
-    // Its reason may be one that speaks against a device otherwise.
+    // Its reason may be evidence against a device otherwise.
     if (cancellation != nullptr) RETURN_IF_ERROR(cancellation->status());
     if (!loaded.ok()) {
       refusal.Update(loaded.status());

@@ -1,4 +1,4 @@
-// A network on all devices that a request may run on.
+// A network on all devices of a request.
 #pragma once
 
 #include <algorithm>
@@ -17,9 +17,9 @@
 
 namespace upscaled::server {
 
-// The Executable that a request is planned with. It asks for the source pixels and the scratch
-// memory that the most demanding device needs, so that a tile can move to any of them; tiles have
-// the size that the first one likes. Immutable; keeps its devices.
+// The Executable behind a request's plan. It asks for the source pixels and the scratch memory of
+// the most demanding device: a tile can move to any of them. Tiles have the first one's favourite
+// size. Immutable; keeps its devices.
 class DeviceExecutable final : public Executable {
  public:
   struct Part {
@@ -31,9 +31,9 @@ class DeviceExecutable final : public Executable {
 
   std::span<const Part> parts() const { return parts_; }
   int device_class() const { return parts_.front().device->device_class(); }
-  // Null for a device that is not among the parts.
+  // Null for a device outside the parts.
   const Part* PartOn(const Device& device) const;
-  // The first one of the class, which has one.
+  // The first one of the class. It has one.
   const Part& PartOf(int device_class) const;
   const Executable* On(const Device& device) const {
     const Part* const part = PartOn(device);
@@ -41,8 +41,8 @@ class DeviceExecutable final : public Executable {
   }
   // `task` for Stream::Run of a device among the parts: another one than the first plans again.
   TileTask TaskFor(const Device& device, TileTask task) const;
-  // Bytes of the host's memory that all streams of all devices come to hold for tiles up to this
-  // size, either way up.
+  // Bytes of the host's memory for tiles up to this size, either way up, in all streams of all
+  // devices.
   size_t ScratchBytes(Size tile) const;
 
   const Network& network() const override { return first().network(); }
@@ -56,7 +56,7 @@ class DeviceExecutable final : public Executable {
   }
   bool ComputesTiles(Size image) const override { return first().ComputesTiles(image); }
   int MinSharePx() const override { return first().MinSharePx(); }
-  // The first device's; another one that gets the tile does without.
+  // The first device's; another one with the tile does without.
   std::unique_ptr<ActivationCache> CreateActivationCache() const override {
     return first().CreateActivationCache();
   }
@@ -72,7 +72,7 @@ class DeviceExecutable final : public Executable {
   }
 
  private:
-  // The first device's plan, with the input that all of them need.
+  // The first device's plan, with the input for all of them.
   TilePlan MakePlan(const Rect& tile, Size image) const override;
   const Executable& first() const { return *parts_.front().executable; }
 
@@ -81,9 +81,9 @@ class DeviceExecutable final : public Executable {
 
 using DeviceExecutables = std::vector<std::shared_ptr<const DeviceExecutable>>;
 
-// The networks of `passes` on those of `devices` that can run all of them, in order; loads what is
-// not loaded. The first device's error if all fail, or the reason why `cancellation` (may be null)
-// has ended the wait for others' loads. `on_fault` is called with each failed device.
+// The networks of `passes` on those of `devices` able to run all of them, in order; loads the
+// missing ones. The first device's error if all fail, or the reason why `cancellation` (may be
+// null) has ended the wait for others' loads. `on_fault` is called with each failed device.
 absl::StatusOr<DeviceExecutables> LoadOnDevices(
     const DeviceList& devices, std::span<const ModelPass> passes, Precision precision,
     Cancellation* cancellation, const std::function<void(Device&, const absl::Status&)>& on_fault);

@@ -1,4 +1,4 @@
-// Knows which devices work, and why the others do not.
+// Knows the working devices, and why the others do not work.
 #pragma once
 
 #include <functional>
@@ -13,12 +13,12 @@
 
 namespace upscaled::server {
 
-// An instance of a device that fails is in quarantine for good: another instance takes its slot.
-// Thread safe.
+// An instance of a device with a failure is in quarantine for good: another instance takes its
+// slot. Thread safe.
 class DeviceQuarantine {
  public:
-  // Hears of every instance that fails, once, with its fault, and of every one that takes a slot
-  // again, with OK. Called with no lock held.
+  // Is called with every failed instance, once, with its fault, and with every one back in a slot,
+  // with OK. Called with no lock held.
   using Listener = std::function<void(const Device& device, const absl::Status& fault)>;
 
   // `devices` by slot, at least one; all of them work. `listener` may be null.
@@ -29,7 +29,7 @@ class DeviceQuarantine {
   [[nodiscard]] bool Add(const Device& device, const absl::Status& fault)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void Announce(const Device& device, const absl::Status& fault) const;
-  // Both: for callers that have nothing to do between the two.
+  // Both: for callers with nothing to do between the two.
   void Report(const Device& device, const absl::Status& fault) {
     if (Add(device, fault)) Announce(device, fault);
   }
@@ -39,7 +39,7 @@ class DeviceQuarantine {
   DeviceList working() const ABSL_LOCKS_EXCLUDED(mutex_);  // by slot
   // Null: the slot's device has failed.
   std::shared_ptr<Device> InSlot(int slot) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // UNAVAILABLE (kDeviceFailure), naming the devices that have failed and their faults.
+  // UNAVAILABLE (kDeviceFailure), naming the failed devices and their faults.
   absl::Status NoDeviceError() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -1,4 +1,4 @@
-// Knows how every device does, and rebuilds those that have failed.
+// Knows every device's state, and rebuilds failed ones.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ class DeviceSupervisor {
   struct Hooks {
     // As CreateBackend, by the device's name.
     std::function<absl::StatusOr<std::unique_ptr<Backend>>(const std::string& name)> create;
-    // Runs something on a new device, which returns to work only when it is OK.
+    // Runs something on a new device. It returns to work only after OK.
     std::function<absl::Status(Device&)> probe;
     std::function<void(std::shared_ptr<Device>)> restore;
     std::function<void()> on_change;  // after every failure and every return
@@ -62,8 +62,7 @@ class DeviceSupervisor {
 
   // Once for each instance of a device.
   void OnFailed(const Device& device, const absl::Status& fault) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Makes the attempts that are due; returns when the next is, which may be never. By one thread at
-  // a time.
+  // Makes the due attempts; returns the time of the next, possibly never. By one thread at a time.
   absl::Time RebuildDue() ABSL_LOCKS_EXCLUDED(mutex_);
 
   std::vector<DeviceState> states() const ABSL_LOCKS_EXCLUDED(mutex_);  // by slot

@@ -15,7 +15,7 @@ enum class AddressKind : uint8_t {
   kPublic,   // of the internet at large
   kPrivate,  // of this machine or its site: loopback, RFC 1918, RFC 4193, carriers' NAT (RFC 6598)
   kSpecial,  // everything else: link-local (and the clouds' metadata), multicast, unspecified,
-             // documentation, IPv4 in IPv6, what is reserved or not assigned
+             // documentation, IPv4 in IPv6, reserved or unassigned
 };
 std::string_view AddressKindName(AddressKind kind);  // "public", "private", "special"
 

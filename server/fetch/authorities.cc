@@ -69,12 +69,12 @@ absl::StatusOr<Authorities::Store> Authorities::Load() const {
   }
   const Store store(X509_STORE_new(), X509_STORE_free);
   if (store == nullptr) throw std::bad_alloc();
-  // As curl does: an authority that is listed need not be a root.
+  // As curl does: a listed authority need not be a root.
   X509_STORE_set_flags(store.get(), X509_V_FLAG_PARTIAL_CHAIN);
   const bool has_file = !file_.empty() && AddTo(store.get(), file_.c_str(), nullptr);
   // Looked up by the names' hashes, one by one.
   const bool has_folder = !folder_.empty() && AddTo(store.get(), nullptr, folder_.c_str());
-  // Whether a folder has any is not seen yet: it does not stand in for a file that cannot be read.
+  // Whether a folder has any is not seen yet: it does not stand in for an unreadable file.
   std::error_code error;
   if (has_file || (has_folder && !std::filesystem::exists(file_, error))) return store;
   return absl::UnavailableError(

@@ -14,8 +14,8 @@ struct x509_store_st;  // OpenSSL's X509_STORE
 
 namespace upscaled::server {
 
-// Certificates that all fetches share: Debian's 144 take 0.8 MiB and 25 ms to read, which curl
-// would do for each connection. Thread safe.
+// Certificates for all fetches: Debian's 144 take 0.8 MiB and 25 ms to read, and curl would read
+// them for each connection. Thread safe.
 class Authorities {
  public:
   using Store = std::shared_ptr<x509_store_st>;
@@ -23,8 +23,8 @@ class Authorities {
   // Authorities of a PEM file. If `file` is empty, of libcurl's default file and folder.
   explicit Authorities(std::filesystem::path file);
 
-  // Reads the file at the first call, and when it has changed; one that can be read no more leaves
-  // what was. UNAVAILABLE: it never could, or libcurl does not use this OpenSSL.
+  // Reads the file at the first call, and when it has changed; an unreadable one leaves the last
+  // certificates. UNAVAILABLE: it never could, or libcurl does not use this OpenSSL.
   absl::StatusOr<Store> Get() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

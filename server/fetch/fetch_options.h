@@ -1,4 +1,4 @@
-// The limits of fetching: which sources, and in what time.
+// The limits of fetching: the allowed sources, and their times.
 #pragma once
 
 #include <filesystem>
@@ -12,8 +12,8 @@ namespace upscaled::server {
 struct FetchOptions {
   std::vector<UrlPrefix> allowed;          // hosts with public addresses
   std::vector<UrlPrefix> allowed_private;  // hosts that may have private ones, too
-  // Limits of the time in which a source is waited for: for all of it, redirects included, and for
-  // its connection or its next bytes.
+  // Limits of the time for a source: for all of it, redirects included, and for its connection or
+  // its next bytes.
   absl::Duration timeout = absl::Seconds(30), stall_timeout = absl::Seconds(10);
   std::filesystem::path ca;  // PEM certificates to trust; empty: the system's
 };

@@ -24,9 +24,9 @@ struct FetchedSource {
 class Fetcher {
  public:
   static constexpr int kMaxRedirects = 3;
-  // That one source takes. Measured at its peak, with libcurl 7.88 and OpenSSL 3.0: 117 KiB of
-  // curl's and 92 of TLS in the handshake with a chain of one certificate; 96 are our buffer's. The
-  // rest is for longer chains and headers. Authorities are not in it: they are shared.
+  // The most time of one source. Measured at its peak, with libcurl 7.88 and OpenSSL 3.0: 117 KiB
+  // of curl's and 92 of TLS in the handshake with a chain of one certificate; 96 are our buffer's.
+  // The rest is for longer chains and headers. Authorities are not in it: they are shared.
   static constexpr int64_t kMemoryBytes = int64_t{512} << 10;
 
   // To be made before other threads use libcurl.
@@ -39,10 +39,9 @@ class Fetcher {
   // allows it.
   absl::StatusOr<SourceUrl> Check(const std::string& url) const;
 
-  // Waits for the first bytes of what stands at `url`, which Check gave; reads at most a few
-  // redirects behind it, each of which must be allowed. The fetcher and `cancellation` outlive the
-  // source. Errors of Transfer, of Check for redirects, and UNAVAILABLE (kSourceFailed) for too
-  // many redirects or any status except 200.
+  // Waits for the first bytes at `url`, a URL from Check; follows at most a few redirects, each an
+  // allowed one. The fetcher and `cancellation` outlive the source. Errors of Transfer, of Check
+  // for redirects, and UNAVAILABLE (kSourceFailed) for too many redirects or any status except 200.
   absl::StatusOr<FetchedSource> Fetch(const SourceUrl& url, Cancellation& cancellation) const;
 
  private:

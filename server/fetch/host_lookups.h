@@ -12,15 +12,15 @@
 
 namespace upscaled::server {
 
-// IPv4 and IPv6 as texts, in the order in which they are to be tried.
+// IPv4 and IPv6 as texts, in the order of the tries.
 using HostAddresses = std::vector<std::string>;
 
 // As the system has them, however long it takes. NOT_FOUND gives the reason.
 absl::StatusOr<HostAddresses> LookUpHost(const std::string& host);
 
-// Resolves host names; callers can stop waiting. The system's resolver cannot be interrupted, so
-// each lookup runs on its own thread, which may outlive this object. Callers asking for the same
-// name share one lookup. There is at most one thread per name. Thread safe.
+// Resolves host names; callers can stop waiting. The system's resolver cannot be interrupted: each
+// lookup runs on its own thread, and the thread may outlive this object. Callers asking for the
+// same name share one lookup. There is at most one thread per name. Thread safe.
 class HostLookups {
  public:
   using Function = std::function<absl::StatusOr<HostAddresses>(const std::string& host)>;

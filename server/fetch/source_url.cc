@@ -38,7 +38,7 @@ int DefaultPort(bool tls) { return tls ? kHttpsPort : kHttpPort; }
 bool IsHexDigit(char c) { return absl::ascii_isxdigit(static_cast<unsigned char>(c)); }
 bool IsDigit(char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); }
 
-// The characters of RFC 3986, and brackets, which many URLs leave unencoded.
+// The characters of RFC 3986, and brackets, since many URLs leave them unencoded.
 absl::Status CheckCharacters(std::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -66,7 +66,7 @@ std::string PercentDecode(std::string_view text) {
   return decoded;
 }
 
-// Some servers take a backslash for a slash, and what follows a ';' for no part of a name.
+// Some servers take a backslash for a slash, and the text behind a ';' for no part of a name.
 bool HasDotSegment(std::string_view path) {
   for (const absl::string_view segment : absl::StrSplit(ToAbsl(path), absl::ByAnyChar("/\\"))) {
     const absl::string_view name = segment.substr(0, segment.find(';'));
@@ -135,9 +135,9 @@ absl::StatusOr<std::string> ParseName(std::string_view text) {
   return host;
 }
 
-// Whether the URL without its scheme begins with the host that curl has read. curl takes further
-// slashes before a host, decodes it, completes addresses such as 127.1, and passes over an empty
-// port, where others may not.
+// Whether the URL without its scheme begins with the host read by curl. curl takes further slashes
+// before a host, decodes it, completes addresses such as 127.1, and passes over an empty port,
+// where others may not.
 bool IsSpelledPlainly(std::string_view text, std::string_view host) {
   const bool ipv6 = host.starts_with('[');  // curl writes it as short as can be
   if (ipv6 ? !text.starts_with('[') : !absl::StartsWithIgnoreCase(ToAbsl(text), ToAbsl(host))) {

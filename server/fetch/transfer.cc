@@ -101,7 +101,7 @@ void Transfer::SetSecurity() {
   Set(CURLOPT_SSL_VERIFYPEER, 1L);
   Set(CURLOPT_SSL_VERIFYHOST, 2L);
   Set(CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
-  // Each URL has addresses of its own that it may connect to.
+  // Each URL has addresses of its own for its connection.
   Set(CURLOPT_FRESH_CONNECT, 1L);
   Set(CURLOPT_FORBID_REUSE, 1L);
 }
@@ -316,7 +316,7 @@ CURLcode Transfer::OnTlsContext(CURL*, void* context, void* self) {
   return CURLE_OK;
 }
 
-// Sees the very address that curl connects to: nothing is looked up behind it.
+// Sees the very address of curl's connection: nothing is looked up behind it.
 curl_socket_t Transfer::OpenSocket(void* self, curlsocktype purpose, curl_sockaddr* address) {
   if (purpose != CURLSOCKTYPE_IPCXN) return CURL_SOCKET_BAD;
   auto& transfer = *static_cast<Transfer*>(self);

@@ -26,16 +26,16 @@
 
 namespace upscaled::server {
 
-// The environment that transfers share; outlives them.
+// The environment of all transfers; outlives them.
 struct FetchEnvironment {
   const FetchOptions& options;
   HostLookups& lookups;
   Authorities& authorities;
 };
 
-// GETs one URL after the other, each over a connection of its own. Everything runs on the thread
-// that starts and reads; while it does neither, nothing is received but what the kernel holds, so
-// that the source waits for its reader. Not thread safe.
+// GETs one URL after the other, each over a connection of its own. Everything runs on the thread of
+// the start and the reads. While it does neither, only the kernel's buffers fill, and the source
+// waits for its reader. Not thread safe.
 //
 // Start and Read fail with
 //   PERMISSION_DENIED  (kSourceRefused) no address of the host is one to connect to
@@ -50,8 +50,8 @@ class Transfer final : public ByteSource {
   Transfer(const FetchEnvironment& environment, Cancellation& cancellation);
   ~Transfer() override;
 
-  // Asks for `url` and waits for the first bytes of the answer's body, or its end; drops what came
-  // before. `may_be_private`: the host may have a private address.
+  // Asks for `url` and waits for the first bytes of the answer's body, or its end; drops earlier
+  // bytes. `may_be_private`: the host may have a private address.
   absl::Status Start(const SourceUrl& url, bool may_be_private);
   absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override;
 
@@ -76,19 +76,20 @@ class Transfer final : public ByteSource {
   void SetProtocols();
   void SetSecurity();
   void SetCallbacks();
-  // Has curl connect to the addresses that the URL's host has now: it looks none up itself.
+  // Has curl connect to the present addresses of the URL's host: it looks none up itself.
   absl::Status FindAddresses(const SourceUrl& url);
   absl::Status TakeAuthorities();
 
   // Until there are bytes, or the end.
   absl::Status Await();
-  // Has curl do what can be done without waiting.
+  // Has curl do its work up to its next wait.
   void Perform();
   // OK, or why the transfer has ended.
   absl::Status End() const;
   absl::Status TimedOut() const;
 
-  // Runs what curl, which is C, must not see throw. Gives `failure`, an error to curl, for that.
+  // Runs code that must not throw into curl, a C library. Gives `failure`, an error to curl, for
+  // it.
   template <typename Result, typename Callback>
   Result Guard(Result failure, const Callback& callback);
 
@@ -112,7 +113,7 @@ class Transfer final : public ByteSource {
   const std::unique_ptr<CURL, EasyDeleter> easy_;
   std::array<char, CURL_ERROR_SIZE> error_ = {};  // curl's words
 
-  // The state of the URL that was started last.
+  // The state of the last started URL.
   std::string shown_url_, host_;
   bool may_be_private_ = false;
   std::string refused_address_;  // "": none

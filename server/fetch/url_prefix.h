@@ -1,4 +1,4 @@
-// An entry of the list of URLs that may be fetched.
+// An entry of the list of URLs for fetching.
 #pragma once
 
 #include <string>

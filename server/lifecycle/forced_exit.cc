@@ -73,7 +73,7 @@ struct ForcedExit::State {
   }
 
   // The counts stay unknown if the machine has no thread to spare. `this` lives until the end of
-  // the process, which the caller brings about.
+  // the process, brought about by the caller.
   void CountAside() try {
     std::thread([this] { Count(); }).detach();
   } catch (const std::system_error&) {

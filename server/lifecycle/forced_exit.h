@@ -13,17 +13,17 @@
 
 namespace upscaled::server {
 
-// Ends the process with its exit code when its time is up: `_Exit`, from a thread that waits for
-// nothing but the monotonic clock. Thread safe.
+// Ends the process with its exit code when its time is up: `_Exit`, from a thread with no wait but
+// the monotonic clock's. Thread safe.
 class ForcedExit {
  public:
   static constexpr int kExitCode = 3;
   // From a drain's time limit to the end of the process, with the report, at most; main.cc arms it
-  // that much shorter.
+  // this much earlier.
   static constexpr absl::Duration kGrace = absl::Seconds(4);
   static constexpr absl::Duration kReportTime = absl::Milliseconds(800);
 
-  // Something that may be left, and its count. May hang; then the count is unknown.
+  // A possible leftover, and its count. May hang; then the count is unknown.
   struct Leftover {
     std::string name;
     std::function<int64_t()> count;
@@ -37,8 +37,8 @@ class ForcedExit {
   ForcedExit(const ForcedExit&) = delete;
   ForcedExit& operator=(const ForcedExit&) = delete;
 
-  // The end comes `after` from now, which may be infinite. The log then says how many of
-  // `leftovers`, threads and connections there are. A second call moves it.
+  // The end comes `after` from now, possibly never. The log then says how many of `leftovers`,
+  // threads and connections there are. A second call moves it.
   void Arm(absl::Duration after, std::vector<Leftover> leftovers, int exit_code = kExitCode);
   // Call this before the counted parts are destroyed.
   void ForgetLeftovers();

@@ -1,4 +1,4 @@
-// Memory that the process keeps from one call to the next: given back once none runs.
+// Memory kept by the process from one call to the next: given back once none runs.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ class IdleTrim {
   IdleTrim(const AdmissionController& admission, std::function<void()> trim)
       : admission_(admission), trim_(std::move(trim)) {}
 
-  // To be called every few seconds, so that calls that follow each other closely find the memory.
-  // Trims once after the last call has ended and all that it reserved is free.
+  // To be called every few seconds: calls in quick succession find the memory. Trims once after the
+  // last call has ended and all its reservations are free.
   void Look();
 
  private:

@@ -10,7 +10,7 @@
 namespace upscaled::server {
 namespace {
 
-// The devices that `auto` chooses from, and why it cannot use others.
+// The devices behind `auto`, and why it cannot use others.
 void LogDevices(const DeviceEnumeration& enumeration, Logger& logger) {
   for (const DeviceEnumeration::Device& device : enumeration.devices) {
     const LogField fields[] = {{"device", device.name}, {"description", device.description}};
@@ -82,7 +82,7 @@ absl::StatusOr<DeviceList> OpenDevices(const ServerConfig& config, const Backend
 
 absl::StatusOr<ModelCatalog> OpenModels(const ServerConfig& config, const DeviceList& devices,
                                         Logger& logger) {
-  // Bare files are read to list them; the catalogue, which looks at all of them, need not again.
+  // Bare files are read to list them; the catalogue, with its look at all of them, need not again.
   constexpr int64_t kReadAheadBytes = int64_t{512} << 20;
   ASSIGN_OR_RETURN(ModelRepository repository,
                    ModelRepository::Open(config.model_repositories, kReadAheadBytes));

@@ -17,23 +17,23 @@
 
 namespace upscaled::server {
 
-// Errors name the setting that is at fault. `logger` must outlive what is made.
+// Errors name the faulty setting. `logger` must outlive the devices.
 
 // Null: kernels as shipped.
 absl::StatusOr<std::shared_ptr<Tuner>> OpenTuner(const ServerConfig& config, Logger& logger);
 
-// Null with --tune=off: only kernels that a device of ours has run serve. Verdicts lie next to
+// Null with --tune=off: only kernels with a run on a device of ours serve. Verdicts lie next to
 // --tune-file.
 std::shared_ptr<KernelProofs> OpenKernelProofs(const ServerConfig& config, Logger& logger);
-// Kernels that may serve on a device in addition to the shipped ones. Kernels without a verdict
-// prove themselves first.
+// Kernels for a device in addition to the shipped ones. Kernels without a verdict prove themselves
+// first.
 std::vector<std::string> ProvenKernels(KernelProofs& proofs, const std::string& device);
 
 // Opens the devices of --device. Logs the candidates of "auto".
 absl::StatusOr<DeviceList> OpenDevices(const ServerConfig& config, const BackendFactory& create,
                                        Logger& logger);
 
-// The models of the repositories, each with the precision that `devices` can run.
+// The models of the repositories, each with a precision for `devices`.
 absl::StatusOr<ModelCatalog> OpenModels(const ServerConfig& config, const DeviceList& devices,
                                         Logger& logger);
 

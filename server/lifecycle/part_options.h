@@ -1,4 +1,4 @@
-// From settings and devices to what the server's parts are made with.
+// From settings and devices to the options of the server's parts.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ SelfCallTarget SelfTarget(const ServerConfig& config, const Http2Port& port);
 // than leave some to others.
 ConnectionLimits ConnectionLimitsOf(const ServerConfig& config);
 
-// Bytes that a client must move in every --stall-timeout in which the server waits for it.
+// Bytes for a client to move in every --stall-timeout of the server's wait for it.
 int64_t MinProgressBytes(const ServerConfig& config);
 
 // INVALID_ARGUMENT: a prefix of URLs is none.

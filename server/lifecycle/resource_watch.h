@@ -8,7 +8,7 @@
 
 namespace upscaled::server {
 
-// Thread compatible: remembers what was exhausted, so that a value on the brink does not flicker.
+// Thread compatible: remembers the exhausted resource: a value on the brink does not flicker.
 class ResourceWatch {
  public:
   static constexpr double kExhausted = 0.95;  // of a limit

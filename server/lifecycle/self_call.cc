@@ -32,7 +32,7 @@ std::string Text(std::string_view text) {
   return std::string(1, static_cast<char>(text.size())).append(text);
 }
 
-// Preface, settings, and one call of Check with an empty message, which is 5 bytes.
+// Preface, settings, and one call of Check with an empty message of 5 bytes.
 std::string Request(const SelfCallTarget& target) {
   std::string headers = {static_cast<char>(0x83),                       // :method POST
                          static_cast<char>(target.tls ? 0x87 : 0x86)};  // :scheme

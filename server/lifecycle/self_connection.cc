@@ -38,7 +38,7 @@ int FamilyOf(const Endpoint& endpoint) {
   return endpoint.host.find(':') == std::string::npos ? AF_INET : AF_INET6;
 }
 
-// So that no limit per address is shared with clients; without it, it works as well.
+// To share no limit per address with clients; without it, it works as well.
 void UseOwnAddress(int fd, const sockaddr& target) {
   if (target.sa_family != AF_INET) return;
   const auto& ipv4 = reinterpret_cast<const sockaddr_in&>(target);

@@ -17,7 +17,7 @@
 
 namespace upscaled::server {
 
-// Lives on one thread, which gets no SIGPIPE meanwhile. All errors are UNAVAILABLE.
+// Lives on one thread. The thread gets no SIGPIPE meanwhile. All errors are UNAVAILABLE.
 class SelfConnection {
  public:
   // Everything together may take `timeout`.

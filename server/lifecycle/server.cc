@@ -29,7 +29,7 @@ namespace {
 constexpr absl::Duration kFileWatchInterval = absl::Seconds(2);
 constexpr int kMaxHandshakers = 8;
 constexpr absl::Duration kIdleLookInterval = absl::Seconds(5);
-// For calls that are answered without a slot: each for a moment.
+// For calls without a slot: each for a moment.
 constexpr int kThreadsWithoutSlot = 4;
 // Time for clients to read the last bytes.
 constexpr absl::Duration kFarewell = absl::Milliseconds(500);
@@ -534,7 +534,7 @@ void Server::Close() {
   for (Http2Port* port : {admin_grpc_port_.get(), grpc_port_.get()}) {
     if (port != nullptr) port->StopAccepting();
   }
-  // Tiles that are running still end. Should one not, the process does: see ForcedExit.
+  // Running tiles still end. Should one not, the process does: see ForcedExit.
   admission_.AwaitIdle(absl::InfiniteDuration());
   for (Http2Port* port : {admin_grpc_port_.get(), grpc_port_.get()}) {
     if (port != nullptr) port->Hurry(kFarewell);

@@ -59,15 +59,15 @@ using DeviceFactory = std::function<absl::StatusOr<std::unique_ptr<Backend>>(
 class Server {
  public:
   // Opens devices, models and ports; the server then answers, but is not ready: see WarmUp.
-  // `logger` must outlive it. Errors name the setting that is at fault. `on_hopeless` as in
+  // `logger` must outlive it. Errors name the faulty setting. `on_hopeless` as in
   // DeviceSupervisor::Hooks.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config, Logger& logger,
                                                        const DeviceFactory& create = CreateBackend,
                                                        std::function<void()> on_hopeless = nullptr);
-  // Drains, with no patience for calls that are running.
+  // Drains, with no patience for running calls.
   ~Server();
 
-  // Runs the default model once on every device, so that the first client does not pay for it, and
+  // Runs the default model once on every device, so the first client does not pay for it, and
   // reports ready.
   absl::Status WarmUp();
 
@@ -85,7 +85,7 @@ class Server {
   // closes the ports. Returns whether all calls could finish. May run during WarmUp: does not wait
   // for it, and WarmUp then no longer reports ready.
   bool Drain(absl::Duration timeout);
-  // Its two halves, for a caller who wants to know when the calls' time is over.
+  // Its two halves, for a caller with an interest in the end of the calls' time.
   bool FinishCalls(absl::Duration timeout);
   void Close();
 
@@ -93,7 +93,7 @@ class Server {
   int http_port() const { return http_ == nullptr ? 0 : http_->port(); }
   int admin_port() const { return admin_ == nullptr ? 0 : admin_->port(); }
 
-  // For tests that look at what is left behind.
+  // For tests of leftovers.
   AdmissionState admission_state() const { return admission_.state(); }
   TileLoad tile_load() const { return scheduler_.load(); }
   const ResultCounts& result_counts() const { return sharing_->counts(); }
@@ -173,7 +173,7 @@ class Server {
   std::unique_ptr<TlsContext> tls_;            // null: no TLS
   std::unique_ptr<HandshakeCrew> handshakes_;  // null: no TLS
   std::unique_ptr<AsyncJobs> jobs_;            // null: none are kept
-  // After all that its jobs use: its end waits for them.
+  // After all parts of its jobs: its end waits for them.
   ThreadPool workers_;
   std::optional<Spool> spool_;  // since OpenPorts
   const ProcessProbe probe_;

@@ -1,4 +1,4 @@
-// Server's ports: how they are opened, and what each is given.
+// Server's ports: their opening, and their parts.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -21,20 +21,20 @@ namespace {
 constexpr char kHttpTitle[] = "upscaled: image upscaling.";
 constexpr char kAdminTitle[] = "upscaled: the operators' port.";
 
-// `address` with the port that it got.
+// `address` with its actual port.
 std::string WithPort(const std::string& address, int port) {
   Endpoint endpoint = *ParseEndpoint(address);
   endpoint.port = port;
   return FormatEndpoint(endpoint);
 }
 
-// Threads that relay gRPC connections: each moves gigabytes a second.
+// Threads for relaying gRPC connections: each moves gigabytes a second.
 int RelayThreads() {
   constexpr int kCoresPerThread = 8, kMaxThreads = 8;
   return std::clamp(AvailableCpuCount() / kCoresPerThread, 1, kMaxThreads);
 }
 
-// Gives connections to gRPC, which knows only their descriptors.
+// Gives connections to gRPC. It knows only their descriptors.
 std::function<void(UniqueFd, const PeerAddress&)> HandTo(ConnectionIntake& grpc, PeerNames& peers) {
   return [&grpc, &peers](UniqueFd socket, const PeerAddress& peer) {
     grpc.Add(peers.Add(std::move(socket), peer));

@@ -7,7 +7,7 @@
 
 namespace upscaled::server {
 
-// Returns `action`'s status, or INTERNAL with the text of an exception that it threw.
+// Returns `action`'s status, or INTERNAL with the text of its exception.
 template <typename Action>
 absl::Status Try(const Action& action) try {
   return action();

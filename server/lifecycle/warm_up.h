@@ -10,8 +10,8 @@ namespace upscaled::server {
 // The native scale's variant without denoising, or with the minimum there is.
 const ModelVariant& WarmVariant(const ModelCard& card);
 
-// Upscales a small image on a stream of its own, in the model's default precision or, where this
-// device does not have that, in kExact. The error names the model and the device.
+// Upscales a small image on a stream of its own, in the model's default precision or, if this
+// device lacks it, in kExact. The error names the model and the device.
 absl::Status WarmUpDevice(Device& device, const CatalogEntry& model);
 
 }  // namespace upscaled::server

@@ -61,7 +61,7 @@ absl::StatusOr<std::shared_ptr<const Executable>> ModelCache::Get(const ModelCar
   }
   if (!is_new) return Await(*entry, cancellation);
   auto outcome = Load(backend_, card, variant, precision);
-  // Not where the model passes a limit, which it does however little else there is.
+  // Not if the model passes a limit by itself.
   if (ReasonOf(outcome.status()) == ErrorReason::kOverloaded && DropUnused(/*all=*/true) > 0) {
     outcome = Load(backend_, card, variant, precision);
   }

@@ -1,4 +1,4 @@
-// Models that are ready to run.
+// Models ready to run.
 #pragma once
 
 #include <cstdint>
@@ -51,18 +51,18 @@ class ModelCache {
     int noise_level;
     Precision precision;
   };
-  // Networks that are ready.
+  // Ready networks.
   std::vector<Loaded> loaded() const ABSL_LOCKS_EXCLUDED(mutex_);
   int loaded_count() const { return static_cast<int>(loaded().size()); }
   int64_t max_weight_bytes() const { return max_weight_bytes_; }
-  // Bytes of the networks that are ready, as the backend packs them.
+  // Bytes of the ready networks, as the backend packs them.
   int64_t weight_bytes() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Drops unused networks until the packed weights are within the limit, as Get does; `all`: drops
-  // every unused one. Returns the bytes that were packed.
+  // every unused one. Returns the packed bytes.
   int64_t DropUnused(bool all) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Drops networks of files that no listing has any more. Get does so, too.
+  // Drops networks of files gone from all listings. Get does so, too.
   void DropUnlisted() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -95,7 +95,7 @@ class ModelCache {
   Backend& backend_;
   const int64_t max_weight_bytes_;
   mutable absl::Mutex mutex_;
-  // Entries are shared with those who wait for them; guarded by mutex_, too.
+  // Entries are shared with their waiters; guarded by mutex_, too.
   EntryMap entries_ ABSL_GUARDED_BY(mutex_);
   uint64_t uses_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -33,7 +33,7 @@ int AdvertisedHaloPx(const Network& network) {
   if (std::find(per_image.begin(), per_image.end(), true) != per_image.end()) {
     return network.pad_px;
   }
-  // A tile far from all borders, at a position that suits any alignment.
+  // A tile far from all borders, at a position for any alignment.
   constexpr int kFar = 1 << 14, kTile = 1 << 8;
   const Rect tile{kFar, kFar, kTile, kTile};
   const Size image{2 * kFar + kTile, 2 * kFar + kTile};
@@ -87,8 +87,8 @@ absl::Status CheckLicence(const ModelCard& card, const std::vector<std::string>&
                                                   absl::StrJoin(allowed, ", ")));
 }
 
-// The catalog's entry, from one variant of each scale. `keep`: their networks, for who loads them
-// next. Sets `broken` to the variant that cannot be loaded.
+// The catalog's entry, from one variant of each scale. `keep`: their networks, for the next loader.
+// Sets `broken` to the variant with the failed load.
 absl::StatusOr<CatalogEntry> Examine(const ModelCard& card, const ModelCatalog::Options& options,
                                      const PrecisionProbe& try_precision,
                                      const MemoryProbe& plan_memory, bool keep,
@@ -129,7 +129,7 @@ struct Servable {
   std::vector<RefusedModel> refused;  // these, by VariantName
 };
 
-// Drops variants that cannot be loaded as long as others are left.
+// Drops unloadable variants as long as others are left.
 absl::StatusOr<Servable> ExamineVariants(const ModelCard& card,
                                          const ModelCatalog::Options& options,
                                          const PrecisionProbe& try_precision,
@@ -153,7 +153,7 @@ absl::StatusOr<Servable> ExamineVariants(const ModelCard& card,
 const std::string& NameOf(const CatalogEntry& entry) { return entry.card->name; }
 const std::string& NameOf(const RefusedModel& refused) { return refused.name; }
 
-// The entry or refused model of that name; null: none.
+// The entry or refused model of this name; null: none.
 template <typename Models>
 auto* FindNamed(const Models& models, std::string_view name) {
   const auto found = std::find_if(models.begin(), models.end(),
@@ -183,7 +183,7 @@ ReloadReport Compare(const std::vector<CatalogEntry>& before,
   return report;
 }
 
-// Compiles the new files of all networks that `cache` has ready from the old ones.
+// Compiles the new files of all ready networks of `cache` from the old ones.
 absl::Status Prepare(const ModelRepository& now, ModelCache& cache) {
   for (const ModelCache::Loaded& loaded : cache.loaded()) {
     const auto card = now.Find(loaded.model);

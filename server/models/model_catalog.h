@@ -1,4 +1,4 @@
-// The models that the server offers.
+// The models of the server.
 #pragma once
 
 #include <functional>
@@ -44,11 +44,11 @@ struct ReloadReport {
   std::vector<std::string> unchanged;
 };
 
-// Whether a network runs in a precision, on any device: OK or why not; UNAVAILABLE, which fails the
-// listing, when there is nothing to try it on.
+// Whether a network runs in a precision, on any device: OK or why not; UNAVAILABLE, an error of the
+// whole listing, if there is nothing to try it on.
 using PrecisionProbe = std::function<absl::Status(const Network& network, Precision precision)>;
 
-// Bytes that a network takes on the devices once it runs; 0: not known before. May be null.
+// Bytes of a running network on the devices; 0: not known before. May be null.
 using MemoryProbe = std::function<int64_t(const Network& network, Precision precision)>;
 
 // Thread safe.
@@ -61,19 +61,19 @@ class ModelCatalog {
     std::string default_model = {};
     // As cards have them, in either case, or "unstated"; models of others are refused. Empty: any.
     std::vector<std::string> allowed_licences = {};
-    // For requests that name none, where the model has it; other models run in kExact.
+    // For requests without one, if the model has it; other models run in kExact.
     Precision default_precision = Precision::kExact;
-    // Hears which model runs in kExact instead, and why. May be null.
+    // Is called with each model in kExact instead, and the cause. May be null.
     std::function<void(const std::string& model, const absl::Status& why)> on_exact = nullptr;
-    // Hears which model is not served, and why, at each listing. May be null.
+    // Is called with each refused model, and the cause, at each listing. May be null.
     std::function<void(const std::string& model, const absl::Status& why)> on_refused = nullptr;
   };
 
-  // Loads one variant of each model and scale, to learn its halo and precision and so that a broken
-  // model is found at the start, and refused; they are not kept. A model loses only the variants
-  // that cannot be loaded, which are refused by VariantName. NOT_FOUND when `default_model` is
-  // not among the models; why it is refused, when it is. `try_precision` is asked about
-  // `default_precision` unless that is kExact.
+  // Loads one variant of each model and scale, to learn its halo and precision and to find and
+  // refuse a broken model at the start; they are not kept. A model loses only its unloadable
+  // variants. They are refused by VariantName. NOT_FOUND when `default_model` is not among the
+  // models; why it is refused, when it is. `try_precision` is asked about `default_precision`
+  // unless it is kExact.
   static absl::StatusOr<ModelCatalog> Create(ModelRepository repository, Options options,
                                              const PrecisionProbe& try_precision,
                                              const MemoryProbe& plan_memory = nullptr);
@@ -89,8 +89,8 @@ class ModelCatalog {
   // names there are, or says why the model is refused.
   absl::StatusOr<std::shared_ptr<const CatalogEntry>> Find(std::string_view name) const;
 
-  // By the names or aliases of one or several models, with commas in between: "1x-dejpg,4x-foo".
-  // A model whose own name has a comma in it is found first. Errors as Find; INVALID_ARGUMENT
+  // By the names or aliases of one or several models, with commas in between: "1x-dejpg,4x-foo". A
+  // model with a comma in its own name is found first. Errors as Find; INVALID_ARGUMENT
   // (kInvalidOption) for more than kMaxChainLength models, or an empty name among several.
   absl::StatusOr<ModelChain> FindChain(std::string_view names) const;
 
@@ -100,21 +100,21 @@ class ModelCatalog {
   // the model has run.
   std::optional<absl::Duration> TimePerMegapixel(const CatalogEntry& entry) const;
 
-  // `message` with paths that begin where the models do.
+  // `message` with paths from the models' folders on.
   std::string WithoutDirectories(std::string message) const;
 
-  // The right to reload and to change what a reload reads; one has it at a time. The catalog
-  // outlives it.
+  // The right to reload and to change a reload's files; one has it at a time. The catalog outlives
+  // it.
   class Turn;
   // ABORTED (kReloadFailed): another has it.
   absl::StatusOr<Turn> TryTurn();
   // Waits for running reloads.
   Turn AwaitTurn();
 
-  // Rereads the directories. First recompiles the changed models that `caches` hold. Only when all
-  // of them are ready does it replace the listing, at once and as a whole. Takes as long as
-  // loading the changed models. FAILED_PRECONDITION (kReloadFailed): a served model would now be
-  // refused. The error names it and the reason, and nothing has changed.
+  // Rereads the directories. First recompiles the changed models in `caches`. Only when all of them
+  // are ready does it replace the listing, at once and as a whole. Takes as long as loading the
+  // changed models. FAILED_PRECONDITION (kReloadFailed): a served model would now be refused. The
+  // error names it and the reason, and nothing has changed.
   absl::StatusOr<ReloadReport> Reload(const Turn& turn, std::span<ModelCache* const> caches,
                                       const PrecisionProbe& try_precision,
                                       const MemoryProbe& plan_memory = nullptr);
@@ -128,7 +128,7 @@ class ModelCatalog {
       const MemoryProbe& plan_memory, const Listing* before, const std::set<std::string>& loaded);
   static absl::StatusOr<std::shared_ptr<const CatalogEntry>> FindIn(
       const std::shared_ptr<const Listing>& listing, std::string_view name);
-  // Names aliases of the entries, in order of name; refuses what stands for no model.
+  // Names aliases of the entries, in order of name; refuses aliases without a model.
   static void NameAliases(Listing& listing, const std::string& default_model);
   explicit ModelCatalog(std::unique_ptr<State> state);
   std::shared_ptr<const Listing> listing() const;
@@ -154,8 +154,8 @@ class ModelCatalog::Turn {
   State* state_;  // null: moved from
 };
 
-// Source pixels around a tile that its result depends on. A network with global pooling depends on
-// the whole image; what counts then is the border that it was trained with.
+// Source pixels around a tile for its result. A network with global pooling depends on the whole
+// image; its trained border counts then.
 int AdvertisedHaloPx(const Network& network);
 
 }  // namespace upscaled::server

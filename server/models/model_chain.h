@@ -1,4 +1,4 @@
-// The models that one request names, to be run one after the other.
+// The models of one request, to be run one after the other.
 #pragma once
 
 #include <memory>
@@ -9,10 +9,10 @@
 
 namespace upscaled::server {
 
-// Most models that a request may name.
+// Most models of a request.
 inline constexpr size_t kMaxChainLength = 8;
 
-// At least one model, all of one listing, which it keeps.
+// At least one model, all of one listing. It keeps the listing.
 class ModelChain {
  public:
   explicit ModelChain(std::vector<std::shared_ptr<const CatalogEntry>> links)
@@ -24,12 +24,12 @@ class ModelChain {
   const std::vector<const ModelCard*>& cards() const { return cards_; }
   // The models' own names, as a request may give them again: "1x-dejpg,4x-foo".
   std::string name() const;
-  // Noise levels that any of the models has; ascending, without duplicates.
+  // Noise levels of any of the models; ascending, without duplicates.
   std::vector<int> NoiseLevels() const;
   // The entry of one of the chain's cards.
   const CatalogEntry& EntryOf(const ModelCard& card) const;
-  // Returns the precision of requests that name none: one for all models, so exact unless each of
-  // them has another.
+  // Returns the precision of requests without one: one for all models, so exact unless each of them
+  // has another.
   Precision default_precision() const;
 
  private:

@@ -1,4 +1,4 @@
-// Which kernels have proven themselves on the devices of this machine, and a file that keeps it.
+// The proven kernels on the devices of this machine, and their file.
 #pragma once
 
 #include <filesystem>
@@ -32,13 +32,13 @@ class KernelProofs {
   // proven, nor is proven. `logger` must outlive it.
   KernelProofs(KernelProofOptions options, Prove prove, Logger& logger);
 
-  // Returns the `kernels` that may serve on the device. Unknown ones prove themselves first, which
-  // takes seconds. Verdicts are written to the file, and do not count if they cannot be written.
+  // Returns the servable `kernels` on the device. Unknown ones prove themselves first, in seconds.
+  // Verdicts are written to the file, and do not count if they cannot be written.
   std::vector<std::string> ProvenOn(const std::string& device, const std::string& description,
                                     const std::vector<std::string>& kernels)
       ABSL_LOCKS_EXCLUDED(proving_, mutex_);
 
-  // Returns the verdicts that ProvenOn last found for a device. Waits for no proof.
+  // Returns the verdicts of the last ProvenOn for a device. Waits for no proof.
   Verdicts VerdictsOn(const std::string& device) const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

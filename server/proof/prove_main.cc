@@ -1,7 +1,6 @@
-// upscaled-prove DEVICE KERNEL: has a kernel that no device of ours has run prove itself on this
-// one, for upscaled, which reads the lines of JSON that it prints: one for each case, and a
-// verdict. A process of its own, as a kernel may crash or hang, and a device's context that is lost
-// may be lost to a process for good.
+// upscaled-prove DEVICE KERNEL: has a kernel new to our devices prove itself on this one, for
+// upscaled. upscaled reads its lines of JSON: one for each case, and a verdict. A process of its
+// own, as a kernel may crash or hang, and a lost device context may be lost to a process for good.
 #include <cstdio>
 #include <string>
 

@@ -23,11 +23,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A process that is stuck in a driver may not even die.
+// A process stuck in a driver may not even die.
 constexpr auto kDeathPoll = std::chrono::milliseconds(10);
 constexpr int kDeathPolls = 200;
 
-// A process whose output is read.
+// A process with its output read.
 struct Child {
   pid_t pid = -1;
   UniqueFd output;
@@ -77,7 +77,7 @@ std::string Describe(std::optional<int> status) {
   return absl::StrCat("exit code ", WEXITSTATUS(*status));
 }
 
-// A line that has a verdict; of others, the case that is looked at.
+// A line with a verdict; of others, the case in progress.
 void Read(const std::string& line, std::optional<KernelVerdict>& verdict, std::string& last_case) {
   const Json json = Json::parse(line, /*callback=*/nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return;

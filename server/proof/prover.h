@@ -1,4 +1,4 @@
-// Runs upscaled-prove, which may compute wrongly, crash or hang, and reads what it finds.
+// Runs upscaled-prove and reads its findings. It may compute wrongly, crash or hang.
 #pragma once
 
 #include <filesystem>
@@ -18,9 +18,9 @@ struct KernelVerdict {
   bool proven() const { return verdict == "proven"; }
 };
 
-// Starts `program` with `arguments`, which prints lines of JSON, {"verdict": ...} last, and waits
-// for it. A process that prints nothing for `patience` is killed: "hung". One that ends without a
-// verdict has "crashed"; one that cannot be started has "failed".
+// Starts `program` with `arguments`. It prints lines of JSON, {"verdict": ...} last, and waits for
+// it. A process silent for `patience` is killed: "hung". One without a verdict at its end has
+// "crashed"; one without a start has "failed".
 KernelVerdict RunProver(const std::filesystem::path& program, std::vector<std::string> arguments,
                         absl::Duration patience = absl::Seconds(10));
 

@@ -1,4 +1,4 @@
-// The part of an answer that waits on the disk for a slow client.
+// The part of an answer on the disk for a slow client.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace upscaled::server {
 
-// First in, first out, in blocks of a file behind which the last bytes wait in memory. The file
+// First in, first out, in blocks of a file. Behind them the last bytes wait in memory. The file
 // keeps its size until the answer's end. Thread safe: one thread appends, one takes, and both meet
 // the disk.
 class AnswerSpool {

@@ -1,5 +1,5 @@
-// Memory and disk for bodies of requests and answers whose clients are slower or faster than the
-// server: for all bodies of one server.
+// Memory and disk for bodies of requests and answers with clients slower or faster than the server:
+// for all bodies of one server.
 #pragma once
 
 #include <algorithm>
@@ -22,24 +22,24 @@ namespace upscaled::server {
 
 struct BodyBudgetOptions {
   size_t memory_bytes_per_body = size_t{1} << 20;
-  // In all; each body has one block (kBodyBlockBytes) of its own in addition, so that it goes on.
+  // In all; each body has one block (kBodyBlockBytes) of its own in addition, to go on.
   size_t memory_bytes = size_t{64} << 20;
   std::string spool_dir;   // where files without names are made
   size_t spool_bytes = 0;  // of disk in all; 0: bodies wait when their memory is full
 };
 
-// Bodies are kept in blocks of that size.
+// Bodies are kept in blocks of this size.
 inline constexpr size_t kBodyBlockBytes = size_t{64} << 10;
 
 // UNAVAILABLE, to try again later. Names no folder: clients learn nothing of this machine.
 absl::Status SpoolError(absl::string_view why);
 
-// Thread safe. `thread` writes and removes the spool files. The page cache absorbs most writes,
-// but once it is full a slow disk blocks the writer. That must never be the connection thread.
-// One thread suffices for one disk. Bodies that fit in memory are not affected.
+// Thread safe. `thread` writes and removes the spool files. The page cache absorbs most writes, but
+// once it is full a slow disk blocks the writer. It must never be the connection thread. One thread
+// suffices for one disk. Bodies within memory are not affected.
 //
-// A payer, named as Payer::name(), may have three quarters of the disk, so that its slow clients
-// leave room for others'. The empty one is the server's own, without a share.
+// A payer, named as Payer::name(), may have three quarters of the disk: its slow clients leave room
+// for others'. The empty one is the server's own, without a share.
 class BodyBudget {
  public:
   BodyBudget(const BodyBudgetOptions& options, std::shared_ptr<IoThreadLink> thread)

@@ -1,4 +1,4 @@
-// The body of a request between the connection that it comes from and the handler that reads it.
+// The body of a request between its connection and the handler.
 #pragma once
 
 #include <cstddef>
@@ -20,18 +20,18 @@
 
 namespace upscaled::server {
 
-// A body that comes that fast, on the average of its first kStreamBytes, is read while it comes. A
-// slower one is received whole first, so that no handler waits for a slow client.
+// A body this fast, on the average of its first kStreamBytes, is read while it comes. A slower one
+// is received whole first: no handler waits for a slow client.
 inline constexpr int64_t kStreamBytes = int64_t{1} << 20;
 inline constexpr int64_t kStreamBytesPerSecond = int64_t{1} << 20;
 
 // First in, first out, in blocks. Bodies without room in memory wait in a file, the newest first,
-// to be read last: a body that is read in time never meets the disk. Thread safe; one thread
-// appends, one reads.
+// to be read last: a body read in time never meets the disk. Thread safe; one thread appends, one
+// reads.
 class BodyQueue : public std::enable_shared_from_this<BodyQueue> {
  public:
-  // `on_room` is called, from any thread, when Append, which was refused, may take more.
-  // The body's disk is at the expense of `payer` (see BodyBudget).
+  // `on_room` is called, from any thread, when Append, refused before, may take more. The body's
+  // disk is at the expense of `payer` (see BodyBudget).
   BodyQueue(std::shared_ptr<BodyBudget> budget, std::function<void()> on_room,
             std::string payer = "");
   ~BodyQueue();
@@ -39,12 +39,12 @@ class BodyQueue : public std::enable_shared_from_this<BodyQueue> {
   // Returns how many of `bytes`, the first ones, it has taken; does not wait. Takes all if no
   // reader is left: after Fail and Discard.
   size_t Append(std::span<const uint8_t> bytes) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether the last Append was refused because of other bodies, of which `on_room` tells nothing.
+  // Whether the last Append was refused because of other bodies. `on_room` tells nothing of them.
   bool waits_for_others() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Calls `ready` once, on any thread and perhaps at once, when a handler has work: the body is
   // whole or has failed, no more of it can be kept, or it comes at kStreamBytesPerSecond.
   void OnReady(std::function<void()> ready) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether that is still to be called.
+  // Whether it is still to be called.
   bool awaited() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether its first byte, or its end, has come.
   bool begun() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -78,7 +78,7 @@ class BodyQueue : public std::enable_shared_from_this<BodyQueue> {
   bool AddBlock() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Begins to write the newest blocks to the file.
   void Spill() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The first block has been read that much further. Returns whether there is room now.
+  // The first block has been read this much further. Returns whether there is room now.
   bool Advance(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Drop(Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -1,4 +1,4 @@
-// A part of a body that is kept until the rest of the body is known.
+// A part of a body, kept until the rest of the body is known.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// A budget for bodies, and the thread that writes its files.
+// A budget for bodies, and the thread of its files.
 #pragma once
 
 #include <memory>

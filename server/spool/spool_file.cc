@@ -38,9 +38,9 @@ void SpoolFile::ReturnSlot(size_t slot) {
   free_.push_back(slot);
   if (free_.size() < slots_) return;
   free_.clear();
-  // Before whatever is written from now on, as the thread does one after the other.
+  // Before all later writes, as the thread does one after the other.
   budget_->RunOnDisk([self = shared_from_this(), slots = std::exchange(slots_, 0)] {
-    // A file that cannot be cut keeps its blocks until it is closed.
+    // A file that refuses to be cut keeps its blocks until it is closed.
     [[maybe_unused]] const int cut = self->fd_.valid() ? ftruncate(self->fd_.get(), 0) : 0;
     self->budget_->ReturnDiskBlocks(self->payer_, slots);
   });

@@ -1,4 +1,4 @@
-// The part of one body that waits on the disk.
+// The part of one body on the disk.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,9 @@
 
 namespace upscaled::server {
 
-// A file of slots, each for a block, that are used again; it is cut to nothing when all are free.
-// The caller serialises TakeSlot and ReturnSlot. A caller that returns no slots may read and write
-// on a thread of its own.
+// A file of slots, each for a block and used again; it is cut to nothing when all are free. The
+// caller serialises TakeSlot and ReturnSlot. A caller without returned slots may read and write on
+// a thread of its own.
 class SpoolFile : public std::enable_shared_from_this<SpoolFile> {
  public:
   explicit SpoolFile(std::shared_ptr<BodyBudget> budget, std::string payer = "")
@@ -34,7 +34,7 @@ class SpoolFile : public std::enable_shared_from_this<SpoolFile> {
   // On the budget's thread, or the caller's own. SpoolError says why the disk does not
   // take it.
   absl::Status Write(size_t slot, std::span<const uint8_t> bytes);
-  // Reads what was written, at least a byte; INTERNAL where the disk does not give it back.
+  // Reads written bytes, at least one; INTERNAL if the disk does not give them back.
   absl::StatusOr<size_t> Read(size_t slot, size_t offset, std::span<uint8_t> dst) const;
 
  private:

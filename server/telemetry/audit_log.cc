@@ -20,7 +20,7 @@
 namespace upscaled::server {
 namespace {
 
-// A call without a key that was refused, and cost nothing but its line.
+// A refused call without a key, at no cost but its line.
 bool IsFreeRefusal(const RequestRecord& record) {
   const bool is_refused = record.code == absl::StatusCode::kUnauthenticated ||
                           record.code == absl::StatusCode::kPermissionDenied ||
@@ -30,7 +30,7 @@ bool IsFreeRefusal(const RequestRecord& record) {
 
 std::string Reason(int error) { return std::generic_category().message(error); }
 
-// How much of `text` the file took, and the error that ended that, or 0.
+// The bytes of `text` taken by the file, and the error at their end, or 0.
 std::pair<size_t, int> WriteAll(int fd, std::string_view text) {
   size_t written = 0;
   while (written < text.size()) {
@@ -95,7 +95,7 @@ AuditLog::~AuditLog() {
   WriteWaiting(/*is_last=*/true);
 }
 
-// A pipe must have a reader, and one that does not read costs lines, but no time.
+// A pipe must have a reader. One that does not read costs lines, but no time.
 absl::StatusOr<AuditLog::File> AuditLog::OpenFile(const std::filesystem::path& path) {
   UniqueFd fd(open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
                    S_IRUSR | S_IWUSR | S_IRGRP));

@@ -22,22 +22,22 @@
 
 namespace upscaled::server {
 
-// Thread safe. A task of the timer appends lines to the file as soon as they come: no call
-// waits for the disk, and none fails by it. Refused calls of callers without a key, which cost
-// their senders nothing, get kRefusedPerSecond lines for each reason. Their others are counted, in
-// a line per reason every kOmissionInterval.
+// Thread safe. A task of the timer appends lines to the file as soon as they come: no call waits
+// for the disk, and none fails by it. Refused calls of callers without a key cost their senders
+// nothing, and get kRefusedPerSecond lines for each reason. Their others are counted, in a line per
+// reason every kOmissionInterval.
 class AuditLog {
  public:
   // The report of one failed write: how many lines are lost by it, and why.
   using OnLost = std::function<void(int64_t lines, std::string_view reason)>;
 
   // Creates a missing file: the owner may write, the group may read. `on_lost` is called on a
-  // helper of the timer, which must outlive the log, as `clock` must. INVALID_ARGUMENT names the
+  // helper of the timer. The timer and `clock` must outlive the log. INVALID_ARGUMENT names the
   // file and says why it cannot be used.
   static absl::StatusOr<std::unique_ptr<AuditLog>> Open(Timer& timer, std::filesystem::path file,
                                                         OnLost on_lost,
                                                         const Clock& clock = Clock::Real());
-  // Writes the lines that wait.
+  // Writes the waiting lines.
   ~AuditLog();
 
   // `now` is the end of the call, by the system's clock. While kMaxWaitingBytes wait to be written,

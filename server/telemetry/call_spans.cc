@@ -81,7 +81,7 @@ std::vector<otlp::Span> SpansOf(const RequestRecord& record, absl::Time end) {
   // The server's clock and the system's differ.
   const absl::Duration shift = call.begin - record.start;
   const auto add = [&](const char* name, const std::string& parent, const Interval& times) {
-    // Work that goes on when its client is gone is cut where the call ended.
+    // Work beyond its client's end is cut where the call ended.
     const Interval cut{std::clamp(times.begin + shift, call.begin, call.end),
                        std::clamp(times.end + shift, call.begin, call.end)};
     otlp::Span& span = spans.emplace_back(NewSpan(record.trace, NewSpanId(), name, cut));

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kMaxAnswerBytes = size_t{64} << 10;
 constexpr int kPollMs = 50;
 
-// The state that curl needs before the first handle, and until the last has gone.
+// The state for curl before the first handle, and until the last has gone.
 CURLM* InitMulti() {
   curl_global_init(CURL_GLOBAL_DEFAULT);
   return curl_multi_init();

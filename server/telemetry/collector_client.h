@@ -12,7 +12,7 @@
 
 namespace upscaled::server {
 
-// One message at a time, over a connection that is kept. Not thread safe.
+// One message at a time, over a kept connection. Not thread safe.
 class CollectorClient {
  public:
   // `url` is a whole one. Takes nothing out of the environment: no proxy.

@@ -15,15 +15,15 @@ namespace {
 // How soon an Abandon is noticed.
 constexpr absl::Duration kSlice = absl::Milliseconds(50);
 
-// Waits for room for at most `timeout` and writes what fits: the count of bytes, 0 when there is no
-// room, -1 when there never will be.
+// Waits for room for at most `timeout` and writes the part with room: the count of bytes, 0 when
+// there is no room, -1 when there never will be.
 ssize_t WriteWhatFits(int fd, std::string_view text, absl::Duration timeout) {
   pollfd wait = {.fd = fd, .events = POLLOUT, .revents = 0};
   const int ready = poll(&wait, 1, static_cast<int>(absl::ToInt64Milliseconds(timeout)));
   if (ready == 0 || (ready < 0 && errno == EINTR)) return 0;
   if (ready < 0 || (wait.revents & (POLLERR | POLLNVAL)) != 0) return -1;
   ssize_t count = send(fd, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-  // A pipe that is ready has room for that much, so that the write does not wait.
+  // A ready pipe has room for this much: the write does not wait.
   if (count < 0 && errno == ENOTSOCK) {
     count = write(fd, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
   }

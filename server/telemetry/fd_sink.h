@@ -16,8 +16,8 @@
 namespace upscaled::server {
 
 // Writes to a pipe, socket, terminal or file as long as it takes bytes; false if `timeout` passes
-// first or it accepts no more bytes. Does not change the descriptor's flags, which other processes
-// share.
+// first or it accepts no more bytes. Does not change the descriptor's flags, since other processes
+// share them.
 bool WriteWithin(int fd, std::string_view text, absl::Duration timeout);
 
 // Waits for a reader that does not read, until it is told to give up. Thread safe.
@@ -26,11 +26,11 @@ class FdSink final : public spdlog::sinks::base_sink<std::mutex> {
   // `fd` is borrowed and must outlive it.
   explicit FdSink(int fd) : fd_(fd) {}
 
-  // From now on lines are thrown away, the one that is being written, too.
+  // From now on lines are thrown away, the present one, too.
   void Abandon() { abandoned_ = true; }
-  // Lines that could not be written or were thrown away.
+  // Lines not written or thrown away.
   int64_t lost() const { return lost_; }
-  // Waits until `enough(lines)` for the count of lines that are written or lost.
+  // Waits until `enough(lines)` for the count of written or lost lines.
   bool AwaitHandled(const std::function<bool(int64_t)>& enough, absl::Duration timeout)
       ABSL_LOCKS_EXCLUDED(handled_mutex_);
 

@@ -18,14 +18,14 @@
 
 namespace upscaled::server {
 
-// All processes together; without what the driver does not tell.
+// All processes together; without values unknown to the driver.
 struct GpuReading {
   std::optional<int64_t> memory_used_bytes, memory_bytes;
   std::optional<double> utilization;  // 0 to 1: the share of time in which a kernel ran
 };
 
-// Reads through NVML, which it loads at run time. A driver may take long or hang, so a task of the
-// timer asks it every kInterval. Thread safe.
+// Reads through NVML, loaded at run time. A driver may take long or hang, so a task of the timer
+// asks it every kInterval. Thread safe.
 class GpuProbe {
  public:
   // `devices` are names of the server's devices: those named "cuda:N" are read. Loads nothing

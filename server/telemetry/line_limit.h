@@ -35,7 +35,7 @@ class LineLimit {
 
   // Whether one more line of `kind` may be written now.
   bool Admit(std::string_view kind, const LineRate& rate) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The lines left out since the last time that this was asked, by kind.
+  // The lines left out since the last such question, by kind.
   std::vector<Omission> TakeOmissions() ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether TakeOmissions has any to tell.
   bool has_omissions() const ABSL_LOCKS_EXCLUDED(mutex_);

@@ -21,9 +21,9 @@
 namespace upscaled::server {
 namespace {
 
-// Lines with the same message, and of requests those that failed alike: 0.2 MB a minute at most.
+// Lines with the same message, and of requests with the same failure: 0.2 MB a minute at most.
 constexpr LineRate kLineRate = {.burst = 100, .per_second = 10};
-// Lines of requests that went well.
+// Lines of successful requests.
 constexpr LineRate kServedRate = {.burst = 1000, .per_second = 100};
 
 constexpr absl::Duration kTellInterval = absl::Seconds(5);

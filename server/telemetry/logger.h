@@ -51,13 +51,13 @@ struct LogDrops {
 class Logger {
  public:
   // Writes to `fd` (standard error, borrowed) on a thread of its own: callers never wait for its
-  // reader. At most kQueueLines lines wait for that thread, the newest. Lines with the same
+  // reader. At most kQueueLines lines wait for this thread, the newest. Lines with the same
   // message, and requests with the same outcome, are limited to the rates in the .cc. Other lines
   // say how many are missing. Throws std::system_error when there is no thread.
   Logger(LogFormat format, LogLevel min_level, int fd = 2);
   // For tests and other targets: writes at once, and all.
   Logger(LogFormat format, LogLevel min_level, std::shared_ptr<spdlog::sinks::sink> sink);
-  // Gives the lines that wait a second to be written, and throws the rest away.
+  // Gives the waiting lines a second to be written, and throws the rest away.
   ~Logger();
 
   void Log(LogLevel level, std::string_view message, std::span<const LogField> fields = {});
@@ -69,7 +69,7 @@ class Logger {
   // The one line of a finished call: info, or warning when it failed by the server's doing.
   void LogRequest(const RequestRecord& record);
 
-  // Says what is missing since it was last said, at most every 5 s; every line does so, too. Call
+  // Says what is missing since the last such line, at most every 5 s; every line does so, too. Call
   // it periodically, for times without lines.
   void TellDrops() ABSL_LOCKS_EXCLUDED(tell_mutex_);
   LogDrops drops() const;

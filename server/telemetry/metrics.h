@@ -23,7 +23,7 @@ struct DeviceReading {
   GpuReading gpu;            // empty for devices that are no GPUs of NVIDIA
 };
 
-// Equal devices, which share their work.
+// Equal devices with shared work.
 struct DeviceClassReading {
   std::string devices;     // their names, separated by commas
   absl::Duration backlog;  // until what is admitted for them is computed
@@ -48,7 +48,7 @@ struct SpanReading {
   int64_t exported = 0, dropped = 0, failed = 0;
 };
 
-// Values that others own and that are read when the metrics are asked for.
+// Values of others, read when the metrics are asked for.
 struct GaugeReadings {
   int64_t requests_in_flight = 0;
   int64_t queue_pixels = 0;           // the same work as queue_cost, in source pixels of general-2x

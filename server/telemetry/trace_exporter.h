@@ -27,7 +27,7 @@ struct TraceExporterOptions {
   std::function<void(int64_t spans, const absl::Status& reason)> on_failure;
 };
 
-// Since the start; all spans but those that wait.
+// Since the start; all spans but the waiting ones.
 struct SpanCounts {
   int64_t exported = 0;
   int64_t dropped = 0;  // found no room, as the collector was slow
@@ -45,10 +45,10 @@ class TraceExporter {
 
   // `timer` must outlive it.
   TraceExporter(Timer& timer, TraceExporterOptions options);
-  // Sends what waits, for kLastFlush at most.
+  // Sends the waiting spans, for kLastFlush at most.
   ~TraceExporter();
 
-  // A call that ended at `now`, by the system's clock; nothing where it is not sampled.
+  // A call with its end at `now`, by the system's clock; nothing if it is not sampled.
   void Add(const RequestRecord& record, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
 
   SpanCounts counts() const { return {exported_, dropped_, failed_}; }

@@ -8,7 +8,7 @@
 namespace upscaled::server {
 namespace {
 
-// No second process gets in. Days are texts, "2026-11-23", whose order is theirs.
+// No second process gets in. Days are texts, "2026-11-23", in their own order.
 constexpr char kPrepareUsage[] =
     "PRAGMA locking_mode = EXCLUSIVE;"
     "PRAGMA journal_mode = WAL;"

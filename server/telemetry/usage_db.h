@@ -16,8 +16,8 @@
 
 namespace upscaled::server {
 
-// Usage that Add has returned for survives the process and the machine. One process at a time.
-// Thread safe. Errors as SqliteFile's.
+// Usage behind a return of Add survives the process and the machine. One process at a time. Thread
+// safe. Errors as SqliteFile's.
 class UsageDb {
  public:
   // Creates a missing file.

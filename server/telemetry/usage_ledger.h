@@ -21,11 +21,11 @@
 namespace upscaled::server {
 
 // Thread safe. Calls never wait for the disk: a task of the timer writes the sums every
-// kWriteInterval. A crash may lose that much. If a write fails, the next one includes its sums.
+// kWriteInterval. A crash may lose this much. If a write fails, the next one includes its sums.
 class UsageLedger {
  public:
   static constexpr absl::Duration kWriteInterval = absl::Seconds(2);
-  // Days and tenants that wait to be written; calls of more are lost, and `on_failure` says so.
+  // Days and tenants before their write; calls of more are lost, and `on_failure` says so.
   static constexpr size_t kMaxWaiting = 10'000;
 
   // Errors as UsageDb's. Tells `on_failure`, on the timer's helper, why usage could not be
@@ -36,7 +36,7 @@ class UsageLedger {
   // Writes all pending sums.
   ~UsageLedger();
 
-  // A call that ended at `now`, by the system's clock.
+  // A call with its end at `now`, by the system's clock.
   void Add(const RequestRecord& record, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // With all calls so far. Errors as UsageDb's.
