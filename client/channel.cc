@@ -27,10 +27,10 @@ namespace upscaled::client {
 namespace {
 
 constexpr int kDefaultPort = 8001;
-// Above what servers count as abuse, below what routers forget connections after.
+// Above servers' limit for abuse, below routers' limit for forgetting connections.
 constexpr int kKeepaliveTimeMs = 60'000;
 constexpr int kKeepaliveTimeoutMs = 20'000;
-// In step with RetryPolicy, so that a retry finds a connection attempt and not the last failure.
+// In step with RetryPolicy: a retry finds a connection attempt and not the last failure.
 constexpr int kMinReconnectMs = 200;
 constexpr int kMaxReconnectMs = 5'000;
 

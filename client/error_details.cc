@@ -18,7 +18,7 @@ constexpr absl::string_view kServer = "server";
 constexpr absl::string_view kErrorInfoUrl = "type.googleapis.com/google.rpc.ErrorInfo";
 constexpr absl::string_view kRetryInfoUrl = "type.googleapis.com/google.rpc.RetryInfo";
 
-// The message of type T that `status` carries under `url`, if any.
+// The message of type T under `url` in `status`, if any.
 template <typename T>
 std::optional<T> Payload(const absl::Status& status, absl::string_view url) {
   const auto bytes = status.GetPayload(url);
@@ -28,8 +28,8 @@ std::optional<T> Payload(const absl::Status& status, absl::string_view url) {
 }
 
 ErrorOrigin OriginOf(const grpc::Status& status, grpc::ChannelInterface& channel) {
-  // Our server explains its errors, so these without details are gRPC's own. A proxy whose server
-  // is killed breaks the stream off, which gRPC calls INTERNAL (behind nginx) or UNKNOWN (HAProxy);
+  // Our server explains its errors, so these without details are gRPC's own. A proxy with a killed
+  // server breaks the stream off. gRPC calls this INTERNAL (behind nginx) or UNKNOWN (HAProxy);
   // CANCELLED was seen behind nginx, too, while servers came and went.
   const bool of_connections = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
                               status.error_code() == grpc::StatusCode::INTERNAL ||

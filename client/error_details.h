@@ -32,8 +32,8 @@ struct ErrorDetails {
   std::optional<absl::Duration> retry_delay;
 };
 
-// The outcome of a call over `channel`, whose state tells a slow server from one that cannot be
-// reached when a deadline passes. CANCELLED, and local, when it failed and `stop` was requested.
+// The outcome of a call over `channel`. After a deadline, the channel's state tells a slow server
+// from an unreachable one. CANCELLED, and local, when it failed and `stop` was requested.
 absl::Status FromGrpcStatus(const grpc::Status& status, grpc::ChannelInterface& channel,
                             const std::stop_token& stop = {});
 
@@ -46,7 +46,7 @@ absl::Status WithDetails(absl::Status status, const ErrorDetails& details);
 // `status` with a note of where it arose.
 absl::Status WithOrigin(absl::Status status, ErrorOrigin origin);
 
-// The details that these kept; local for any other status.
+// Their kept details; local for any other status.
 ErrorDetails DetailsOf(const absl::Status& status);
 
 }  // namespace upscaled::client

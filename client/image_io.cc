@@ -225,7 +225,7 @@ absl::Status FileSink::Commit() {
     return Errno(errno, "cannot write to", path_);
   }
   temporary_path_.clear();
-  // The name, too. A folder that may be written but not read is left to the system.
+  // The name, too. A folder for writing but not for reading is left to the system.
   std::string folder = std::filesystem::path(path_).parent_path().string();
   if (folder.empty()) folder = ".";
   const UniqueFd parent(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

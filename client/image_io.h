@@ -16,8 +16,8 @@
 
 namespace upscaled::client {
 
-// Whether the bytes written to `fd` outlast a power failure, or lie on a file system that cannot
-// promise it. errno says why not.
+// Whether the bytes written to `fd` outlast a power failure, or lie on a file system without such a
+// promise. errno says why not.
 bool Synced(int fd);
 
 // One reader at a time.
@@ -38,7 +38,7 @@ class ImageSink {
  public:
   virtual ~ImageSink() = default;
   virtual absl::Status Write(absl::string_view bytes) = 0;
-  // Forgets all that was written; FAILED_PRECONDITION if a reader may have seen it.
+  // Forgets all written bytes; FAILED_PRECONDITION if a reader may have seen one.
   virtual absl::Status Restart() = 0;
 };
 
@@ -81,8 +81,8 @@ class FileSource final : public ImageSource {
   const int64_t total_bytes_;
 };
 
-// A pipe or device, such as standard input. Remembers the first `max_replay_bytes` so that a call
-// can be tried again while no more than these were read.
+// A pipe or device, such as standard input. Remembers the first `max_replay_bytes`: a call can be
+// tried again while no more than these were read.
 class PipeSource final : public ImageSource {
  public:
   static constexpr size_t kDefaultMaxReplayBytes = 64 << 20;
@@ -133,10 +133,9 @@ class PipeSink final : public ImageSink {
   bool written_ = false;
 };
 
-// Writes a file that appears under its name only when it is complete. Bytes go to a hidden
-// temporary file in the same folder. Commit renames it; otherwise the destructor removes it.
-// engine/base's ReplaceFile does not serve here: it takes all bytes at once, and its library is
-// not linked.
+// Writes a file under a temporary name until it is complete. Bytes go to a hidden temporary file in
+// the same folder. Commit renames it; otherwise the destructor removes it. engine/base's
+// ReplaceFile does not serve here: it takes all bytes at once, and its library is not linked.
 class FileSink final : public ImageSink {
  public:
   // Creates the temporary file, so that a folder that cannot be written to is known at once. It has
@@ -151,7 +150,7 @@ class FileSink final : public ImageSink {
   // Has Commit give it this name, in the same folder. As Create, it takes the permissions of the
   // file that has the name now.
   void Rename(const std::string& name);
-  // Replaces what was there before; the bytes and the name then outlast a power failure. Call once,
+  // Replaces the file there before; the bytes and the name then outlast a power failure. Call once,
   // after the last byte.
   absl::Status Commit();
 

@@ -28,10 +28,10 @@ class RealClock final : public RetryClock {
   }
 };
 
-// Beyond the moment that the server asked for, in proportion: others may have been given the same.
+// Beyond the server's moment, in proportion: others may have been given the same.
 constexpr double kJitter = 0.1;
 
-// The time until the moment that the server asked for; zero: it named none.
+// The time until the server's moment; zero: it named none.
 absl::Duration AskedWait(const absl::Status& error) {
   return std::max(DetailsOf(error).retry_delay.value_or(absl::ZeroDuration()),
                   absl::ZeroDuration());
@@ -49,7 +49,7 @@ bool IsRetryable(const absl::Status& status) {
   if (absl::IsInternal(status) || absl::IsUnknown(status) || absl::IsCancelled(status)) {
     return details.origin == ErrorOrigin::kConnection;
   }
-  // A call's deadline that cannot be met now cannot be met later either.
+  // A call's deadline beyond reach now is beyond reach later.
   if (details.reason == "DEADLINE_INFEASIBLE") return false;
   return absl::IsUnavailable(status) ||
          (absl::IsResourceExhausted(status) && details.retry_delay.has_value());

@@ -31,11 +31,11 @@ class ImageObserver {
 
 struct ImageRequest {
   v1::UpscaleOptions options;
-  // An image that the server fetches itself, instead of one of the source, which then has no bytes.
-  // Over HTTP only; empty: none.
+  // An image for the server to fetch, instead of the source's. The source then has no bytes. Over
+  // HTTP only; empty: none.
   std::string source_url;
-  // The SHA-256 of the image, 32 bytes, for a server that may have its result; empty: unknown.
-  // Over gRPC only, as the next one.
+  // The SHA-256 of the image, 32 bytes, for a server with a possible result; empty: unknown. Over
+  // gRPC only, as the next one.
   std::string source_sha256;
   // Asks only for ImageResult::header.etag(): nothing is computed and the sink gets nothing.
   bool name_only = false;
@@ -51,7 +51,7 @@ struct ImageResult {
   int attempts = 0;
 };
 
-// Thread safe. Errors carry what DetailsOf returns; CANCELLED when `stop` was requested.
+// Thread safe. Errors have the details of DetailsOf; CANCELLED when `stop` was requested.
 class Service {
  public:
   virtual ~Service() = default;
@@ -64,8 +64,8 @@ class Service {
                                                    std::stop_token stop = {}) = 0;
   virtual absl::StatusOr<v1::ListModelsResponse> ListModels(std::stop_token stop = {}) = 0;
   virtual absl::StatusOr<v1::GetServerInfoResponse> ServerInfo(std::stop_token stop = {}) = 0;
-  // Asks once, without retries. `service`: its name in gRPC; "": the whole server. NOT_FOUND for
-  // one that the server does not have.
+  // Asks once, without retries. `service`: its name in gRPC; "": the whole server. NOT_FOUND for a
+  // model unknown to the server.
   virtual absl::StatusOr<grpc::health::v1::HealthCheckResponse::ServingStatus> CheckHealth(
       const std::string& service, std::stop_token stop = {}) = 0;
 };

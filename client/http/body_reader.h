@@ -16,8 +16,8 @@
 
 namespace upscaled::client {
 
-// Reads a source on a thread of its own, two pieces ahead, so that one that blocks, such as a pipe,
-// holds up no transfer. Taken from on one thread.
+// Reads a source on a thread of its own, two pieces ahead: a blocking one, such as a pipe, holds up
+// no transfer. Taken from on one thread.
 class BodyReader {
  public:
   static constexpr size_t kPieceBytes = size_t{128} << 10;
@@ -27,8 +27,8 @@ class BodyReader {
   // Stops reading.
   ~BodyReader();
 
-  // Copies what is there and returns how much; 0 at the end, the source's error, or nothing when
-  // there is nothing yet.
+  // Copies the bytes that are there and returns their number; 0 at the end, the source's error, or
+  // nothing when there is nothing yet.
   std::optional<absl::StatusOr<size_t>> Take(std::span<char> dst) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -20,10 +20,10 @@ namespace {
 
 constexpr char kPath[] = "/v1/upscale";
 constexpr char kProgressPath[] = "/v1/progress/";
-// For the reason of a result that broke off.
+// For the reason of a broken result.
 constexpr absl::Duration kReasonPatience = absl::Seconds(1);
 
-// A number that reads back as itself.
+// A number in its shortest exact text.
 std::string Number(double value) { return absl::StrFormat("%.17g", value); }
 
 absl::Status LacksHeader() {

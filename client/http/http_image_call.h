@@ -17,9 +17,8 @@ namespace upscaled::client {
 // The query of POST /v1/upscale for these options, without defaults.
 HttpParameters ToParameters(const v1::UpscaleOptions& options);
 
-// The image goes up and its result comes down on one connection; on a second one come the events
-// of its progress, of which the last says why a result broke off. Losing those is no error. Used
-// once.
+// The image goes up and its result comes down on one connection. A second one brings the events of
+// its progress; the last of them says why a result broke off. Losing those is no error. Used once.
 class HttpImageCall {
  public:
   // All are borrowed.

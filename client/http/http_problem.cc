@@ -24,7 +24,7 @@ std::string TextOf(const json& problem, const char* name) {
   return found != problem.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-// The code for an answer that is no problem document.
+// The code for an answer other than a problem document.
 absl::StatusCode CodeOf(int http_status) {
   switch (http_status) {
     case 400:

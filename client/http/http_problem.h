@@ -6,11 +6,11 @@
 
 namespace upscaled::client {
 
-// The error that a problem document (RFC 9457) of the server stands for, with what DetailsOf
-// returns: as over gRPC. `http_status` if it has no code of its own. INTERNAL for other answers.
+// The error behind a problem document (RFC 9457) of the server, with the details of DetailsOf: as
+// over gRPC. `http_status` if it has no code of its own. INTERNAL for other answers.
 absl::Status FromProblem(int http_status, absl::string_view json, absl::string_view retry_after);
 
-// The error of an answer whose status is no success. One that is no problem document is not our
+// The error of an answer without success. An answer other than a problem document is not our
 // server's but, most likely, a proxy's in front of it: 502, 503 and 504 without one are errors of
 // the connection. `retry_after`: the field, "" without.
 absl::Status FromHttpAnswer(int http_status, absl::string_view body, absl::string_view retry_after);

@@ -37,15 +37,15 @@ bool IsHttpUrl(absl::string_view server);
 class HttpTarget {
  public:
   // `server`: http:// or https://, a host, and perhaps a port and the path of a proxy's prefix.
-  // INVALID_ARGUMENT for another URL; NOT_FOUND for TLS files that cannot be read.
-  // `api_key` goes along with every request, unless it is empty.
+  // INVALID_ARGUMENT for another URL; NOT_FOUND for unreadable TLS files. `api_key` goes along with
+  // every request, unless it is empty.
   static absl::StatusOr<HttpTarget> Create(const std::string& server,
                                            const std::optional<TlsOptions>& tls,
                                            const std::string& api_key = "");
 
   // Without a slash at its end.
   const std::string& server() const { return server_; }
-  // Has `easy` call `path`, which begins with a slash.
+  // Has `easy` call `path`, with a slash at its beginning.
   void Apply(CURL* easy, absl::string_view path, const HttpParameters& parameters) const;
 
  private:

@@ -130,7 +130,7 @@ size_t HttpTransfer::OnSend(std::span<char> dst) {
   return bytes;
 }
 
-// When a connection that was kept turns out to be closed, the body is sent over another one.
+// When a kept connection turns out to be closed, the body is sent over another one.
 int HttpTransfer::OnSeek(curl_off_t offset, int origin) {
   if (offset != 0 || origin != SEEK_SET) return CURL_SEEKFUNC_CANTSEEK;
   reader_.reset();  // before it is another's turn to use the source

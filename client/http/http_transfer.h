@@ -30,7 +30,7 @@ struct HttpRequest {
   std::string priority = {};                              // upscale-priority; "": none
 };
 
-// Hears of a request; any may be empty. Called on the thread that waits for the answer.
+// Hears of a request; any may be empty. Called on the thread with the wait for the answer.
 struct HttpListener {
   std::function<void(int64_t bytes)> on_sent;  // of the body, so far
   // A field of a successful answer, its name in lower case, or of its trailer.
@@ -50,7 +50,7 @@ class HttpTransfer {
   int http_status() const { return http_status_; }  // 0: no answer yet
   // Whether a successful answer has begun.
   bool is_success() const { return http_status_ >= 200 && http_status_ < 300; }
-  // Result of an ended transfer. The first that applies:
+  // Result of an ended transfer. The first of these:
   //  - an error of the body or of on_body, or INTERNAL if one of them or a listener threw
   //  - UNAVAILABLE if the connection failed
   //  - the server's error if the answer is not a success (see FromHttpAnswer)
@@ -101,8 +101,8 @@ class HttpTransfers {
   HttpTransfers() : multi_(curl_multi_init()) {}
 
   void Start(HttpTransfer& transfer);
-  // Drives all that were started until `transfer` has ended. DEADLINE_EXCEEDED and CANCELLED come
-  // first at `deadline` and at the request of `stop`.
+  // Drives all started ones until `transfer` has ended. DEADLINE_EXCEEDED and CANCELLED come first
+  // at `deadline` and at the request of `stop`.
   absl::Status Await(HttpTransfer& transfer, absl::Time deadline, std::stop_token stop);
   // Ends it, if it has not ended, and forgets it.
   void Remove(HttpTransfer& transfer) {

@@ -11,7 +11,7 @@
 namespace upscaled::server {
 namespace {
 
-// The time in which a slot becomes free, for all of them, while nothing is known.
+// The time until a slot becomes free, for all of them, while nothing is known.
 constexpr absl::Duration kUnknownCallTime = absl::Milliseconds(500);
 
 constexpr char kMaxRequestsPerAddressFlag[] = "max-requests-per-address";

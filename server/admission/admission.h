@@ -226,8 +226,8 @@ class AdmissionController {
   absl::Status CheckTenantsCalls(const Payer& payer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckTenantsCost(const Payer& payer, int64_t cost)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The time to compute `cost` at the speed of the admitted work, otherwise at the recent speed,
-  // which is low after little work; zero: not known.
+  // The time to compute `cost` at the speed of the admitted work, otherwise at the recent speed
+  // (low after little work); zero: not known.
   absl::Duration TimeFor(double cost) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The delay of a refusal, a moment of the caller's own: the time to compute `cost`, or more. Room
   // for one more such caller becomes free each `step`.
@@ -239,7 +239,7 @@ class AdmissionController {
   // The time from one free slot to the next while all are taken.
   absl::Duration SlotInterval() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountSlot(int change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The time to compute `cost` of a payer whose tenant has limits, at the tenant's recent speed,
+  // The time to compute `cost` of a payer with a limited tenant, at the tenant's recent speed,
   // otherwise at its share; zero: not known, or nothing.
   absl::Duration TimeFor(const Payer& payer, int64_t cost) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -10,16 +10,15 @@
 
 namespace upscaled::server {
 
-// The unit that operators count queued work in: the multiply-adds of a source pixel of general-2x,
-// with the halo of its tiles. Other models' pixels weigh by theirs.
+// Operators' unit of queued work: the multiply-adds of a source pixel of general-2x, with the halo
+// of its tiles. Other models' pixels weigh by theirs.
 inline constexpr int64_t kQueuePixelCost = 143'000;
 
-// Delays of refusals: while nothing is known, and at least, so that clients do not come in circles.
+// Delays of refusals: while nothing is known, and at least, to keep clients from circling.
 inline constexpr absl::Duration kUnknownRetryDelay = absl::Seconds(1);
 inline constexpr absl::Duration kMinRetryDelay = absl::Milliseconds(200);
 
-// A call that has waited this long for a client that moved fewer bytes may lose its slot to another
-// call.
+// A call with a wait this long for a client with fewer bytes may lose its slot to another call.
 inline constexpr absl::Duration kSlotPatience = absl::Seconds(5);
 inline constexpr int64_t kSlotBytes = int64_t{64} << 10;
 
@@ -37,14 +36,13 @@ struct Limits {
   int64_t max_metadata_bytes = int64_t{4} << 20;  // before a source's pixels, and inflated
   int max_jpeg_scans = 100;
   int max_frames = 10'000;  // of an animation; all of them count for the limits on pixels
-  // The time that the networks of one request may take on idle devices, as forecast from its
-  // header.
+  // The most time of one request's networks on idle devices, as forecast from its header.
   absl::Duration max_request_time = absl::Hours(4);
 
   int64_t max_queue_cost() const { return max_queue_pixels * kQueuePixelCost; }
 };
 
-// Calls of one client address at a time; its share of the memory budget is that of the calls, but a
+// Calls of one client address at a time. Its share of the memory budget is the calls' share, but a
 // quarter at least.
 int MaxRequestsPerAddress(const Limits& limits);
 

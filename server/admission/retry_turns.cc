@@ -5,8 +5,9 @@
 namespace upscaled::server {
 namespace {
 
-// The distance of two moments, of the time in which room becomes free. Callers come back late, by
-// the way to the server and by a tenth of their delay; nothing would run until they are there.
+// The distance of two moments, as a part of the time until room becomes free. Callers come back
+// late, by the way to the server and by a tenth of their delay; nothing would run until they are
+// there.
 constexpr double kCloser = 0.9;
 constexpr absl::Duration kSweepInterval = absl::Milliseconds(100);
 

@@ -17,11 +17,9 @@ constexpr char kCalls[] = "tenant.calls", kQueuePixels[] = "tenant.queue_pixels"
                kBytesPerSecond[] = "tenant.bytes_per_second",
                kCallSeconds[] = "tenant.call_seconds";
 
-// The time after which it is known how fast a tenant's work is computed: some tiles, if they are
-// quick.
+// The time until the speed of a tenant's work is known: some tiles, if they are quick.
 constexpr absl::Duration kMeasured = absl::Milliseconds(200);
-// The time that an earlier speed counts for once the tenant was idle, as others may have come or
-// gone since.
+// The life of an earlier speed once the tenant was idle, as others may have come or gone since.
 constexpr absl::Duration kRemembered = absl::Milliseconds(250);
 
 ErrorMetadata Metadata(const TenantLimits& limits, absl::string_view limit,
@@ -30,8 +28,8 @@ ErrorMetadata Metadata(const TenantLimits& limits, absl::string_view limit,
       {"limit", std::string(limit)}, {"tenant", limits.tenant}, {"maximum", std::string(maximum)}};
 }
 
-// `sentence` goes on after the tenant's name. A delay of no whole milliseconds is rounded up, so
-// that a caller that waits as long is let in.
+// `sentence` goes on after the tenant's name. A delay of no whole milliseconds is rounded up: a
+// caller with this wait is let in.
 absl::Status Refusal(const TenantLimits& limits, absl::string_view limit, int64_t maximum,
                      absl::string_view sentence, absl::Duration delay) {
   return MakeOverloaded(absl::StrCat("the tenant \"", limits.tenant, "\" ", sentence, " (", limit,
@@ -137,7 +135,7 @@ absl::Status TenantQuotas::CheckBytes(const TenantLimits& limits, absl::Time now
 
 TokenBucket* TenantQuotas::BucketOf(std::optional<TokenBucket>& bucket, int64_t per_second,
                                     absl::Time now) {
-  // A call that came before the limit does not touch the others' bucket.
+  // A call before the limit does not touch the others' bucket.
   if (per_second == TenantLimits::kNone) return nullptr;
   const auto rate = static_cast<double>(per_second);
   const Rate now_allowed{.per_second = rate, .burst = rate * absl::ToDoubleSeconds(kBurst)};

@@ -128,7 +128,7 @@ int SecondUnet(Builder& b, int input) {
   return b.Conv(joined, 3, 0, kNoActivation);
 }
 
-// Each convolution reads all that came before it.
+// Each convolution reads all results before it.
 int DenseBlock(Builder& b, int input) {
   std::vector<int> parts = {input};
   for (int i = 0; i < 4; ++i) {

@@ -1,4 +1,4 @@
-// upscale-bench calls: what servers that run already add to small calls, in turns.
+// upscale-bench calls: the time of running servers on small calls, in turns.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -41,7 +41,7 @@ struct CallsOptions {
   std::string api_key;
 };
 
-// A server, and its calls, each of which ends the command when it fails.
+// A server, and its calls. Each failed one ends the command.
 class ServerUnderTest {
  public:
   ServerUnderTest(const std::string& address, const std::string& http, const std::string& api_key)
@@ -78,7 +78,7 @@ class ServerUnderTest {
   }
 
  private:
-  // Servers that ask for no key are shown it as well.
+  // Servers without keys are shown it as well.
   void ShowKey(grpc::ClientContext& context) const {
     if (!api_key_.empty()) context.AddMetadata("authorization", "Bearer " + api_key_);
   }
@@ -108,7 +108,7 @@ struct CallKind {
 std::vector<CallKind> KindsOf(const CallsOptions& options) {
   ::upscale::v1::UpscaleRequest image, upload;
   image.set_image(ValueOrExit(EncodePng(ShadedImage({kImageSidePx, kImageSidePx}).view())));
-  // Bytes that are no image, so that nothing is computed.
+  // Bytes of no image: nothing is computed.
   upload.set_image(std::string(static_cast<size_t>(options.megabytes) * 1'000'000, 'x'));
   std::vector<CallKind> kinds;
   kinds.emplace_back("GetServerInfo", kSmallCalls,

@@ -206,7 +206,7 @@ void AddDecoders(const Image& image, server::DecodeSandbox& sandbox,
     AddDecoder(coding.name, Encode(image, coding.options), sandbox, subjects);
 }
 
-// Turn by turn, so that what changes meanwhile on the machine meets all alike.
+// Turn by turn: changes of the machine meanwhile meet all alike.
 void MeasureAll(int rounds, std::vector<CodecSubject>& subjects) {
   for (int round = 0; round < rounds; ++round)
     for (CodecSubject& subject : subjects) {

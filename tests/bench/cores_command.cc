@@ -1,5 +1,5 @@
 // upscale-bench cores: how an image would share many cores, replayed from step times and costs of
-// sharing that are measured here on one core or two (simulated_cores.h).
+// sharing measured here on one core or two (simulated_cores.h).
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -49,7 +49,7 @@ struct CoresOptions {
 
 double Seconds(absl::Time since) { return absl::ToDoubleSeconds(absl::Now() - since); }
 
-// The time until one thread sees a number that another has written: the least of many.
+// The time until one thread sees another's number: the least of many.
 double MeasureSignal() {
   constexpr int kRounds = 2'000;
   std::atomic<int> ping = 0, pong = 0;
@@ -70,7 +70,7 @@ double MeasureSignal() {
   return least;
 }
 
-// Bytes a second that one core copies from memory to memory, both counted.
+// Bytes a second copied by one core from memory to memory, both counted.
 double MeasureMemory() {
   constexpr size_t kBytes = size_t{256} << 20;
   std::vector<char> from(kBytes, 1), to(kBytes);
@@ -115,7 +115,7 @@ std::vector<double> MeasureLayers(const cpu::CpuExecutable& executable, double b
   return least;
 }
 
-// An image cut for a number of threads: tiles that all take the steps of the middle one.
+// An image cut for a number of threads: tiles with the steps of the middle one.
 struct CutImageSteps {
   std::string cut;
   int tiles = 1;

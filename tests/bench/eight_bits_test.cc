@@ -47,7 +47,7 @@ TEST(EightBitsTest, RoundsWeightsByOutput) {
   EXPECT_TRUE(test::SameImages(RunInEightBits(network, source.view()).view(), source.view()));
 }
 
-// A range four times that of the samples leaves a quarter of the levels.
+// A range of four times the samples' leaves a quarter of the levels.
 TEST(EightBitsTest, RoundsWhatLayersRead) {
   Network network = OneByOne({4, 0, 0, 0, 1, 0, 0, 0, 1});
   Layer second = network.layers.back();

@@ -20,7 +20,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Independent chains: enough to hide the latency, few enough for 16 registers.
 constexpr int kChains = 12;
 
-// Returns the operations done; the sums go to `result` so that they are computed.
+// Returns the number of operations; the sums go to `result` to be computed at all.
 double MultiplyAdds(int rounds, float* result) {
   const hn::CappedTag<float, 16> d;
   using V = hn::Vec<decltype(d)>;

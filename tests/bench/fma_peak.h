@@ -1,5 +1,5 @@
-// The machine's multiply-add rate here and now: what every speed is put in relation to, so that
-// clock changes and noisy neighbours cannot fool us.
+// The machine's multiply-add rate here and now: the base of every speed: clock changes and noisy
+// neighbours cannot fool us.
 #pragma once
 
 #include "engine/backends/cpu/kernels/isa.h"

@@ -1,5 +1,5 @@
-// upscale-bench forecast: the cost that a plan foretells next to the cost of all that it runs, and,
-// with --run, the time that it foretells next to the time taken.
+// upscale-bench forecast: a plan's forecast cost next to the cost of its runs, and, with --run, its
+// forecast time next to the time taken.
 #include <cstdio>
 #include <ctime>
 #include <limits>
@@ -73,7 +73,7 @@ std::string DescribeCut(const PassSpec& pass) {
   return absl::StrFormat("%s %dx%d", kind, pass.tile.width, pass.tile.height);
 }
 
-// Returns the processor time that one thread takes for the planned image.
+// Returns one thread's processor time for the planned image.
 double SecondsOf(Backend& backend, const UpscalePlan& plan) {
   const Image source = ShadedImage(plan.source.size());
   Image result(plan.result);

@@ -34,15 +34,15 @@ using nlohmann::json;
 using server::Authenticator;
 using test::TokenSigner;
 
-// So many that predictors know none better, and so few that all of them stay in an L2 cache: of
-// more those would be slower that this bench, and no server, asks about more rarely.
+// Enough to leave predictors ignorant, and few enough to stay in an L2 cache: more would be slower,
+// but only in this bench, since no server asks about them as rarely.
 constexpr int kKeysOfAKind = 500;
-// Each with new keys: where they come to lie, in memory and in the index, is a matter of chance, so
-// that the samples of a round are alike for another reason than their kind.
+// Each with new keys: their places, in memory and in the index, are a matter of chance: the samples
+// of a round are alike for another reason than their kind.
 constexpr int kRounds = 100;
 constexpr double kKept = 0.9;  // of the samples: the slowest are the machine's doing
 
-// Steps over the time in which an address gets back what its wrong keys have cost it.
+// Steps over the time in which an address recovers from its wrong keys.
 class SteppingClock final : public Clock {
  public:
   absl::Time Now() const override { return now_ += absl::Seconds(10); }
@@ -103,7 +103,7 @@ class Callers {
   ~Callers() { std::filesystem::remove_all(folder_); }
 
   std::filesystem::path file() const { return folder_ / "keys.json"; }
-  // The first is right, the second of keys that are unknown.
+  // The first is right, the second one of unknown keys.
   const std::vector<CallerKind>& kinds() const { return kinds_; }
   const CallerKind& malformed() const { return malformed_; }
 
@@ -150,9 +150,9 @@ class Callers {
   CallerKind malformed_{"malformed key"};
 };
 
-// Nanoseconds of one decision, of a caller that lies where all do and has just been asked about:
-// otherwise the contents of a cache depend on this bench's questions. One that is `fresh` has not,
-// as tokens are known again.
+// Nanoseconds of one decision, for a caller in the common place, just asked about: otherwise the
+// contents of a cache depend on this bench's questions. A `fresh` one has not, as tokens are known
+// again.
 double Time(const Authenticator& authenticator, const std::string& caller, bool known,
             bool fresh = false) {
   static std::string shown(2048, '\0');
@@ -190,7 +190,7 @@ double WelchT(const Sum& a, const Sum& b) {
   return (a.mean_ns - b.mean_ns) / std::sqrt(a.variance / a.count + b.variance / b.count);
 }
 
-// Each sample is of a kind by chance, so that what changes on the machine meets all alike.
+// Each sample is of a kind by chance: changes of the machine meet all alike.
 std::vector<Sum> Sample(const Authenticator& authenticator, const std::vector<CallerKind>& kinds,
                         int samples) {
   std::mt19937 random(std::random_device{}());
@@ -315,7 +315,7 @@ void RunIdentity(const IdentityOptions& options) {
     rounds.push_back(Sample(*authenticator, callers.kinds(), options.samples / kRounds));
     if (rounds.size() < kRounds) continue;
     ReportKeys(rounds, report);
-    // Apart: everybody knows what form keys have, so that this may show.
+    // Apart: the form of keys is public, so this may show.
     report.Add(Sample(*authenticator, {callers.malformed()}, options.samples)[0]);
     return ReportTokens(*authenticator, callers, report);
   }

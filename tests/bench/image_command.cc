@@ -1,5 +1,5 @@
-// upscale-bench image: the image kernels step by step, as a share of the bandwidth that copying
-// memory has on the device in the same run.
+// upscale-bench image: the image kernels step by step, as a share of the device's copying bandwidth
+// in the same run.
 #include <algorithm>
 #include <cstdio>
 #include <memory>

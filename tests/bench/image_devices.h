@@ -1,4 +1,4 @@
-// The image kernels of the devices that this build has.
+// The image kernels of this build's devices.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace upscaled::bench {
 
-// Kernels whose steps follow each other: the plain ones first where the device has none itself.
+// Kernels in steps: the plain ones first where the device has none itself.
 using ImageKernelsList = std::vector<std::unique_ptr<ImageKernels>>;
 
 // `device` is "cpu", "opencl", "opencl:P.D" or "cuda:N"; `threads` are the cpu's. UNAVAILABLE or

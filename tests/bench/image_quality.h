@@ -6,7 +6,7 @@
 namespace upscaled::bench {
 
 struct ImageQuality {
-  // On the Y plane (BT.601, 16..235), so that figures compare with the literature's.
+  // On the Y plane (BT.601, 16..235), for comparisons with the literature's figures.
   double psnr_db = 0;  // 100 at most, which stands for equal
   double ssim = 0;     // 1: equal
   // The largest difference of a channel's mean from the original's, in levels of 0..255.

@@ -11,7 +11,7 @@
 
 namespace upscaled::bench {
 
-// The rows of an image in memory, which must outlive it.
+// The rows of an image in memory. The image must outlive them.
 class ImageRows final : public RowSource {
  public:
   explicit ImageRows(const Image& image) : image_(image) {}
@@ -25,14 +25,14 @@ class ImageRows final : public RowSource {
 
 absl::StatusOr<Image> ReadAll(RowSource& rows);
 
-// A shaded image with a little grain, nowhere flat, other for each seed, which PNG shrinks as it
+// A shaded image with a little grain, nowhere flat, another for each seed. PNG shrinks it as it
 // does photographs.
 Image ShadedImage(Size size, unsigned seed = 0);
 
-// The files of a folder whose names are those of images, in order.
+// The files of a folder with names of images, in order.
 absl::StatusOr<std::vector<std::filesystem::path>> ListImages(const std::filesystem::path& folder);
 
-// Without the last columns and rows that `factor` does not divide. INVALID_ARGUMENT when a side is
+// Without the last columns and rows beyond a multiple of `factor`. INVALID_ARGUMENT when a side is
 // then below `min_side_px`.
 absl::StatusOr<Image> LoadImage(const std::filesystem::path& path, int factor, int min_side_px);
 

@@ -1,4 +1,4 @@
-// upscale-bench jobs: how long each call of a job queue takes that holds many jobs.
+// upscale-bench jobs: the time of each call of a job queue with many jobs.
 #include <sys/resource.h>
 
 #include <algorithm>

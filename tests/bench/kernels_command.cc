@@ -1,5 +1,5 @@
-// upscale-bench kernels: every listed kernel, from the naive loop on, and oneDNN on the shapes that
-// they support; one thread.
+// upscale-bench kernels: every listed kernel, from the naive loop on, and oneDNN on its supported
+// shapes; one thread.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -38,7 +38,7 @@ constexpr Shape kShapes[] = {
     {32, 32, 7},   {16, 16, 17},  {64, 64, 3, 64}, {64, 64, 7, 64}, {64, 64, 3, 4}};
 
 constexpr Size kOutput{168, 168};  // a multiple of every kernel's block and register tile
-// Kernels that take longer for the whole output compute the first rows of it.
+// Kernels slow on the whole output compute the first rows of it.
 constexpr double kMaxRun_s = 0.05;
 constexpr int kMinRows = 12;
 

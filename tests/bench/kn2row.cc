@@ -16,7 +16,7 @@ constexpr int kBatchedBytes = 256 << 10;
 // Pixels from the first of line 0 to the last, those between images included.
 size_t Pixels(const Tensor& tensor) { return tensor.grid().lines() * tensor.grid().pitch(); }
 
-// How far a tap's pixel lies from the one that it contributes to, in values of the tensor.
+// The distance of a tap's pixel from its target, in values of the tensor.
 ptrdiff_t Shift(const Tensor& tensor, int tap) {
   const auto pitch = static_cast<ptrdiff_t>(tensor.grid().pitch());
   return ((tap / 3 - 1) * pitch + tap % 3 - 1) * tensor.stride();

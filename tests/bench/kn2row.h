@@ -1,6 +1,6 @@
-// The training of a convolution as the work that this project grew out of had it: nine matrix
-// products over a whole mini-batch, whose images share the zeros between them (engine/train/grid.h;
-// "kn2row": Vasudevan, Anderson, Gregg, arXiv:1704.04428). The peer of engine/train's kernels.
+// The training of a convolution as in the ancestor of this project: nine matrix products over a
+// whole mini-batch, with shared zeros between its images (engine/train/grid.h; "kn2row": Vasudevan,
+// Anderson, Gregg, arXiv:1704.04428). The peer of engine/train's kernels.
 #pragma once
 
 #include <span>
@@ -12,8 +12,8 @@
 namespace upscaled::bench {
 
 // A 3x3 convolution with a padding of one pixel, of more channels than an image's on both sides,
-// which are on one grid. A shift by a tap is a distance between pixels; what lands between the
-// images is cleared after the sum.
+// with both on one grid. A shift by a tap is a distance between pixels; values between the images
+// are cleared after the sum.
 class Kn2Row {
  public:
   using Tensor = train::Tensor<float>;
@@ -26,17 +26,17 @@ class Kn2Row {
   void GetSourceGradient(const Tensor& d_dst, Tensor& d_src) const;
   // The gradient of all weights, in nine products over all pixels.
   void GetWeightGradient(const Tensor& src, const Tensor& d_dst);
-  // The same in one pass: some pixels at a time, which stay in the cache for all nine.
+  // The same in one pass: some pixels at a time, kept in the cache for all nine.
   void GetWeightGradientBatched(const Tensor& src, const Tensor& d_dst);
   void GetBiasGradient(const Tensor& d_dst);
-  // The gradients that the last three found, laid out as the parameters.
+  // The gradients of the last three, laid out as the parameters.
   std::vector<float> ParameterGradient() const;
 
  private:
   static constexpr int kTaps = 9;
 
   size_t filters() const { return size_t{1} * in_ * out_; }
-  // c = the sum over taps of (a shifted by the tap) x its weights, on top of what is there.
+  // c = the sum over taps of (a shifted by the tap) x its weights, on top of its present values.
   void AddProducts(const Tensor& a, std::span<const float> weights, Tensor& c) const;
   // Adds the products of `pixels` pixels from `first` on, or starts with them.
   void AddWeightProducts(const Tensor& src, const Tensor& d_dst, size_t first, int pixels,

@@ -1,5 +1,5 @@
-// The baseline computes what engine/train's convolution of doubles does, whose derivatives are held
-// to central differences.
+// The baseline computes the same as engine/train's convolution of doubles. Central differences
+// check that one's derivatives.
 #include "tests/bench/kn2row.h"
 
 #include <gtest/gtest.h>

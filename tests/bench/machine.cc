@@ -15,11 +15,11 @@
 namespace upscaled::bench {
 namespace {
 
-// Together with the instruction set, this decides which kernels can run.
+// Together with the instruction set, this decides the runnable kernels.
 constexpr const char* kExtensions[] = {"avx_vnni",    "avx512_vnni", "avx512_bf16",
                                        "avx512_fp16", "amx_int8",    "amx_bf16"};
 
-// The flags that the system names, each between spaces.
+// The system's flags, each between spaces.
 std::string CpuFlags() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {

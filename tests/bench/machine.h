@@ -1,4 +1,4 @@
-// The machine that a table was measured on.
+// The machine of a table.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace upscaled::bench {
 // minute.
 std::string DescribeMachine();
 
-// Prints that as a line above a table.
+// Prints it as a line above a table.
 void PrintMachine();
 
 }  // namespace upscaled::bench

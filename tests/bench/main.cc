@@ -1,5 +1,5 @@
 // upscale-bench: how fast the engine is, always as a ratio to the FMA peak measured in the same
-// run, and what the service adds to it.
+// run, and the service's additions to it.
 #include <CLI/CLI.hpp>
 
 #include "tests/bench/commands.h"

@@ -37,7 +37,7 @@ void AppendHead(const std::vector<std::string>& headings, std::string& table) {
   absl::StrAppend(&table, "\n");
 }
 
-// The values of `key` in all objects that have it, each once.
+// The values of `key` in all objects with it, each once.
 std::vector<std::string> ValuesOf(const Json& list, const std::string& key) {
   std::vector<std::string> values;
   for (const Json& object : list) {

@@ -7,7 +7,7 @@
 
 namespace upscaled::bench {
 
-// A row for each object of `list`, a column for each key, in the order in which they first appear.
+// A row for each object of `list`, a column for each key, in the order of their first appearance.
 // Seconds are shown in milliseconds, numbers with four digits; missing fields are empty.
 std::string MarkdownTable(const nlohmann::ordered_json& list);
 

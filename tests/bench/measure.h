@@ -20,8 +20,8 @@ struct Subject {
   std::function<void()> run;
   double operations = 0;  // the direct algorithm's
   int threads = 1;        // that `run` uses
-  // Whether to take the process's processor time, which busy neighbours hardly change, instead of
-  // the time that passes. For one thread that never waits.
+  // Whether to take the process's processor time (hardly changed by busy neighbours) instead of the
+  // elapsed time. For one thread without waits.
   bool processor_time = false;
 };
 
@@ -40,8 +40,8 @@ struct MeasureOptions {
 };
 
 // Runs each subject once to warm up, then all of them in turns, each round beginning with another
-// one, until the budget is spent: so what changes meanwhile on the machine meets all alike. Each
-// repetition lies between two measurements of the peak.
+// one, until the budget is spent: changes of the machine meanwhile meet all alike. Each repetition
+// lies between two measurements of the peak.
 std::vector<Measurement> Measure(std::span<const Subject> subjects, const MeasureOptions& options);
 
 // How many times as fast as `other` a subject of the same call was, per operation: the median over

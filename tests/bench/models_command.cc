@@ -1,4 +1,4 @@
-// How long each model takes to load and to compile, and what it then holds of memory.
+// How long each model takes to load and to compile, and its memory afterwards.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,7 +53,7 @@ absl::Status Measure(const ModelCard& card, const ModelVariant& variant) {
   return absl::OkStatus();
 }
 
-// In a process of its own, so that nothing of the model before is counted.
+// In a process of its own: nothing of the model before is counted.
 void MeasureApart(const ModelCard& card, const ModelVariant& variant) {
   std::fflush(stdout);
   const pid_t child = fork();

@@ -52,7 +52,7 @@ Image SourceImage(const NetworkOptions& options, Size size) {
 // One backend, its threads and an image to compute with them.
 class Engine {
  public:
-  // The error of a network that cannot be compiled in this precision.
+  // The error of a network without an executable in this precision.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const Network& network,
                                                         const NetworkOptions& options,
                                                         Precision precision, int threads,

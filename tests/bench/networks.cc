@@ -17,7 +17,7 @@ namespace {
 
 constexpr char kRandomPrefix[] = "random:";
 
-// Weights that keep the activations' variance, so that no layer overflows or dies out. The seed is
+// Weights with constant variance of the activations: no layer overflows or dies out. The seed is
 // fixed: benches compare runs.
 void FillWeights(Layer& layer) {
   static std::mt19937 random(1);

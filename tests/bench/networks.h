@@ -1,4 +1,4 @@
-// The networks that benches run: a model's, or a known shape with random weights.
+// The networks of benches: a model's, or a known shape with random weights.
 #pragma once
 
 #include <filesystem>

@@ -36,7 +36,7 @@ absl::StatusOr<OnednnConvolution> BestConvolution(OnednnDevice& device, const La
   return wanted;
 }
 
-// A network's convolutions for tiles of one size, between two buffers that take turns.
+// A network's convolutions for tiles of one size, between two alternating buffers.
 class Chain {
  public:
   static absl::StatusOr<std::unique_ptr<Chain>> Create(OnednnDevice& device, const Network& network,
@@ -59,7 +59,7 @@ class Chain {
     return chain;
   }
 
-  // Pixels of the source from `corner` on, which may lie outside it: its border is replicated.
+  // Pixels of the source from `corner` on, possibly outside it: its border is replicated.
   void Run(const ImageView& source, int corner_x, int corner_y) {
     auto* to = static_cast<uint8_t*>(input_.get_data_handle());
     for (int y = 0; y < input_size_.height; ++y) {

@@ -40,7 +40,7 @@ constexpr std::string_view OnednnPrecision(OnednnVariant variant) {
 // run once; INTERNAL has the text of oneDNN's exception.
 bool HasOnednn();
 
-// One layer from its input to an output of this size, both in the layouts that oneDNN prefers,
+// One layer from its input to an output of this size, both in oneDNN's preferred layouts,
 // activation fused. UNIMPLEMENTED: not a convolution, or not by this algorithm.
 absl::StatusOr<std::function<void()>> MakeOnednnLayer(const Layer& layer, Size output,
                                                       OnednnVariant variant);

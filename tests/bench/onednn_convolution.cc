@@ -25,7 +25,7 @@ dnnl::primitive_attr AttributesOf(const Layer& layer, OnednnVariant variant) {
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::library);
   if (variant == OnednnVariant::kInt8) attributes.set_output_scales(0, {1.0f / 1024});
   if (layer.activation != Activation::kNone) {
-    // One slope stands for those of all channels, which costs oneDNN less than its own PReLU; its
+    // One slope stands for all channels' slopes, at a lower cost than oneDNN's own PReLU; its
     // Winograd kernels fuse none but 0.
     const bool plain = layer.slope.empty() || variant == OnednnVariant::kWinograd;
     dnnl::post_ops post;
@@ -35,9 +35,9 @@ dnnl::primitive_attr AttributesOf(const Layer& layer, OnednnVariant variant) {
   return attributes;
 }
 
-// A transposed convolution of stride s as one that computes the s x s phases of its output as
-// channels, from the same number of weights: oneDNN's own takes several times as long. The weights
-// keep their order, so its values mean nothing.
+// A transposed convolution of stride s as one with the s x s phases of its output as channels, from
+// the same number of weights: oneDNN's own takes several times as long. The weights keep their
+// order, so its values mean nothing.
 Layer PhasesAsChannels(const Layer& transposed) {
   Layer layer = transposed;
   const int s = transposed.stride_px;

@@ -1,4 +1,4 @@
-// One convolution as oneDNN runs it. Only for builds that have it.
+// One convolution as oneDNN runs it. Only for builds with it.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -24,7 +24,7 @@ inline constexpr float kOnednnFullScale = 255;
 dnnl::reorder MakeOnednnReorder(OnednnDevice& device, const dnnl::memory::desc& from,
                                 const dnnl::memory::desc& to, float scale);
 
-// A convolution, activation fused, between the layouts that oneDNN prefers for it.
+// A convolution, activation fused, between oneDNN's preferred layouts for it.
 struct OnednnConvolution {
   dnnl::memory::desc src, dst;
   dnnl::memory weights, bias;

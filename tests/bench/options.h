@@ -1,4 +1,4 @@
-// Options that several subcommands share, and how their failures end.
+// Options of several subcommands, and how their failures end.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -17,7 +17,7 @@
 
 namespace upscaled::bench {
 
-// Which network, and where models are looked for.
+// The network, and the folders of models.
 struct ModelOptions {
   std::string model;
   std::vector<std::filesystem::path> repositories;
@@ -48,10 +48,10 @@ void LoadTuning(CommonOptions& options);
 // "960x540". INVALID_ARGUMENT quotes anything else.
 absl::StatusOr<Size> ParseSize(const std::string& text);
 
-// "exact" or "fast", which is what the flags let through.
+// "exact" or "fast", the values of the flags.
 Precision PrecisionOf(const std::string& name);
 
-// The set that `options` choose, else the best of this machine. Ends the command when the backend
+// The set in `options`, otherwise the best of this machine. Ends the command when the backend
 // refuses the options.
 cpu::Isa ChosenIsa(const BackendOptions& options);
 

@@ -1,4 +1,4 @@
-// The memory that a whole image takes, from PNG to PNG.
+// The memory of a whole image, from PNG to PNG.
 #include "tests/support/peak_memory.h"
 
 #include <gtest/gtest.h>

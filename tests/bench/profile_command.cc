@@ -44,7 +44,7 @@ std::vector<LayerProfile> ProfileLayers(Stream& stream, const Executable& execut
   return layers;
 }
 
-// Per second, in thousands of millions; 0 for a layer that took no time.
+// Per second, in thousands of millions; 0 for a layer without time.
 double Giga(double amount, double seconds) { return seconds > 0 ? amount / seconds * 1e-9 : 0; }
 
 // The fields of PrintReport and of a profile; no peak and ratio if they are not known.
@@ -98,7 +98,7 @@ void RunProfileCommand(const ProfileOptions& options) {
   const Image source({size.width, size.height, 3, SampleType::kU8});
   Image result({size.width * network.scale, size.height * network.scale, 3, SampleType::kU8});
   const Rect whole{0, 0, size.width, size.height};
-  // The last run over an image with global poolings, for which any means will do.
+  // The last run over an image with global poolings. Any means will do for it.
   std::vector<ChannelMeans> means;
   for (const int pooling : ListPoolings(executable->network())) {
     means.emplace_back(executable->network().layers[pooling].out_channels, 0.5f);

@@ -1,5 +1,5 @@
-// upscale-bench report: what RESULTS.md and the README show of one machine, as Markdown. Each part
-// is another of the subcommands in a process of its own: one that fails is a line that says why.
+// upscale-bench report: one machine's part of RESULTS.md and the README, as Markdown. Each part is
+// another of the subcommands in a process of its own: a failed one is a line with its reason.
 #include <sys/wait.h>
 #include <unistd.h>
 

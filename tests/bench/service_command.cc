@@ -1,4 +1,4 @@
-// upscale-bench service: what server, network and client add to the engine's own time.
+// upscale-bench service: the additions of server, network and client to the engine's own time.
 #include <cstdio>
 #include <functional>
 #include <memory>
@@ -37,7 +37,7 @@ struct ServiceOptions {
   bool json = false;
 };
 
-// Something to time, and what it is compared with.
+// A subject of timing, and its base.
 struct ServiceSubject {
   std::string name;
   std::function<absl::Status()> run;
@@ -58,7 +58,7 @@ double SecondsOf(const std::function<absl::Status()>& run) {
   return absl::ToDoubleSeconds(absl::Now() - start);
 }
 
-// Runs `work(client)` for all clients at once, and that `times` times each.
+// Runs `work(client)` for all clients at once, `times` times each.
 absl::Status Together(int clients, int times, const std::function<absl::Status(int)>& work) {
   std::vector<absl::Status> results(clients);
   std::vector<std::thread> threads;
@@ -73,8 +73,8 @@ absl::Status Together(int clients, int times, const std::function<absl::Status(i
   return all;
 }
 
-// Times the subjects turn by turn, each round beginning with another one, so that what changes
-// meanwhile on the machine meets all alike. `images`: that one run of a subject makes.
+// Times the subjects turn by turn, each round with another one first: changes of the machine
+// meanwhile meet all alike. `images`: the number for one run of a subject.
 void Compare(const std::vector<ServiceSubject>& subjects, int rounds, int images,
              std::vector<Row>& rows) {
   std::vector<std::vector<double>> seconds(subjects.size());
@@ -99,8 +99,8 @@ void Compare(const std::vector<ServiceSubject>& subjects, int rounds, int images
   }
 }
 
-// Multiply-adds on all threads for some milliseconds: neither memory nor code of ours, so what it
-// takes longer after a pause is the machine's waking up.
+// Multiply-adds on all threads for some milliseconds: neither memory nor code of ours: its extra
+// time after a pause is the machine's waking up.
 absl::Status Calculate(int threads) {
   constexpr int kTimes = 10;
   const cpu::Isa isa = cpu::ListIsas().front();
@@ -110,8 +110,8 @@ absl::Status Calculate(int threads) {
   });
 }
 
-// Small images back to back, one half before and one half after the idle ones, each of which
-// comes after 1.1 s in which nothing ran.
+// Small images back to back, one half before and one half after the idle ones. Each idle one comes
+// after 1.1 s of silence.
 void CompareIdle(EngineSide& engine, ServiceSide& service, int threads, int calls,
                  std::vector<Row>& rows) {
   const std::string png = ValueOrExit(EncodePng(ShadedImage(kSmallImage).view()));

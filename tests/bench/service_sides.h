@@ -25,7 +25,7 @@ struct SidesOptions {
   int threads = 0;  // that compute; 0 = all available
 };
 
-// The fastest level that compresses, for clients on a fast network.
+// The fastest level with compression, for clients on a fast network.
 inline constexpr int kPngCompression = 1;
 
 absl::StatusOr<std::string> EncodePng(ImageView image);

@@ -12,13 +12,13 @@ namespace {
 
 using cpu::SharedUnits;
 
-// The columns that a thread of Sharing::kEqualParts gets.
+// The columns of a thread of Sharing::kEqualParts.
 int EqualPart(int units, size_t thread, size_t threads) {
   const auto begin = [&](size_t i) { return static_cast<int>(int64_t{units} * i / threads); };
   return begin(thread + 1) - begin(thread);
 }
 
-// A tile that is being computed, with the cores that do.
+// A tile in progress, with its cores.
 struct Team {
   double now_s = 0;
   size_t next_step = 0;

@@ -1,5 +1,5 @@
-// A team's work on a machine of many cores, replayed from step times that were measured on one: the
-// real SharedUnits deal out the columns, and the core with the earliest clock takes next.
+// A team's work on a machine of many cores, replayed from step times measured on one: the real
+// SharedUnits deal out the columns, and the core with the earliest clock takes next.
 #pragma once
 
 #include <span>
@@ -7,7 +7,7 @@
 
 namespace upscaled::bench {
 
-// The costs that one core does not have.
+// The costs unknown to one core.
 struct SimulatedMachine {
   std::vector<double> speeds;  // of each core, relative to the one that was measured
   double start_s = 0;          // of the caller, for each helper that it starts

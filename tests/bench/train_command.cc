@@ -49,8 +49,8 @@ void Fill(Values& values) {
   for (size_t i = 0; i < values.size(); ++i) values[i] = 0.01f * static_cast<float>(i % 61) - 0.3f;
 }
 
-// The parts of one 3x3 convolution, padded by a pixel, over a mini-batch that is divided among
-// threads as in training.
+// The parts of one 3x3 convolution, padded by a pixel, over a mini-batch divided among threads as
+// in training.
 class LayerBenchmark {
  public:
   LayerBenchmark(int in, int out, int threads, cpu::Isa isa) : shape_{in, out, 3, 1}, isa_(isa) {

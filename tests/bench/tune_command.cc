@@ -34,7 +34,7 @@ struct Choice {
   double shipped_gflops = 0, chosen_gflops = 0;  // 0: gave wrong values
 };
 
-// Notes what a tuner was asked and answered.
+// Notes a tuner's questions and answers.
 class Listener final : public KernelChooser {
  public:
   explicit Listener(Tuner& tuner) : tuner_(tuner) {}

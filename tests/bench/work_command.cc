@@ -1,5 +1,5 @@
-// upscale-bench work: the multiply-adds that images of people's sizes are planned for, next to the
-// plan of one tile. Counts depend on no clock, so a loaded machine prints the same.
+// upscale-bench work: the planned multiply-adds of images of people's sizes, next to the plan of
+// one tile. Counts depend on no clock, so a loaded machine prints the same.
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -28,7 +28,7 @@ struct WorkOptions {
   std::string precision = "exact";
 };
 
-// How an image is cut and what that costs.
+// The cut of an image and its cost.
 struct Work {
   std::string model;
   Size size;

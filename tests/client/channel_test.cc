@@ -11,8 +11,7 @@
 #include "tests/client/temp_folder.h"
 #include "tests/support/certificates.h"
 
-// Debian's c-ares, which gRPC looks names up with, loses a copy of each name it finds in
-// /etc/hosts.
+// Debian's c-ares, gRPC's library for names, loses a copy of each name it finds in /etc/hosts.
 extern "C" const char* __lsan_default_suppressions() { return "leak:libcares"; }
 
 namespace upscaled::client {

@@ -1,4 +1,4 @@
-// The parts of the command that need no server.
+// The parts of the command without a server.
 #include <sys/stat.h>
 
 #include <array>

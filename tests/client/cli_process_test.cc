@@ -67,7 +67,7 @@ std::string Help(std::vector<std::string> command) {
   return help.out;
 }
 
-// The libraries that a program loads at its start, as the dynamic linker lists them.
+// The libraries loaded by a program at its start, as the dynamic linker lists them.
 std::string LibrariesOf(const std::string& program) {
   return Process({"/usr/bin/ldd", program}).Wait().out;
 }

@@ -1,4 +1,4 @@
-// A variable of this process's environment that a test sets.
+// A variable of this process's environment, set by a test.
 #pragma once
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 namespace upscaled::client {
 
-// As it was before when destroyed. For tests without threads that read it.
+// As it was before when destroyed. For tests without threads with an eye on it.
 class EnvironmentVariable {
  public:
   EnvironmentVariable(std::string name, const std::string& value) : name_(std::move(name)) {

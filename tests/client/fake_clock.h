@@ -31,7 +31,7 @@ class FakeClock final : public RetryClock {
     return sleeps_;
   }
 
-  // The value that Random returns; set before use.
+  // The value of Random; set before use.
   double random = 0;
 
  private:

@@ -1,4 +1,4 @@
-// A server of HTTP/1.1 in this process that answers as a test tells it to.
+// A server of HTTP/1.1 in this process with a test's answers.
 #pragma once
 
 #include <netinet/in.h>
@@ -26,7 +26,7 @@ struct FakeHttpRequest {
   std::string method, target, header, body;
 };
 
-// An answer whose connection is closed behind it.
+// An answer with its connection closed behind it.
 inline std::string FakeAnswer(const std::string& status, const std::string& fields,
                               const std::string& body) {
   return absl::StrCat("HTTP/1.1 ", status, "\r\nConnection: close\r\nContent-Length: ", body.size(),
@@ -37,7 +37,7 @@ inline std::string FakeAnswer(const std::string& status, const std::string& fiel
 // destroyed.
 class FakeHttpServer {
  public:
-  // All that a connection gets; on its thread.
+  // All bytes of a connection; on its thread.
   using Handler = std::function<std::string(const FakeHttpRequest& request)>;
 
   // Without `reads_bodies` it answers a request's header, and waits until the client goes.

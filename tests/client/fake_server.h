@@ -1,4 +1,4 @@
-// A server in this process that answers as a test tells it to.
+// A server in this process with a test's answers.
 #pragma once
 
 #include <functional>
@@ -84,16 +84,16 @@ class FakeServer final : public v1::UpscaleService::Service {
   const std::string& endpoint() const { return endpoint_; }
   // All calls so far.
   int calls() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // The keys that the calls so far have shown, "" for each that had none.
+  // The keys of the calls so far, "" for each without one.
   std::vector<std::string> authorizations() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Their priorities.
   std::vector<std::string> priorities() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // The start messages of image calls so far that were read.
+  // The start messages read of image calls so far.
   std::vector<v1::UpscaleImageStart> starts() const ABSL_LOCKS_EXCLUDED(mutex_);
   // The ids of the tiles so far.
   std::vector<uint64_t> tile_ids() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The ordinary answer: images that begin with "bad" are refused, others answered with
+  // The ordinary answer: images with "bad" at their beginning are refused, others answered with
   // FakeResult.
   static grpc::Status Serve(FakeImageCall& call);
 
@@ -101,7 +101,7 @@ class FakeServer final : public v1::UpscaleService::Service {
   // Called for each tile before it is answered with its own pixels. RESOURCE_EXHAUSTED turns the
   // tile away for kTileRetryDelaySeconds, another error ends the call.
   void OnTile(TileHandler handler) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The handler returns the status of a call, whose number it gets.
+  // The handler returns the status of a call, by the call's number.
   void OnUnary(UnaryHandler handler) ABSL_LOCKS_EXCLUDED(mutex_);
   void SetHealth(ServingStatus health) ABSL_LOCKS_EXCLUDED(mutex_);
 

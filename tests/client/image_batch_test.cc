@@ -1,4 +1,4 @@
-// Images of a plan, and what the terminal shows meanwhile, against a server in this process.
+// Images of a plan, and the terminal meanwhile, against a server in this process.
 #include "client/cli/image_batch.h"
 
 #include <cstdio>
@@ -26,7 +26,7 @@ std::string ReadAll(std::FILE* file) {
   return text;
 }
 
-// The counts of tiles and the words of a retry in what was drawn, without repetitions.
+// The drawn counts of tiles and words of a retry, without repetitions.
 std::vector<std::string> StepsIn(const std::string& text) {
   static const std::regex kStep("tile (\\d+)/|trying again");
   std::vector<std::string> steps;

@@ -11,7 +11,7 @@
 namespace upscaled::client {
 
 struct ProcessResult {
-  // Exit code, or 128 and the signal that ended it.
+  // Exit code, or 128 and the number of its last signal.
   int exit_code = 0;
   std::string out;
   std::string err;

@@ -74,7 +74,7 @@ TEST_F(RetryTest, OnlyWhatIsSafeIsTriedAgain) {
   }
 }
 
-// Errors that a proxy makes of a server that is killed.
+// A proxy's errors for a killed server.
 TEST_F(RetryTest, BrokenStreamsAreTriedAgain) {
   const auto channel = grpc::CreateChannel("127.0.0.1:1", grpc::InsecureChannelCredentials());
   for (int code = 1; code <= 16; ++code) {
@@ -129,13 +129,13 @@ TEST_F(RetryTest, ARefusalWithAMomentIsNoTry) {
   EXPECT_EQ(tries, 7) << "the first, and three tries that broke, each after a refusal";
 }
 
-// A server that asks for no wait worth the name is not asked all the time.
+// A server without a wait worth the name is not asked all the time.
 TEST_F(RetryTest, AShortMomentIsNoHurry) {
   policy_.max_total_wait = absl::Seconds(1);
   EXPECT_EQ(TriesFor(FromServer(absl::StatusCode::kResourceExhausted, absl::Nanoseconds(1))), 11);
 }
 
-// Every reason of the contract is either final or tried again, with any code that it comes with.
+// Every reason of the contract is either final or tried again, with any code.
 TEST_F(RetryTest, EveryReasonHasAClass) {
   const std::set<std::string> again = {"OVERLOADED", "DRAINING", "DEVICE_FAILURE", "SOURCE_FAILED"};
   const std::map<std::string, absl::StatusCode> codes = {

@@ -23,7 +23,7 @@ inline void WriteText(const std::filesystem::path& path, const std::string& text
   std::ofstream(path, std::ios::binary) << text;
 }
 
-// `size` bytes of a fixed sequence that depends on `seed`.
+// `size` bytes of a fixed sequence by `seed`.
 inline std::string RandomBytes(size_t size, unsigned seed) {
   std::minstd_rand random(seed + 1);
   std::string bytes(size, '\0');
@@ -31,7 +31,7 @@ inline std::string RandomBytes(size_t size, unsigned seed) {
   return bytes;
 }
 
-// Removed with all that is in it.
+// Removed with everything in it.
 class TempFolder {
  public:
   TempFolder() {

@@ -88,7 +88,7 @@ class UpscaleClientTest : public ::testing::Test {
   UpscaleClient Client(absl::Duration timeout = absl::InfiniteDuration()) {
     return UpscaleClient(
         grpc::CreateChannel(server_.endpoint(), grpc::InsecureChannelCredentials()),
-        // Time for three waits until the moment that a full server names.
+        // Time for three waits until a full server's moment.
         RetryPolicy{.max_retries = 3,
                     .max_total_wait = absl::Seconds(3.5 * FakeServer::kTileRetryDelaySeconds)},
         timeout, clock_);

@@ -1,5 +1,5 @@
 // Animations through whole servers, over gRPC and HTTP: every format in and out, one frame of many,
-// limits, cancellation, names of results, and frames that cost nothing.
+// limits, cancellation, names of results, and frames at no cost.
 #include <unistd.h>
 
 #include <filesystem>
@@ -28,8 +28,8 @@ std::string Le16(int value) {
   return {static_cast<char>(value & 0xFF), static_cast<char>(value >> 8)};
 }
 
-// A GIF of 64 grays: as LZW codes of 7 bits that are never used twice, since a clear code comes
-// before they would grow.
+// A GIF of 64 grays: as LZW codes of 7 bits without reuse, since a clear code comes before they
+// would grow.
 std::string WriteGif(const std::vector<Image>& frames, int delay_cs, int loops) {
   constexpr int kBits = 6, kClear = 1 << kBits, kEnd = kClear + 1, kCodesAtMost = kClear - 4;
   std::string gif =
@@ -95,7 +95,7 @@ class AnimationsTest : public ::testing::Test {
   std::mt19937 random_ = test::FreshRandom();
 };
 
-// Each frame of a result is the result of that frame.
+// Each frame of a result is the result of its frame.
 TEST_F(AnimationsTest, EveryFormatComesInAndGoesOut) {
   TestServer server;
   const std::string apng = WritePng(Moving(4));
@@ -160,7 +160,7 @@ TEST_F(AnimationsTest, OneFrameIsAStillImage) {
   EXPECT_THAT(jpeg.fields.at("Upscale-Warning"), HasSubstr("frame"));
 }
 
-// Bytes that are equal are stored once for each answer that comes with them.
+// Equal bytes are stored once for each answer with them.
 TEST_F(AnimationsTest, AWarningIsNotAnotherRequests) {
   const std::string source = WritePng(Moving());
   const std::string queries[] = {"format=jpeg", "format=jpeg&frame=1"};

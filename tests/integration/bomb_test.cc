@@ -1,4 +1,4 @@
-// Small files that ask for far more memory: they get an error, at little cost.
+// Small files with a demand for far more memory: they get an error, at little cost.
 #include <malloc.h>
 
 #include <string>

@@ -76,7 +76,7 @@ class CLibraryTest(unittest.TestCase):
         cls.environment = {**os.environ, "LD_LIBRARY_PATH": str(cls.library.parent),
                            "PKG_CONFIG_PATH": str(cls.library.parent / "pkgconfig")}
         source = random.Random(os.urandom(8))
-        # Smooth, as noise would hide that rows or channels are mixed up.
+        # Smooth, as noise would hide mixed up rows or channels.
         slopes = [source.randint(1, 9) for _ in range(6)]
         rgb = bytes((slopes[c] * x + slopes[c + 3] * y) % 256 for y in range(HEIGHT) for x in range(WIDTH) for c in range(3))
         cls.ppm = b"P6 %d %d 255\n" % (WIDTH, HEIGHT) + rgb

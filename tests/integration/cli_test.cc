@@ -54,7 +54,7 @@ Words operator+(Words words, const Words& more) {
 class CliTest : public ::testing::Test {
  protected:
   CliTest() {
-    // For the command and for servers of its own, whose folders are then in temporary_.
+    // For the command and for servers of its own, with their folders in temporary_.
     setenv("UPSCALED_DEVICE", "cpu", /*overwrite=*/1);
     setenv("UPSCALED_THREADS", "2", 1);
     setenv("TMPDIR", temporary_.path().c_str(), 1);
@@ -327,7 +327,7 @@ bool Connects(const std::string& path) {
 
 class CliLocalTest : public CliTest {
  protected:
-  // The socket of the server of a command that runs.
+  // The socket of a running command's server.
   std::string AwaitSocket() const {
     fs::path socket;
     test::Await([&] {
@@ -340,7 +340,7 @@ class CliLocalTest : public CliTest {
     return socket;
   }
 
-  // A command whose call waits for its input.
+  // A command with a call before its input.
   std::unique_ptr<Process> StartWaiting() {
     EXPECT_EQ(mkfifo(File("in.fifo").c_str(), 0600), 0);
     pipe_ = UniqueFd(open(File("in.fifo").c_str(), O_RDWR | O_CLOEXEC));

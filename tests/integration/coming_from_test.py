@@ -105,7 +105,7 @@ class ComingFromTest(unittest.TestCase):
     def test_model_folder(self) -> None:
         for path in ("models/", "./models-cunet", str(self.folder)):
             self.assertIn(f"upscaled --model-repository {path}", self.refused("-m", path))
-        # A name that could be a model's goes to the server.
+        # A name possible for a model goes to the server.
         told = self.run_command("-i", "in.png", "-o", "out.png", "-m", "models-cunet", status=3).stderr
         self.assertIn("upscaled --model-repository", told)
 

@@ -23,7 +23,7 @@ using nlohmann::json;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-// An image of one colour, of which no pixels count and few bytes travel.
+// An image of one colour, with no pixels to count and few bytes.
 std::string Plain(int width_px, int height_px) {
   Image image({width_px, height_px, 3, SampleType::kU8});
   std::memset(image.mutable_view().data, 0x80, image.spec().row_bytes() * height_px);
@@ -92,7 +92,7 @@ TEST_F(DeadlinesTest, RefusesWhatTakesTooLongBeforeItsPixels) {
   EXPECT_TRUE(Call(Plain(9, 8), absl::Minutes(10)).status.ok());
 }
 
-// The work that another call has queued delays the image by as much as its own, and no more.
+// Another call's queued work delays the image by as much as its own, and no more.
 TEST_F(DeadlinesTest, SaysWhenAsMuchTimeWouldDo) {
   ComputeOne();
   server_.gate().Close();
@@ -127,7 +127,7 @@ TEST_F(DeadlinesTest, SaysWhenAsMuchTimeWouldDo) {
   stream->Finish();
 }
 
-// An equal call takes part in a computation, and may have less time than the one that began it.
+// An equal call takes part in a computation, and may have less time than the call that began it.
 TEST_F(DeadlinesTest, RefusesToShareAComputationThatTakesTooLong) {
   ComputeOneSlowly();
   const std::string image = Plain(1000, 1000);

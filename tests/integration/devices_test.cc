@@ -102,9 +102,9 @@ TEST_F(DevicesTest, AFailureIsInvisibleWhereADeviceOfTheKindIsLeft) {
 
 class AnotherKindTest : public DevicesTest {
  protected:
-  // The outcome of an image that the cpu fails in the middle of, while "reference" works.
+  // The outcome of an image lost by the cpu in the middle, while "reference" works.
   Outcome FailMidway(TestServer& server, const std::string& image) {
-    // The first tiles are the cpu's, which is known to be the faster.
+    // The first tiles are the cpu's, known as the faster one.
     server.gate("cpu").Close();
     const int64_t passed = server.gate("cpu").tiles_passed();
     Outcome after;
@@ -196,7 +196,7 @@ TEST_F(DevicesTest, TilesAreOfTheComputationThatWasNamed) {
   // The speeds of both get known.
   EXPECT_EQ(Upscale(server, image).summary->device(), "cpu");
   EXPECT_EQ(Upscale(server, image).summary->device(), "reference");
-  // The device that is soonest done is the other one while the cpu has work.
+  // The device with the earliest end is the other one while the cpu has work.
   server.gate("cpu").Close();
   std::thread client([&] { EXPECT_TRUE(Upscale(server, image).status.ok()); });
   server.gate("cpu").AwaitWaiting(1);

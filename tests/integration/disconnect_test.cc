@@ -1,4 +1,4 @@
-// Clients whose connection is lost in the middle of an upload.
+// Clients lost in the middle of an upload.
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -39,7 +39,7 @@ sockaddr_in Loopback(int port) {
 // broken path resets it.
 enum class End { kClose, kReset };
 
-// A wire to the server that can be cut. Carries one connection, on a thread of its own.
+// A wire to the server, for cutting. Carries one connection, on a thread of its own.
 class Wire {
  public:
   explicit Wire(int server_port) : server_port_(server_port) {
@@ -125,7 +125,7 @@ class Wire {
 
 class DisconnectTest : public ::testing::Test {
  protected:
-  // Polls for a state that must come; a failure, and the log, when it does not.
+  // Polls for a state; a failure, and the log, if it does not come.
   void Await(const std::string& what, const std::function<bool()>& there) {
     if (test::Comes(there)) return;
     // The server of this test will never be idle: its destructor would wait forever.
@@ -142,7 +142,7 @@ class DisconnectTest : public ::testing::Test {
     return config;
   }
 
-  // Noise, so that half of the file is about half of the image.
+  // Noise: half of the file is about half of the image.
   std::string TallPng() {
     const Image noise = test::RandomImage({kTilePx, 20 * kTilePx, 3, SampleType::kU8}, random_);
     return *test::Encode(noise.view(), {.compression = 0});
@@ -154,7 +154,7 @@ class DisconnectTest : public ::testing::Test {
     return StartMessage(options);
   }
 
-  // One that is held in memory as a whole.
+  // One in memory as a whole.
   std::string HeldPng() {
     const Image noise = test::RandomImage({kTilePx, kTilePx, 3, SampleType::kU8}, random_);
     std::string image = *test::Encode(noise.view(), {.compression = 0});
@@ -244,7 +244,7 @@ TEST_F(DisconnectTest, AClientThatGoesIsNotToldOffForHalfAnImage) {
     ASSERT_NO_FATAL_FAILURE(CutWithinImage(image, i % 2 == 0 ? End::kClose : End::kReset, outcome));
     Await("it has gone", [&] { return server_.server().admission_state().requests == 0; });
   }
-  // An image that is whole as far as the client is concerned, and broken.
+  // An image complete for its client, and broken.
   const Outcome broken =
       UpscaleImage(server_.stub(), pb::UpscaleOptions(), image.substr(0, image.size() / 2));
   EXPECT_EQ(broken.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);

@@ -57,7 +57,7 @@ def main() -> int:
                 with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
                     return dict(answer.headers), answer.read()
 
-            # A reader has by then an image, a call, its result, and a job that is done.
+            # A reader has by then an image, a call, its result, and a finished job.
             request_id = str(uuid.uuid4())
             _, jpeg = ask("/v1/upscale?scale=1&format=jpeg", SAMPLE.read_bytes())
             for place in (work, images):

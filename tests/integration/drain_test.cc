@@ -59,7 +59,7 @@ TEST(DrainTest, MeetsWatchesWhoseClientsLeave) {
   }
 }
 
-// One call of a random kind, which its client gives up at a random step. Whether the server takes
+// One call of a random kind, given up by its client at a random step. Whether the server takes
 // calls still.
 bool CallAndLeave(TestServer& server, const std::string& image, std::mt19937& random) {
   grpc::ClientContext context;

@@ -1,5 +1,5 @@
-// Precision fast through the server: close to exact, the same for all tiles, and what happens
-// where it is not to be had.
+// Precision fast through the server: close to exact, the same for all tiles, and the outcome if it
+// is not to be had.
 #include <random>
 #include <string>
 #include <vector>

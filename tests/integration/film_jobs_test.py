@@ -115,7 +115,7 @@ class Films:
 
 def killed_workers_lose_nothing(films: Films) -> None:
     for name, rate, encoder, kills in (("film.mkv", "24000/1001", ("-c:v", "ffv1"), 4),
-                                       # Frames that depend on later ones, and key frames far apart.
+                                       # Frames with later ones behind them, and key frames far apart.
                                        ("film.mp4", "25", ("-c:v", "libx264", "-g", "20", "-bf", "3"), 0)):
         source, result = films.folder / name, films.folder / "results" / name.replace("mp4", "mkv")
         make_film(source, rate, encoder)

@@ -1,4 +1,4 @@
-// Forms of any order and size, over HTTP: no field is lost, no value taken that is wrong.
+// Forms of any order and size, over HTTP: no field is lost, no wrong value taken.
 #include <gmock/gmock.h>
 
 #include "nlohmann/json.hpp"
@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-// On both sides of what a form's image may take of memory, and beyond some blocks on the disk.
+// On both sides of the memory for a form's image, and beyond some blocks on the disk.
 constexpr size_t kSizes[] = {Upload::kMaxHeldBytes - 1, Upload::kMaxHeldBytes,
                              Upload::kMaxHeldBytes + 1, Upload::kMaxHeldBytes + 1'000'000};
 
@@ -53,7 +53,7 @@ TEST_F(FormsTest, GivesTheBytesOfTheQueryInAnyOrderAndSize) {
   }
 }
 
-// A field that is sent twice is refused by its name only if the server has seen both.
+// A field sent twice is refused by its name only if the server has seen both.
 TEST_F(FormsTest, SeesEveryFieldOfTheContract) {
   for (const size_t bytes : kSizes) {
     const FormPart image = ImageOf(png_, bytes);

@@ -1,4 +1,4 @@
-// Public weights behind a server: the images that an independent implementation gave.
+// Public weights behind a server: the images of an independent implementation.
 #include <filesystem>
 
 #include <gmock/gmock.h>
@@ -14,13 +14,13 @@ using test::Golden;
 
 constexpr double kMinEqualShare = 0.999;
 
-// The noise level that a golden's file of weights, "noise1_scale2.0x_model", takes away.
+// The noise level of a golden's file of weights, "noise1_scale2.0x_model".
 int NoiseLevel(const std::filesystem::path& model) {
   const std::string file = model.filename();
   return file.starts_with("noise") ? file[5] - '0' : kNoDenoise;
 }
 
-// One network of local layers and one that sees the whole image.
+// One network of local layers and one with a view of the whole image.
 TEST(ServerGoldenTest, Upconv7AndCunetGiveTheGoldenImages) {
   const std::filesystem::path shared = test::SharedFolder();
   const std::vector<Golden> goldens = test::ListGoldens();

@@ -21,7 +21,7 @@ struct HttpAnswer {
   bool whole = false;  // as its length or its last chunk says
 };
 
-// The lines of a header up to an empty one, which `text` then begins behind.
+// The lines of a header up to an empty one. `text` then begins behind it.
 inline HttpFields TakeFields(std::string_view& text) {
   const size_t end = std::min(text.find("\r\n\r\n"), text.size());
   HttpFields fields;
@@ -51,7 +51,7 @@ inline void TakeChunks(std::string_view text, HttpAnswer& answer) {
   }
 }
 
-// The answer that a connection gave until it was closed.
+// The answer of a connection until it was closed.
 inline HttpAnswer ParseAnswer(std::string_view text) {
   HttpAnswer answer;
   while (text.starts_with("HTTP/1.1 100")) TakeFields(text);
@@ -67,7 +67,7 @@ inline HttpAnswer ParseAnswer(std::string_view text) {
   return answer;
 }
 
-// The header of a request whose connection ends with it.
+// The header of a request, with its connection's end after it.
 inline std::string RequestHeader(std::string_view method, std::string_view target,
                                  size_t body_bytes, const HttpFields& fields = {}) {
   std::string header = absl::StrCat(absl::string_view(method.data(), method.size()), " ",
@@ -78,7 +78,7 @@ inline std::string RequestHeader(std::string_view method, std::string_view targe
   return header + "\r\n";
 }
 
-// All that comes until the server closes.
+// All bytes until the server closes.
 inline std::string ReadAll(const TestSocket& socket) {
   std::string text, piece;
   do {

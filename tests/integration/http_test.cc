@@ -80,7 +80,7 @@ TEST(HttpTest, AnswersHeadAndGetAsItSays) {
   EXPECT_EQ(Request(port, "PUT", kPath).status, 405);
 }
 
-// Shares go by the addresses that a trusted proxy tells, and by the connection's for all others.
+// Shares go by a trusted proxy's addresses, and by the connection's for all others.
 TEST(HttpTest, CountsClientsBehindATrustedProxyApart) {
   const std::string image = EncodedNoise(64, 64);
   for (const bool trusted : {true, false}) {
@@ -123,7 +123,7 @@ TEST(HttpTest, CountsClientsBehindATrustedProxyApart) {
   }
 }
 
-// A path takes the methods that Allow names, and no other.
+// A path takes the methods in Allow, and no other.
 TEST(HttpTest, AllowAgreesWithWhatIsRefused) {
   ServerConfig config = TestConfig();
   config.cors_origins = {"https://a.example"};  // which OPTIONS is for
@@ -168,7 +168,7 @@ TEST(HttpTest, TakesALargeUploadWhoseAnswerNobodyReadsMeanwhile) {
 TEST(HttpTest, CutsAnAnswerThatFailsAfterItsFirstByte) {
   TestServer server;
   std::string image = EncodedNoise(600, 2000, {.compression = 0});
-  // Further down than rows are decoded ahead of the tiles, so that the answer has begun.
+  // Further down than rows are decoded ahead of the tiles: the answer has begun.
   const size_t broken = image.size() * 9 / 10;
   for (size_t i = broken; i < broken + 1000; ++i) image[i] ^= 0x55;
   const HttpAnswer answer = Request(server.server().http_port(), "POST",
@@ -334,7 +334,7 @@ TEST(HttpTest, AllowsPagesOfListedOriginsAlone) {
   EXPECT_EQ(Request(port, "GET", "/docs").status, 404);
 }
 
-// So that pages of other origins can read what they did wrong.
+// So pages of other origins can read their fault.
 TEST(HttpTest, TellsWhatThePortRefusesAsTheCallsTellErrors) {
   ServerConfig config = TestConfig();
   config.cors_origins = {"https://a.example"};

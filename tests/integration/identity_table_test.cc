@@ -39,8 +39,8 @@ using ::testing::ValuesIn;
 
 // --- The rows: callers ---
 
-// For whom the server takes a caller, and with which role. One without a channel has failed in the
-// handshake, and is not asked who it is.
+// The server's view of a caller, and the caller's role. One without a channel has failed in the
+// handshake, and is not asked for its name.
 enum class Taken { kNoChannel, kForNobody, kWithoutRole, kAsReader, kAsUploader, kAsAdmin };
 
 struct Caller {
@@ -91,7 +91,7 @@ constexpr Caller kCallers[] = {
     {"unknown_key_beside_an_admins_certificate", Taken::kForNobody, true},
 };
 
-// The role that a method asks for; it is open to everybody where it asks for nothing.
+// The role for a method; a method without one is open to everybody.
 enum class Asked { kNothing, kRead, kUpscale, kAdmin };
 
 enum class Cell { kDone, kUnauthenticated, kDenied, kUnconnected };
@@ -105,7 +105,7 @@ Cell Expected(Taken taken, Asked asked) {
   return role >= needed ? Cell::kDone : Cell::kDenied;
 }
 
-// All that callers show, and the files that the server knows them by. Made once.
+// All credentials of callers, and the server's files of them. Made once.
 class Callers {
  public:
   Callers() {
@@ -276,8 +276,8 @@ class IdentityTable : public ::testing::Test {
     image_.reset();
   }
 
-  // One for all rows, with TLS or without, but for ten refusals of nobodies: an address that has
-  // shown ten wrong keys is told something else.
+  // One for all rows, with TLS or without, but for ten refusals of nobodies: an address with ten
+  // wrong keys is told something else.
   static TestServer& ServerFor(const Caller& caller, Asked asked) {
     const int refusals = caller.taken == Taken::kForNobody && asked != Asked::kNothing ? 1 : 0;
     refusals_ += refusals;
@@ -308,7 +308,7 @@ struct GrpcClient {
   const std::string& image;
 };
 
-// The end of a reflection call that asks for all services.
+// The end of a reflection call for all services.
 grpc::Status Reflect(const std::shared_ptr<grpc::Channel>& channel, grpc::ClientContext& context) {
   const auto stub = grpc::reflection::v1::ServerReflection::NewStub(channel);
   const auto stream = stub->ServerReflectionInfo(&context);

@@ -1,5 +1,5 @@
-// The effects of keys: refusals, the log, changes of the file. identity_table_test.cc has who may
-// call what.
+// The effects of keys: refusals, the log, changes of the file. identity_table_test.cc has the table
+// of roles and methods.
 #include <atomic>
 #include <filesystem>
 #include <map>
@@ -167,7 +167,7 @@ TEST_F(IdentityTest, TenantsAreKeptApart) {
   EXPECT_EQ(none.status, 404);
   EXPECT_EQ(none.body, Request(port, "GET", "/v1/results/none", "", FieldsOf("operator")).body)
       << "as one that nobody has";
-  // The digest of a source that the other tenant has sent is worth nothing.
+  // The digest of the other tenant's source is worth nothing.
   const std::string digest(AsText(DigestOf(AsBytes(image_))));
   const HttpFields known = {{"Content-Digest", "sha-256=:" + absl::Base64Escape(digest) + ":"}};
   const int64_t computed = server.server().result_counts().computed;

@@ -132,7 +132,7 @@ TEST_F(ImageTest, FitsIntoBothSides) {
   EXPECT_EQ(size_of(upscale(pb::FIT_UNSPECIFIED, image)), (Size{80, 53}));
   EXPECT_EQ(size_of(upscale(pb::FIT_CONTAIN, image)), (Size{80, 53}));
   EXPECT_EQ(size_of(upscale(pb::FIT_STRETCH, image)), (Size{80, 80}));
-  // Its middle, as if that had been sent.
+  // Its middle, as if it had been sent.
   const std::string middle = *Encode(source.view().Crop({10, 0, 40, 40}), {});
   EXPECT_EQ(upscale(pb::FIT_COVER, image), upscale(pb::FIT_CONTAIN, middle));
 }
@@ -177,7 +177,7 @@ TEST_F(ImageTest, RowsLeaveAsTheyComplete) {
   server.gate().Allow(12);
   ASSERT_TRUE(stream->Read(&response));
   EXPECT_GT(response.chunk().size(), 0u);
-  // A run that was let through may hold several tiles; the last ones are still shut in.
+  // An admitted run may hold several tiles; the last ones are still shut in.
   EXPECT_LT(server.gate().tiles_passed(), tiles);
   server.gate().Open();
   Outcome outcome;

@@ -291,7 +291,7 @@ TEST(ReflectionTest, ListsTheServices) {
                     Contains("grpc.health.v1.Health")));
 }
 
-// Whether the files of an answer have the service's contract, in the first one, and all that it
+// Whether the files of an answer have the service's contract, in the first one, and all its
 // imports.
 void ExpectContract(const ServerReflectionResponse& answer, const std::string& service) {
   google::protobuf::SimpleDescriptorDatabase files;
@@ -374,7 +374,7 @@ TEST(HttpTest, HealthFollowsTheServer) {
   const int port = server.server().http_port();
   EXPECT_THAT(HttpGet(port, "/v2/health/live"), StartsWith("HTTP/1.1 200"));
   EXPECT_THAT(HttpGet(port, "/v2/health/ready"), StartsWith("HTTP/1.1 200"));
-  // A call that waits keeps the drain from ending, so that it can be looked at.
+  // A waiting call keeps the drain from ending, for a look at it.
   grpc::ClientContext context;
   const auto stream = server.stub().UpscaleImage(&context);
   ASSERT_TRUE(stream->Write(StartMessage({})));

@@ -1,4 +1,4 @@
-// Requests that are refused, and the answers to them.
+// Refused requests, and the answers to them.
 #include <functional>
 
 #include <gmock/gmock.h>
@@ -187,7 +187,7 @@ class InvalidTest : public ::testing::Test {
   std::string Png(int width, int height) {
     return *Encode(PhotoImage({width, height, 3, SampleType::kU8}, random_).view(), {});
   }
-  // The status of a call that consists of these messages.
+  // The status of a call of these messages.
   grpc::Status Send(TestServer& server, const std::vector<pb::UpscaleImageRequest>& messages) {
     grpc::ClientContext context;
     const auto stream = server.stub().UpscaleImage(&context);
@@ -253,7 +253,7 @@ TEST_F(InvalidTest, SourcesBeyondTheLimits) {
   EXPECT_TRUE(IsError(status, StatusCode::INVALID_ARGUMENT, "LIMIT_EXCEEDED", "5001"));
   EXPECT_THAT(status.error_message(), HasSubstr("5000"));
 
-  // A PNG that goes on and on: an ancillary chunk of 8000 bytes before the pixels.
+  // A PNG without an end: an ancillary chunk of 8000 bytes before the pixels.
   std::string image = Png(30, 30);
   const std::string filler = std::string("\0\0\x1f\x40teXt", 8) + std::string(8004, 'x');
   image.insert(33, filler);
@@ -283,7 +283,7 @@ TEST_F(InvalidTest, ImagesThatNeverFitTheMemory) {
   EXPECT_EQ(ErrorInfoOf(status)->metadata().at("limit"), "memory-budget");
 }
 
-// No deadline is needed for that: no caller waits for hours, with any network.
+// No deadline is needed for it: no caller waits for hours, with any network.
 TEST_F(InvalidTest, ImagesWhoseNetworksWouldComputeForTooLong) {
   ServerConfig config = TestConfig();
   config.limits.max_request_time = absl::Milliseconds(1);
@@ -322,7 +322,7 @@ TEST_F(InvalidTest, NoImageAtAll) {
   EXPECT_TRUE(IsError(status, StatusCode::INVALID_ARGUMENT, "INVALID_IMAGE", "not a PNG"));
 }
 
-// The header of a PNG that would need 30 GB: refused from just these bytes.
+// The header of a PNG in need of 30 GB: refused from just these bytes.
 TEST_F(InvalidTest, Bombs) {
   ServerConfig config = TestConfig();
   TestServer server(config);
@@ -340,7 +340,7 @@ TEST_F(InvalidTest, Bombs) {
     return ~value;
   }();
   for (int i = 0; i < 4; ++i) image[29 + i] = static_cast<char>(crc >> (24 - 8 * i));
-  // The signature, IHDR and its CRC take 33 bytes, without which there is no size.
+  // The signature, IHDR and its CRC take 33 bytes. Before them there is no size.
   for (const size_t bytes : {size_t{29}, size_t{33}, image.size()}) {
     const grpc::Status status =
         UpscaleImage(server.stub(), pb::UpscaleOptions(), image.substr(0, bytes)).status;

@@ -143,7 +143,7 @@ def check_bills(stage: Stage) -> None:
     connection.close()
     work = {tenant: sum(int(day["cost"]) for day in days if day["tenant"] == tenant) for tenant in ("ada", "worker")}
     assert work["worker"] > 0, days
-    # The file may lack the last 2 s of the first server, which took the image that was answered at once.
+    # The file may lack the last 2 s of the first server, with the image answered at once.
     assert work["ada"] in (0, work["worker"]), days
 
 

@@ -56,7 +56,7 @@ class LoadTest : public ::testing::Test {
     return options;
   }
 
-  // Starts a call whose tiles stand before the closed gate.
+  // Starts a call with its tiles before the closed gate.
   void StartGated(TestServer& server, ManualCall& call, const std::string& image) {
     server.gate().Close();
     call.Start(server.stub(), StartMessage(SmallTiles()));
@@ -70,7 +70,7 @@ class LoadTest : public ::testing::Test {
         << queued() << " tiles are queued, not " << count;
   }
 
-  // Starts a call of two tiles, which hold both streams, and one of twenty, which wait for them.
+  // Starts a call of two tiles, in both streams, and one of twenty, behind them.
   void StartQueued(TestServer& server, ManualCall& running, ManualCall& queued) {
     StartGated(server, running, Png(2 * kTilePx, kTilePx));
     queued.Start(server.stub(), StartMessage(SmallTiles()));
@@ -195,9 +195,8 @@ TEST_F(LoadTest, ManyMoreClientsThanSlots) {
   EXPECT_GT(finished, 0);
 }
 
-// A result far larger than all queues on the way.
-// Before its second message is read, a call has reserved what its messages may take; the streams'
-// scratch memory is reserved from the start.
+// A result far larger than all queues on the way. Before its second message is read, a call has
+// reserved memory for its messages; the streams' scratch memory is reserved from the start.
 TEST_F(LoadTest, MessagesAndScratchAreInTheBudget) {
   pb::UpscaleTilesRequest start;
   start.mutable_start();
@@ -285,7 +284,7 @@ TEST_F(SlowReaderTest, HoldsUpNobodyAndNothing) {
   EXPECT_LT(before - of_others, kTiles / 2);
   const int64_t reserved = server.server().admission_state().memory_bytes;
   EXPECT_GT(reserved, 0);
-  // Metadata behind the pixels and the rows that gray areas look at are 1.2 MiB of it.
+  // Metadata behind the pixels and the rows of gray areas are 1.2 MiB of it.
   EXPECT_LT(reserved, 26 << 20);
 
   const Outcome outcome = call.Finish();

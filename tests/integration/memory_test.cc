@@ -1,5 +1,5 @@
-// The memory of the process: bounded for any height of an image that streams through, and for any
-// messages of clients.
+// The memory of the process: bounded for any height of a streaming image, and for any messages of
+// clients.
 #include <malloc.h>
 
 #include <cstdlib>
@@ -25,10 +25,10 @@ constexpr int kHeightPx = 8000;
 constexpr int kFullHeightPx = 20000;
 // The whole process, with two threads. server/README.md states it.
 constexpr int64_t kMaxResidentBytes = int64_t{160} << 20;
-// Between an image and one of half its height: the memory that the allocator keeps varies.
+// Between an image and one of half its height: the memory kept by the allocator varies.
 constexpr int64_t kToleranceBytes = int64_t{16} << 20;
 
-// Sends what is written to it as chunks of a call.
+// Sends its input as chunks of a call.
 class UploadSink final : public ByteSink {
  public:
   explicit UploadSink(ClientStream& stream) : stream_(stream) {}
@@ -49,7 +49,7 @@ class UploadSink final : public ByteSink {
   std::string chunk_;
 };
 
-// Sends a PNG of shaded, grainy rows, of which only one exists at a time.
+// Sends a PNG of shaded, grainy rows. Only one of them exists at a time.
 absl::Status Upload(ClientStream& stream, Size size, std::mt19937& random) {
   UploadSink sink(stream);
   ImageSpec spec{size.width, size.height, 3, SampleType::kU8};
@@ -69,7 +69,7 @@ absl::Status Upload(ClientStream& stream, Size size, std::mt19937& random) {
   return sink.Flush();
 }
 
-// Reads a JPEG to its end without keeping it, and returns what its header says.
+// Reads a JPEG to its end without keeping it, and returns its header's facts.
 absl::StatusOr<ImageHeader> Download(ClientStream& stream) {
   std::optional<ImageHeader> header;
   std::vector<uint8_t> prefix;
@@ -88,7 +88,7 @@ absl::StatusOr<ImageHeader> Download(ClientStream& stream) {
   return *header;
 }
 
-// The most that a fresh server holds while it doubles one image.
+// The most memory of a fresh server while it doubles one image.
 int64_t PeakOf(Size size, const char* model, std::mt19937& random) {
   test::ServerProcess process(UPSCALED_BINARY,
                               {"--model-repository=engine/model/bundled", "--threads=2"});

@@ -136,7 +136,7 @@ TEST_F(ModelFilesTest, NothingIsLeftOfAFileThatCannotBeServed) {
     EXPECT_THAT(std::string(status.message()), Not(HasSubstr(folder_.path().string())));
     EXPECT_THAT(FolderNames(), IsEmpty()) << message;
   }
-  // A refused model has its name, so that a reload does not serve it.
+  // A refused model keeps its name: a reload does not serve it.
   WriteText(folder_ / "taken/model.json", "{}");
   EXPECT_FALSE(Add("taken.onnx", onnx).ok());
   EXPECT_THAT(FolderNames(), ::testing::ElementsAre("taken"));

@@ -1,4 +1,4 @@
-// The gRPC port of the real server under clients that break the rules, next to others.
+// The gRPC port of the real server under clients against the rules, next to others.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -92,7 +92,7 @@ TEST_F(NetTest, ARapidResetEndsItsConnectionAlone) {
   ASSERT_TRUE(Call(*beside).ok());
   const TestSocket attacker = TestSocket::Connect(PortOf(server_.grpc_address()));
   ASSERT_TRUE(attacker.Write(Preface() + Frame(kSettingsFrame, 0, 0, 0)));
-  // An empty header block is a call that gRPC refuses.
+  // An empty header block is a call refused by gRPC.
   bool open = true;
   for (uint32_t call = 1; open && call < 200'000; call += 2) {
     open = attacker.Write(Frame(kHeadersFrame, kEndHeadersFlag, 0, call) +
@@ -134,7 +134,7 @@ TEST(GrpcPortTest, ClosesIdleConnections) {
   EXPECT_TRUE(client.Ends());
 }
 
-// The clients' ends of the connections by which calls of a log came.
+// The clients' ends of the connections in a log of calls.
 std::set<std::string> PeersIn(const std::string& log) {
   static const std::regex kPeer("peer=ipv4:(\\S+)");
   std::set<std::string> peers;

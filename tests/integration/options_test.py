@@ -27,7 +27,7 @@ except ImportError:
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROTO = (ROOT / "proto/upscale/v1/upscale.proto").read_text()
 
-# Option -> (flag of `upscale image` and its value, other options that it needs, whether bytes follow from it).
+# Option -> (flag of `upscale image` and its value, other options it needs, whether bytes follow from it).
 OPTIONS = {
     "model": (("--model", "fast-2x"), {}, True),
     "noise_level": (("--noise", "1"), {}, True),

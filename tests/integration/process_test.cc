@@ -46,7 +46,7 @@ std::string OneLine(const ServerProcess& process) {
 
 class ProcessTest : public ::testing::Test {
  protected:
-  // A call that keeps a server with kSmallQueues busy until it is read.
+  // A call to keep a server with kSmallQueues busy until it is read.
   struct BusyCall {
     BusyCall(const std::string& address, std::mt19937& random) {
       grpc::ChannelArguments arguments;
@@ -131,7 +131,7 @@ TEST_F(ProcessTest, ServesOnAUnixSocket) {
       UpscaleImage(*stub, pb::UpscaleOptions(), *test::Encode(image.view(), {}));
   EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
 
-  // Its user counts as an address, and has all the connections that one may have.
+  // Its user counts as an address, and has all the connections of one.
   grpc::ChannelArguments own;
   own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   const auto second = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), own);

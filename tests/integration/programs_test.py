@@ -28,7 +28,7 @@ class ProgramsTest(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         header = SAMPLE.read_bytes()
         cls.size = tuple(2 * side for side in struct.unpack(">II", header[16:24]))
-        # An image that says that it is larger than the server takes.
+        # An image with a claim beyond the server's limit.
         cls.large = header[:16] + struct.pack(">II", 50_000, 50_000) + header[24:]
 
     def run_program(self, *command, status: int = 0, **more) -> subprocess.CompletedProcess:

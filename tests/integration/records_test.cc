@@ -48,7 +48,7 @@ class RecordsTest : public ::testing::Test {
             {"roles", {role}},
             {"sha256", FormatKeyHash(*HashApiKey(key))}};
   }
-  // All lines of a server that has ended.
+  // All lines of a server after its end.
   std::vector<json> Lines() const {
     std::istringstream text(ReadText(folder_ / "audit.log"));
     std::vector<json> lines;
@@ -74,7 +74,7 @@ class RecordsTest : public ::testing::Test {
         ->GetUsage(&context, request, &response);
   }
 
-  // GET /v1/usage of the operators' port, which answers with this status.
+  // GET /v1/usage of the operators' port, with this status.
   static json GetUsageJson(TestServer& server, const std::string& query, int status,
                            const std::string& key = "") {
     HttpFields fields;
@@ -200,7 +200,7 @@ struct Sharing {
   }
 };
 
-// Equal requests share a computation, and each tile that runs is paid for by one of them.
+// Equal requests share a computation, and one of them pays for each tile.
 TEST_F(RecordsTest, WhoLeavesASharedComputationPaysForWhatRan) {
   const std::string image = *test::Encode(
       test::PhotoImage({8 * kTilePx, kTilePx, 3, SampleType::kU8}, random_).view(), {});

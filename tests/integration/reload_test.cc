@@ -32,7 +32,7 @@ class ReloadTest : public ::testing::Test {
     std::filesystem::copy(bundled_, folder_ / "general-2x");
     return Config();
   }
-  // Serves what is in the folder.
+  // Serves the folder's contents.
   ServerConfig Config() const {
     ServerConfig config = TestConfig();
     config.model_repositories = {folder_.path()};
@@ -42,7 +42,7 @@ class ReloadTest : public ::testing::Test {
     WriteText(folder_ / "new.bin", bytes);
     std::filesystem::rename(folder_ / "new.bin", folder_ / "general-2x/model.bin");
   }
-  // The bundled weights, whose last convolution gives nothing but its biases: half white.
+  // The bundled weights, with nothing but biases from the last convolution: half white.
   std::string GrayWeights() {
     std::string bytes = ReadText(bundled_ / "model.bin");
     const size_t bias_bytes = 12 * sizeof(float), weight_bytes = 3456 * sizeof(uint16_t);

@@ -1,4 +1,4 @@
-// Equal requests: computed once, named before they are computed, stored for those that come again.
+// Equal requests: computed once, named before they are computed, stored for later calls.
 #include <unistd.h>
 
 #include <filesystem>
@@ -119,7 +119,7 @@ TEST_F(ResultsTest, AThousandEqualRequestsAtOnceCostOneComputation) {
   EXPECT_EQ(server.server().result_counts().computed, 1);
 }
 
-// A stream whose tiles stand before the gate.
+// A stream with its tiles before the gate.
 struct Waiting {
   grpc::ClientContext context;
   std::unique_ptr<ClientStream> stream;
@@ -159,7 +159,7 @@ TEST_F(ResultsTest, WhenTheFirstLeavesTheOthersLoseNothing) {
   EXPECT_EQ(server.gate().tiles_passed(), kWarmUpTiles + 2);
 }
 
-// Another client's backlog does not hold up what it asks for, too.
+// Another client's backlog does not hold up its images, too.
 TEST_F(ResultsTest, AnImageInAnothersBacklogIsServedInTheCallersOwnTurn) {
   constexpr int kBacklog = 20;
   ServerConfig config = TestConfig();
@@ -182,7 +182,7 @@ TEST_F(ResultsTest, AnImageInAnothersBacklogIsServedInTheCallersOwnTurn) {
   test::Await([&] { return server.server().tile_load().queued_tiles >= 2 * kBacklog; });
   std::future<HttpAnswer> other = ask(images.back(), "203.0.113.2");
   test::Await([&] { return server.server().result_counts().shared == 1; });
-  // Three tiles of its own, as many of the backlog's, and those that the streams had begun.
+  // Three tiles of its own, as many of the backlog's, and the begun ones of the streams.
   const int64_t begin = server.gate().tiles_passed();
   for (int64_t passed = begin; passed < begin + 3 * kBacklog / 2;) {
     server.gate().Allow(1);
@@ -196,7 +196,7 @@ TEST_F(ResultsTest, AnImageInAnothersBacklogIsServedInTheCallersOwnTurn) {
   for (std::future<HttpAnswer>& answer : backlog) EXPECT_EQ(answer.get().status, 200);
 }
 
-// A result that is computed whole though its client takes nothing.
+// A result computed whole though its client takes nothing.
 TEST_F(ResultsTest, WhatWaitsForItsReaderIsReserved) {
   constexpr int kSidePx = 300;
   constexpr int64_t kResultPixels = int64_t{4} * kSidePx * kSidePx;
@@ -389,7 +389,7 @@ TEST_F(ResultsTest, TheNoiseLevelThatSuitsAJpegIsInItsName) {
   }
 }
 
-// Warnings that only the pixels show come with a stored result, too.
+// Warnings shown by the pixels only come with a stored result, too.
 TEST_F(ResultsTest, AStoredResultKeepsTheWarningsOfItsPixels) {
   TestServer server(WithStore());
   const std::string jpeg = *Encode(test::PhotoImage({97, 61, 3, SampleType::kU8}, random_).view(),
@@ -490,7 +490,7 @@ TEST_F(ResultsTest, WhoHasTheResultGetsNoBytes) {
   EXPECT_EQ(server.gate().tiles_passed(), tiles);
 }
 
-// A caller that knows a digest need not have the image.
+// A caller with the digest need not have the image.
 TEST_F(ResultsTest, WithoutKeysADigestFindsNothing) {
   TestServer server(WithStore());
   const std::string image = Png(60, 40);

@@ -18,7 +18,7 @@ namespace {
 
 using test::ServerProcess;
 
-// The processes named upscaled-decode that `parent` has started.
+// The processes named upscaled-decode below `parent`.
 std::vector<pid_t> WorkersOf(pid_t parent) {
   std::vector<pid_t> workers;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {

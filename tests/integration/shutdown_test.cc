@@ -146,7 +146,7 @@ TEST_F(ShutdownTest, RefusedCallsWriteFewLines) {
   const auto allowed = [&] {
     return kBurst + kOtherLines + kLinesPerSecond * absl::ToDoubleSeconds(absl::Now() - start);
   };
-  // A slow machine refuses few calls a second: that takes more of them.
+  // A slow machine refuses few calls a second: with more of them.
   for (int i = 0; i < 1500 || i < 2 * allowed(); ++i) {
     grpc::ClientContext context;
     pb::UpscaleRequest request;
@@ -163,7 +163,7 @@ TEST_F(ShutdownTest, RefusedCallsWriteFewLines) {
   EXPECT_THAT(log, HasSubstr("stopped"));
 }
 
-// A tile that runs cannot be interrupted.
+// A running tile cannot be interrupted.
 TEST_F(ShutdownTest, ADrainThatHangsEndsHard) {
   TempFolder repository;
   test::WriteSlowModel(repository.path(), "slow");

@@ -1,4 +1,4 @@
-// A model that computes for seconds.
+// A model with seconds of work.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace upscaled::test {
 
-// A model of the repository at `repository` whose first tile takes the reference device seconds.
+// A model of the repository at `repository` with a first tile of seconds on the reference device.
 inline void WriteSlowModel(const std::filesystem::path& repository, const std::string& name) {
   constexpr int kChannels = 256, kLayers = 4;
   std::string layers =

@@ -23,7 +23,7 @@ using client::MemorySource;
 using test::FreshRandom;
 using ::testing::HasSubstr;
 
-// Counts what it hears.
+// Counts its events.
 class Listener final : public client::ImageObserver {
  public:
   void OnHeader(const pb::UpscaleImageHeader& header) override { header_ = header; }
@@ -57,7 +57,7 @@ class SpreadTest : public ::testing::Test {
     return client::SpreadClient(*std::move(made), {.calls = 4});
   }
 
-  // Until the client's connections to all of them stand: calls go round those that do.
+  // Until the client's connections to all of them stand: calls go round the working ones.
   static void AwaitConnections(client::SpreadClient& spread,
                                const std::vector<TestServer*>& servers) {
     const absl::Time deadline = absl::Now() + absl::Minutes(1);

@@ -1,5 +1,5 @@
-// A plugin that has a GPU, "cuda:0", with kernels that no device has run. Results are black. Forced
-// kernels do as their names say: good, wrong, slow, hangs, crashes.
+// A plugin with a GPU, "cuda:0", and kernels new to all devices. Results are black. Forced kernels
+// do as their names say: good, wrong, slow, hangs, crashes.
 #include <unistd.h>
 
 #include <cstdlib>

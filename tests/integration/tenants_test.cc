@@ -61,7 +61,7 @@ class TenantsTest : public ::testing::Test {
     return config;
   }
 
-  // Images of which no two are equal, so that each is computed.
+  // Images without two equal ones: each is computed.
   std::string NewImage(const ImageSpec& spec = {40, 30, 3, SampleType::kU8}) {
     return *test::Encode(test::RandomImage(spec, random_).view(), {});
   }
@@ -261,7 +261,7 @@ TEST_F(TenantsTest, BackgroundWorkDelaysAnInteractiveImageByOneTileAtMost) {
   ExpectOk({background.get()});
 }
 
-// One tenant's calls: those that ask for it come later, over either interface.
+// One tenant's calls: calls for it come later, over either interface.
 TEST_F(TenantsTest, ACallMayAskForThePriorityBackground) {
   ServerConfig config = Config(json::object());
   config.threads = 1;  // and so one stream
@@ -362,7 +362,7 @@ TEST_F(BackgroundTest, NoGapBetweenTheBandsOfAnImageIsFilled) {
   ExpectOk({interactive.get(), background.get()});
 }
 
-// Its gaps are its client's; each is for background tiles, of which the last may delay it.
+// Its gaps are its client's; each is for background tiles, and the last of these may delay it.
 TEST_F(BackgroundTest, AClientThatIsWaitedForHoldsNobodyBack) {
   grpc::ClientContext context;
   context.AddMetadata("x-api-key", keys_.at("other"));
@@ -377,7 +377,7 @@ TEST_F(BackgroundTest, AClientThatIsWaitedForHoldsNobodyBack) {
     const size_t begin = day_.size() * i / kParts, end = day_.size() * (i + 1) / kParts;
     interactive->Write(ChunkMessage(day_.substr(begin, end - begin)));
     if (end == day_.size()) break;
-    // It has three tiles at most for each part, so that the fourth one is background work.
+    // It has three tiles at most for each part: the fourth one is background work.
     AwaitPassed(server_->gate().tiles_passed() + 4);
   }
   interactive->WritesDone();

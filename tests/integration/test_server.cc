@@ -16,7 +16,7 @@
 
 namespace upscaled::server {
 
-// Keeps what is logged.
+// Keeps the log.
 class LogLines final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   std::string text() {

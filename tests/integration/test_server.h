@@ -30,15 +30,15 @@ namespace pb = ::upscale::v1;
 // Loopback, any port, the bundled models, the cpu with two threads, small tiles' worth of memory.
 ServerConfig TestConfig();
 
-// The side of tiles in calls that take several for a small image.
+// The side of tiles in calls with several for a small image.
 inline constexpr int kTilePx = 64;
-// The tiles that a device has computed before the first call.
+// The tiles computed by a device before the first call.
 inline constexpr int kWarmUpTiles = 1;
 
 class LogLines;
 
-// Its devices stand behind gates, which are open. "cpu:1" is one more cpu, bit-exact with it.
-// Expects, when it goes, that nothing of any call is left.
+// Its devices stand behind open gates. "cpu:1" is one more cpu, bit-exact with it. Expects, when it
+// goes, no rest of any call.
 class TestServer {
  public:
   enum class Start { kWarm, kCold };  // a cold one waits for WarmUp
@@ -93,7 +93,7 @@ pb::UpscaleImageRequest StartMessage(const pb::UpscaleOptions& options,
                                      bool report_progress = false);
 pb::UpscaleImageRequest ChunkMessage(std::string_view bytes);
 
-// Sends start and image in chunks, reads all that comes, finishes.
+// Sends start and image in chunks, reads the whole answer, finishes.
 Outcome UpscaleImage(pb::UpscaleService::Stub& stub, const pb::UpscaleImageStart& start,
                      std::string_view image, absl::Duration timeout = absl::InfiniteDuration(),
                      size_t chunk_bytes = 64 << 10);

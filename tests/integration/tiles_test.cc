@@ -78,7 +78,7 @@ class TilesTest : public ::testing::Test {
                             random_);
   }
 
-  // The pixels that UpscaleImage makes of the same image.
+  // The pixels of UpscaleImage for the same image.
   static std::string Expected(pb::UpscaleService::Stub& stub, const Image& image,
                               const std::string& model = "") {
     pb::UpscaleOptions options;
@@ -153,7 +153,7 @@ TEST_F(TilesTest, ANetworkThatSeesTheWholeImageTakesTheTileForIt) {
   described.mutable_start()->set_report_header(true);
   EXPECT_TRUE(IsError(Send(server.stub(), {described}).status, StatusCode::UNIMPLEMENTED,
                       "UNSUPPORTED", "sees the whole image"));
-  // One that is computed whole, and one that both streams take a part of.
+  // One computed whole, and one shared by both streams.
   const Image small = test::PhotoImage({37, 41, 3, SampleType::kU8}, random_);
   const Image large = test::PhotoImage({900, 700, 3, SampleType::kU16}, random_);
   const TilesOutcome outcome =
@@ -167,7 +167,7 @@ TEST_F(TilesTest, ANetworkThatSeesTheWholeImageTakesTheTileForIt) {
   }
 }
 
-// The answer to a call that sends no tile.
+// The answer to a call without a tile.
 pb::UpscaleTilesHeader HeaderOf(const TilesOutcome& outcome) {
   EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
   EXPECT_EQ(outcome.responses.size(), 1u);
@@ -401,7 +401,7 @@ TEST_F(TilesTest, ATileBeyondTheQueueIsToldWhenToComeBack) {
   EXPECT_TRUE(Finish(*stream).responses.at(0).has_tile());
 }
 
-// Tiles beyond that stay with the client; tiles reserve their memory in addition to their pixels.
+// Further tiles stay with the client; tiles reserve their memory in addition to their pixels.
 TEST_F(TilesTest, OneCallHasABoundedNumberOfTilesInFlight) {
   constexpr int kTiles = 3000, kMaxInFlight = 1024;
   TestServer server;
@@ -487,8 +487,8 @@ TEST_F(TilesTest, OneTileKeepsAllStreamsBusy) {
   EXPECT_TRUE(outcome.responses.at(1).tile().pixels() == expected);
 }
 
-// A client that sends its next tile when the last one is back is not stalled, however long that
-// takes; one that sends nothing at all is.
+// A client with its next tile after the last one is back is not stalled, however long this takes;
+// one without any is.
 TEST_F(TilesTest, WaitingForATileIsNoStall) {
   ServerConfig config = TestConfig();
   config.stall_timeout = absl::Seconds(2);

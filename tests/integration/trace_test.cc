@@ -69,7 +69,7 @@ class TraceTest : public ::testing::Test {
     }
     return call;
   }
-  // The spans whose parent that is, by their names.
+  // The spans with this parent, by their names.
   static std::multimap<std::string, otlp::Span> ChildrenOf(const std::string& parent,
                                                            const std::vector<otlp::Span>& spans) {
     std::multimap<std::string, otlp::Span> children;
@@ -85,8 +85,8 @@ class TraceTest : public ::testing::Test {
     return nullptr;
   }
   enum class Door { kGrpc, kHttp };
-  // The tiles of an image that a client has upscaled whose spans go to the server's collector. All
-  // spans are there when it returns.
+  // The tiles of an image upscaled by a client with spans to the server's collector. All spans are
+  // there when it returns.
   int64_t UpscaleByClient(Door door) {
     TestServer server(config_);
     const auto tracer = client::Tracer::Create(
@@ -288,7 +288,7 @@ TEST_F(TraceTest, ACallThatIsRefusedIsASpanOfItsOwn) {
   EXPECT_EQ(spans[0].status().message(), "INVALID_IMAGE");
 }
 
-// The server's destructor expects that nothing of a call is left.
+// The server's destructor expects no rest of a call.
 TEST_F(TraceTest, ACollectorThatHangsStopsNeitherCallsNorTheEnd) {
   absl::Notification asked, end;
   const FakeHttpServer hangs([&](const FakeHttpRequest& request) {

@@ -1,5 +1,5 @@
-// Animations for tests: files of random frames, the canvases that they stand for, worked out pixel
-// by pixel, and all frames that a decoder gives.
+// Animations for tests: files of random frames, their canvases, worked out pixel by pixel, and all
+// frames of a decoder.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Waiting for a state that must come.
+// Waiting for a state.
 #pragma once
 
 #include <cstdio>
@@ -9,7 +9,7 @@
 
 namespace upscaled::test {
 
-// Less than ctest's limit, so that a test tells what it waited for before that ends it.
+// Less than ctest's limit: a test names its wait before ctest ends it.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr absl::Duration kPatience = absl::Seconds(300);
 #else

@@ -54,7 +54,7 @@ class BitWriter {
   int position_ = 0;
 };
 
-// Codes of one symbol, which is 0 and takes no bits.
+// Codes of one symbol. It is 0 and takes no bits.
 void WriteEmptyCodes(BitWriter& bits, int codes) {
   for (int i = 0; i < codes; ++i) bits.Write(0b0001, 4);
 }

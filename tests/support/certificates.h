@@ -8,7 +8,7 @@
 
 namespace upscaled::test {
 
-// A part of openssl's command line: a new key in NAME.key, and whom the certificate is of.
+// A part of openssl's command line: a new key in NAME.key, and the certificate's owner.
 inline std::string CertificateRequest(const std::filesystem::path& folder, const std::string& name,
                                       const std::string& host) {
   const bool typed = host.starts_with("IP:") || host.starts_with("URI:");

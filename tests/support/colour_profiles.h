@@ -1,4 +1,4 @@
-// Colour profiles made with Little CMS, and the colours that they mean, worked out by hand.
+// Colour profiles made with Little CMS, and their colours, worked out by hand.
 #pragma once
 
 #include <array>
@@ -6,7 +6,7 @@
 
 namespace upscaled::test {
 
-// A press for which L*, a* and b* are affine in the inks.
+// A press with L*, a* and b* affine in the inks.
 std::string CmykProfile();
 
 // sRGB, with all the tags of a display's profile.
@@ -15,7 +15,7 @@ std::string SrgbProfile();
 // The sRGB colour, 0..255, of inks in 0..1 under CmykProfile.
 std::array<double, 3> SrgbOfInks(double cyan, double magenta, double yellow, double key);
 
-// The part of a profile that tests look at.
+// The tested part of a profile.
 struct ProfileSummary {
   bool gray = false;
   std::array<double, 3> light = {};      // of the first channel's samples at 1/4, 1/2, 3/4

@@ -1,4 +1,4 @@
-// Time that stands still until a test moves it.
+// Time in a test's hands.
 #pragma once
 
 #include "absl/base/thread_annotations.h"

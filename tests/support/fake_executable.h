@@ -1,4 +1,4 @@
-// A compiled network for tests that never run it: only its address counts.
+// A compiled network for tests without its runs: only its address counts.
 #pragma once
 
 #include "engine/backends/backend.h"

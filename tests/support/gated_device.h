@@ -1,4 +1,4 @@
-// A device that computes only when the test lets it.
+// A device with runs at the test's word.
 #pragma once
 
 #include <memory>
@@ -30,7 +30,7 @@ class Gate {
     absl::MutexLock lock(&mutex_);
     allowed_ += runs;
   }
-  // Every run that passes from now on fails with `status`; OK to stop that.
+  // Every later run fails with `status`; OK to stop this.
   void Fail(absl::Status status) {
     absl::MutexLock lock(&mutex_);
     failure_ = std::move(status);
@@ -67,7 +67,7 @@ class Gate {
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
 };
 
-// A real device behind a gate, which must outlive it.
+// A real device behind a gate. The gate must outlive it.
 class GatedDevice final : public Backend {
  public:
   GatedDevice(std::string name, std::unique_ptr<Backend> device, Gate& gate)

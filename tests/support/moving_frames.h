@@ -1,4 +1,4 @@
-// Frames in which some rectangles change from one to the next, for tests of animations and films.
+// Frames with a few rectangles changed from one to the next, for tests of animations and films.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ inline void ChangeRectangle(Image& image, std::mt19937& random) {
     std::memcpy(to.row(y), pixels.view().row(y), part.row_bytes());
 }
 
-// A photograph, and frames that differ by up to three rectangles from the one before.
+// A photograph, and frames with up to three rectangles changed from the one before.
 inline std::vector<Image> MovingFrames(const ImageSpec& spec, int count, std::mt19937& random) {
   std::vector<Image> frames;
   frames.push_back(PhotoImage(spec, random));

@@ -1,4 +1,4 @@
-// Files that our encoders do not write, made with libpng and libjpeg directly.
+// Files unknown to our encoders, made with libpng and libjpeg directly.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +24,12 @@ struct PngFile {
   std::vector<std::vector<uint8_t>> rows;            // packed as the format packs them
 };
 
-// Random pixels of every type that IHDR allows; palettes are full, tRNS is left to the caller.
+// Random pixels of every type in IHDR; palettes are full, tRNS is left to the caller.
 PngFile RandomPng(int width, int height, int bit_depth, int color_type, std::mt19937& random);
 std::string WritePng(const PngFile& file);
 // The stored samples of one pixel.
 std::vector<uint16_t> StoredPixel(const PngFile& file, int x, int y);
-// The pixels that a decoder must give, worked out sample by sample.
+// The right pixels of a decoder, worked out sample by sample.
 Image ExpectedPixels(const PngFile& file);
 
 // A chunk with its length and CRC, to be put into a PNG file.
@@ -55,10 +55,10 @@ struct JpegFile {
 // `samples`: 1 (gray), 3 (RGB) or 4 channels (CMYK as stored), 8 bits.
 std::string WriteJpeg(const JpegFile& file, ImageView samples);
 
-// An EXIF segment that states an orientation.
+// An EXIF segment with an orientation.
 std::string ExifSegment(int orientation, bool big_endian);
 
-// A colour profile of matching size that libpng accepts: a header, an empty tag table, padding.
+// A colour profile of matching size, accepted by libpng: a header, an empty tag table, padding.
 std::string TestProfile(bool gray, size_t bytes);
 
 }  // namespace upscaled::test

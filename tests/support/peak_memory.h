@@ -1,4 +1,4 @@
-// How much memory this process took at most, beyond what it had.
+// The most memory of this process so far, beyond its memory before.
 #pragma once
 
 #include <cstdint>

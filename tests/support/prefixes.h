@@ -1,4 +1,4 @@
-// Checks of the promises that every codec makes about cut and damaged files.
+// Checks of every codec's promises about cut and damaged files.
 #pragma once
 
 #include <string_view>
@@ -9,8 +9,8 @@
 
 namespace upscaled::test {
 
-// Decodes every `step`th prefix of `file`, which is whole: each is refused as INVALID_ARGUMENT, or
-// has all pixels and says that something is missing.
+// Decodes every `step`th prefix of the whole `file`: each is refused as INVALID_ARGUMENT, or has
+// all pixels and a warning of a missing part.
 inline void ExpectPrefixesAreRefused(std::string_view file, size_t step = 1,
                                      const DecodeLimits& limits = {}) {
   const auto whole = Decode(file, limits);

@@ -1,4 +1,4 @@
-// An image's tiles, run with what global average poolings need of all of them first.
+// An image's tiles, run with the global average poolings of all of them first.
 #pragma once
 
 #include <memory>

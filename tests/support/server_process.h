@@ -38,14 +38,14 @@ class ServerProcess {
   // reader.
   void PauseReading() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The most memory that it has had resident so far (VmHWM of Linux); it must still run.
+  // Its most resident memory so far (VmHWM of Linux); it must still run.
   int64_t PeakResidentBytes() const;
 
   pid_t pid() const { return pid_; }  // -1 when it has ended
   void Signal(int signal);
   // Limits its open descriptors from now on.
   void LimitDescriptors(uint64_t count);
-  // Waits for its end: the exit code, or 128 and the signal that ended it.
+  // Waits for its end: the exit code, or 128 and the number of its last signal.
   int Wait();
 
  private:

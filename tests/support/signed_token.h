@@ -1,4 +1,4 @@
-// Issuers of tokens for tests: keys, the JSON that tells of them, and what they sign.
+// Issuers of tokens for tests: keys, their JSON, and their signatures.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ namespace upscaled::test {
 
 inline std::string Base64Url(const std::string& bytes) { return absl::WebSafeBase64Escape(bytes); }
 
-// A private key for tokens of `algorithm`: RS256 (whose bits may be others), ES256 or EdDSA.
+// A private key for tokens of `algorithm`: RS256 (possibly of other bits), ES256 or EdDSA.
 class TokenSigner {
  public:
   explicit TokenSigner(const std::string& algorithm, std::string id = "", unsigned rsa_bits = 2048)
@@ -59,7 +59,7 @@ class TokenSigner {
     return header;
   }
   std::string Sign(const nlohmann::json& claims) const { return Sign(Header(), claims.dump()); }
-  // With a header that need not be the right one.
+  // With any header.
   std::string Sign(const nlohmann::json& header, const std::string& claims) const {
     const std::string text = absl::StrCat(Base64Url(header.dump()), ".", Base64Url(claims));
     return absl::StrCat(text, ".", Base64Url(Signature(text)));

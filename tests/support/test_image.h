@@ -28,7 +28,7 @@ inline std::ostream& operator<<(std::ostream& out, const ImageSpec& spec) {
 
 namespace test {
 
-// A generator with a fresh seed, which is printed when a test fails. UPSCALED_TEST_SEED sets it.
+// A generator with a fresh seed, printed when a test fails. UPSCALED_TEST_SEED sets it.
 std::mt19937 FreshRandom();
 
 // A random number in [low, high].
@@ -45,7 +45,7 @@ Image ArtImage(const ImageSpec& spec, std::mt19937& random);
 // ground; alpha, if any, is 0 on the ground.
 Image PlainGroundImage(const ImageSpec& spec, std::mt19937& random);
 
-// All bytes of all rows agree; the message names the first pixel that does not.
+// All bytes of all rows agree; the message names the first different pixel.
 ::testing::AssertionResult SameImages(ImageView actual, ImageView expected);
 
 // `stored` turned upright by an EXIF orientation, 1 to 8, pixel by pixel: CIPA DC-008, tag 274.
@@ -70,7 +70,7 @@ class SlowSource final : public ByteSource {
   size_t piece_bytes_;
 };
 
-// All rows that are left, read `rows_at_a_time` (0: all at once) into a poisoned image.
+// All remaining rows, read `rows_at_a_time` (0: all at once) into a poisoned image.
 absl::StatusOr<Image> ReadAll(RowSource& source, int rows_at_a_time = 0);
 // In random portions, empty ones among them.
 absl::StatusOr<Image> ReadAllInPortions(RowSource& source, std::mt19937& random);

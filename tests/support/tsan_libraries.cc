@@ -1,9 +1,9 @@
 // Shows ThreadSanitizer the locks of Abseil and the queues of gRPC.
 //
-// Debian's libraries are not instrumented, so that ThreadSanitizer sees no order between two
-// threads that hold one absl::Mutex after the other, or between who starts an operation of gRPC and
-// who takes its tag from the queue. The executable's definitions below take the place of the shared
-// libraries', for all callers, and add what instrumented ones would tell.
+// Debian's libraries are not instrumented: ThreadSanitizer sees no order between two threads with
+// one absl::Mutex after the other, or between the start of a gRPC operation and the take of its tag
+// from the queue. The executable's definitions below take the place of the shared libraries', for
+// all callers, and add the reports of instrumented ones.
 #include <dlfcn.h>
 #include <grpc/grpc.h>
 #include <sanitizer/tsan_interface.h>
@@ -30,8 +30,8 @@ void* Find(const char* symbol) {
   return found;
 }
 
-// For conditions, which the unlocking thread evaluates, at a moment that belongs to the
-// lock but lies behind our release of it.
+// For conditions. The unlocking thread evaluates them, at a moment of the lock's but behind our
+// release of it.
 struct IgnoreReads {
   IgnoreReads() { AnnotateIgnoreReadsBegin(__FILE__, __LINE__); }
   ~IgnoreReads() { AnnotateIgnoreReadsEnd(__FILE__, __LINE__); }

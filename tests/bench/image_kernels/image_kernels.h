@@ -56,8 +56,8 @@ class ImageKernels {
   virtual ~ImageKernels() = default;
   // The steps of an operation stand together, in order, the tuned one last.
   virtual std::span<const ImageStep> steps() const = 0;
-  // Computes `work` with a step of its operation and returns the seconds that the device took for
-  // it, transfers aside. The spans have SourceBytes and ResultBytes.
+  // Computes `work` with a step of its operation and returns the device's seconds for it, transfers
+  // aside. The spans have SourceBytes and ResultBytes.
   virtual absl::StatusOr<double> Run(size_t step, const ImageWork& work,
                                      std::span<const uint8_t> src, std::span<uint8_t> dst) = 0;
 };

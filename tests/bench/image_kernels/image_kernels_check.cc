@@ -32,7 +32,7 @@ std::vector<T> As(const std::vector<uint8_t>& bytes) {
   return values;
 }
 
-// Largest size of a sum's terms: what its rounding goes by.
+// Largest size of a sum's terms: the source of its rounding.
 float LargestFinite(const std::vector<uint8_t>& src) {
   float largest = 0;
   for (const float value : As<float>(src)) {

@@ -1,4 +1,4 @@
-// The promises that every device's image kernels must keep.
+// The promises of every device's image kernels.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace upscaled::test {
 ImageWork RandomWork(ImageOp op, std::mt19937& random);
 // A source for it, with NaNs if they have a meaning.
 std::vector<uint8_t> RandomSource(const ImageWork& work, std::mt19937& random);
-// The result of a step, which fails the test if it does.
+// The result of a step. A failed step fails the test.
 std::vector<uint8_t> RunStep(ImageKernels& kernels, size_t step, const ImageWork& work,
                              const std::vector<uint8_t>& src);
 

@@ -82,7 +82,7 @@ def check_against_server(run, upscaled, work):
             endpoint = re.search(r"grpc=(\S+)", log)
             assert endpoint, f"the server did not start: {log}"
 
-            # More than one chunk, so that the upload is a stream.
+            # More than one chunk: the upload is a stream.
             source, result = work / "source.png", work / "result.png"
             source.write_bytes(png(311, 207, secrets.token_bytes(311 * 207 * 3)))
             outcome = run(source, result, "--scale", "2", "--server", endpoint[1])

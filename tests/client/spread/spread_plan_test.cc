@@ -100,7 +100,7 @@ const Honoured kHonoured[] = {
      [](const auto& p) { return p.upscale.result_type == SampleType::kU16; }},
 };
 
-// The others have tests of their own: of the function that reads each.
+// The others have tests of their own: of the reading function of each.
 const std::set<std::string> kElsewhere = {
     "model",        // FindModel
     "precision",    // SpreadClient, for each pass (tests/integration/spread_test.cc)

@@ -103,7 +103,7 @@ TEST(FilmFactsTest, RefusesInterlacedFilms) {
   EXPECT_TRUE(ParseFilmFacts(FactsWith("field_order", "unknown"), Times(9, 25)).ok());
 }
 
-// Frames before a cut that only an edit list knows.
+// Frames before a cut known to an edit list only.
 TEST(FilmFactsTest, CountsNoFrameThatIsNotShown) {
   const auto film =
       ParseFilmFacts(Facts("25/1"), "-0.080,KD_\n-0.040,_D_\n0.000,___\n0.040,K__,side\n");

@@ -26,7 +26,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Gives every image back, after what `on_call` does.
+// Gives every image back, after `on_call`.
 class EchoService final : public Service {
  public:
   int most_frames = 1000;
@@ -86,7 +86,7 @@ class EchoService final : public Service {
     absl::MutexLock lock(&mutex_);
     return most_;
   }
-  // Frames of a call that succeeded, at most.
+  // Frames of a successful call, at most.
   int longest() const {
     absl::MutexLock lock(&mutex_);
     return longest_;
@@ -98,7 +98,7 @@ class EchoService final : public Service {
   int most_ ABSL_GUARDED_BY(mutex_) = 0, longest_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// Gray of full range, so that frames come back as they are.
+// Gray of full range: frames come back as they are.
 std::string FilmOf(const std::string& values) {
   std::string film = "YUV4MPEG2 W4 H4 F24:1 Cmono XCOLORRANGE=FULL\n";
   for (const char value : values) absl::StrAppend(&film, "FRAME\n", std::string(16, value));
@@ -213,7 +213,7 @@ TEST_F(FilmTest, StopEndsCallsAndReading) {
   EXPECT_TRUE(written.empty() || written == FilmOf("a") || written == FilmOf("ab")) << written;
 }
 
-// Films in which one row of many changes from frame to frame.
+// Films with one changed row of many from frame to frame.
 std::string SlowFilm(int frames) {
   std::string film = "YUV4MPEG2 W16 H64 F24:1 Cmono XCOLORRANGE=FULL\n";
   for (int i = 0; i < frames; ++i) {
@@ -292,7 +292,7 @@ TEST_F(FilmTest, CountsPixelsThatDidNotChange) {
   const std::string film = FilmOf("aab");
   ASSERT_TRUE(Run(film).ok());
   EXPECT_EQ(progress_.source_px, 3 * 16);
-  // All of the frame that repeats another.
+  // All of the frame equal to another.
   EXPECT_EQ(progress_.unchanged_px, 16 + 2 * 5);
 }
 

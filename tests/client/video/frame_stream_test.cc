@@ -87,7 +87,7 @@ TEST(Y4mTest, KnowsSamples) {
     EXPECT_EQ(film.format.yuv.chroma, c.chroma) << c.tag;
     EXPECT_EQ(film.format.yuv.siting, c.siting) << c.tag;
     EXPECT_EQ(film.format.yuv.depth, c.depth) << c.tag;
-    // A header that is written is read as the same.
+    // A written header is read as the same.
     const Film again = Read(FilmHeader(film.format));
     EXPECT_EQ(again.format.yuv.chroma, c.chroma) << c.tag;
     EXPECT_EQ(again.format.yuv.siting, c.siting) << c.tag;

@@ -1,4 +1,4 @@
-// A server of S3 in this process that takes what is signed with its key and refuses all else.
+// A server of S3 in this process. It takes requests signed with its key and refuses all others.
 #pragma once
 
 #include <openssl/evp.h>
@@ -40,7 +40,7 @@ class FakeS3 {
     absl::MutexLock lock(&mutex_);
     objects_.erase(path);
   }
-  // `handler` gives the answer to a request that is signed, or "" for the ordinary one.
+  // `handler` gives the answer to a signed request, or "" for the ordinary one.
   void AnswerOtherwise(FakeHttpServer::Handler handler) {
     absl::MutexLock lock(&mutex_);
     otherwise_ = std::move(handler);
@@ -103,8 +103,7 @@ class FakeS3 {
     return fields;
   }
 
-  // Whether the request has the signature that the specification of Signature Version 4 derives
-  // from it and from the secret.
+  // Whether the request has the signature of Signature Version 4, made of it and the secret.
   static bool IsSigned(const FakeHttpRequest& request) {
     std::map<std::string, std::string> fields = FieldsOf(request);
     const std::string content = fields["x-amz-content-sha256"];

@@ -1,4 +1,4 @@
-// The jobs that `upscale jobs follow` sees.
+// The jobs seen by `upscale jobs follow`.
 #include "client/cli/follow_jobs.h"
 
 #include <functional>

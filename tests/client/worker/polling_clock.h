@@ -1,4 +1,4 @@
-// Time for those that poll, and for those that wait.
+// Time for polling threads, and for waiting ones.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class PollingClock final : public RetryClock {
     return now_;
   }
   void Sleep(absl::Duration duration, std::stop_token stop) override {
-    // Locked, so that who waits does not miss it.
+    // Locked: no waiter misses it.
     const std::stop_callback wake(stop, [this] { absl::MutexLock lock(&mutex_); });
     absl::MutexLock lock(&mutex_);
     const absl::Time end = now_ + duration;

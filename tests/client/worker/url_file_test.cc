@@ -73,7 +73,7 @@ TEST(UploadTest, AnAnswerBeforeTheEndOfTheFileStoresNothing) {
   }
 }
 
-// Bytes at the slowest rate that is no stall held a worker for weeks.
+// Bytes just above a stall's rate held a worker for weeks.
 TEST(TransferTest, HasAnEnd) {
   absl::Notification over;
   const FakeHttpServer server([&](const FakeHttpRequest& request) {

@@ -51,7 +51,7 @@ class WorkerProcessTest : public ::testing::Test {
     EXPECT_EQ(listed.exit_code, kExitOk) << listed.err;
     return nlohmann::json::parse(listed.out, nullptr, /*allow_exceptions=*/false);
   }
-  // The first call that computes tells of its begin and lasts until the client is gone.
+  // The first computing call tells of its begin and lasts until the client is gone.
   void HangFirst() {
     server_.OnImage([this](FakeImageCall& call) {
       call.ReceiveAll();

@@ -47,7 +47,7 @@ class WorkerTest : public ::testing::Test {
         client_(*UpscaleClient::Create(
             {.channel = {.endpoints = {server_.endpoint()}}, .retry = {.max_retries = 0}})) {}
 
-  // A job that makes out/`id` of an image of these bytes.
+  // A job for out/`id` from an image of these bytes.
   void Submit(const std::string& id, const std::string& image) {
     WriteText(folder_ / ("in/" + id), image);
     SubmitTask(id, *server::TaskToJson({.source = folder_ / ("in/" + id), .output = Output(id)}));
@@ -84,7 +84,7 @@ class WorkerTest : public ::testing::Test {
     options_.allowed.private_urls.push_back(*server::UrlPrefix::Parse(server.url()));
   }
 
-  // `handler` is for the calls that compute; those that ask for a name are answered.
+  // `handler` is for the computing calls; calls for a name are answered.
   void OnCompute(FakeServer::ImageHandler handler) {
     server_.OnImage([handler = std::move(handler)](FakeImageCall& call) {
       call.ReceiveAll();
@@ -196,7 +196,7 @@ TEST_F(WorkerTest, WhatMayPassIsTriedAgainAndNotForEver) {
   EXPECT_EQ(Results().size(), 1u);
 }
 
-// A tenant in debt for ten minutes, and a server that is full for as long.
+// A tenant in debt for ten minutes, and a server full for as long.
 TEST_F(WorkerTest, ARefusalForALimitCostsTimeAndNoDelivery) {
   constexpr int kRefusals = 10;  // more than the deliveries that a job has
   constexpr absl::Duration kWait = absl::Milliseconds(900);
@@ -258,7 +258,7 @@ TEST_F(WorkerTest, ASourceThatChangesMeanwhileIsReadAgain) {
   EXPECT_EQ(Info("a").deliveries, 2);
 }
 
-// A worker that was a year old aborted each job as if it had been told to stop.
+// A worker of a year's age aborted each job as if told to stop.
 TEST_F(WorkerTest, AgeIsNoReasonToStop) {
   absl::Notification begun, may_end;
   OnCompute([&](FakeImageCall& call) {

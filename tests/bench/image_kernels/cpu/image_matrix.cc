@@ -1,6 +1,6 @@
-// Transposition: blocks of 32 x 32 floats, 4 KB on either side, so that every cache line that a
-// block touches is used whole before it leaves the L1; inside, 4 x 4 in registers. Statistics:
-// lanes are values of a row or columns side by side, and NaNs are masked out.
+// Transposition: blocks of 32 x 32 floats, 4 KB on either side: every cache line of a block is used
+// whole before it leaves the L1; inside, 4 x 4 in registers. Statistics: lanes are values of a row
+// or columns side by side, and NaNs are masked out.
 #include "tests/bench/image_kernels/cpu/image_matrix.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Every pixel reads a window of up to 33 x 33 others, so what counts is where they come from and
-// how many instructions a tap takes.
+// Every pixel reads a window of up to 33 x 33 others. The source of these values and the
+// instructions of a tap decide the time.
 //   kNaive    one thread per pixel, taps from global memory, which the L1 cache serves
 //   kShared   a block loads its halo once, a pixel a word: a tap is one load without conflict
 //   kSeveral  four pixels a thread, a block's width apart: the window's row pointers and closeness
@@ -57,7 +57,7 @@ __global__ void Naive(BilateralParams p) {
   mean.Store(p, x, y);
 }
 
-// The tile is a parameter of the kernel's type, so that its loops have constant bounds.
+// The tile is a parameter of the kernel's type: its loops have constant bounds.
 template <int kThreadColumns, int kThreadRows, int kPixels>
 __global__ void Tiled(BilateralParams p) {
   constexpr BilateralTile kTile{kThreadColumns, kThreadRows, kPixels};

@@ -1,5 +1,4 @@
-// Which thread computes what, and where it finds it in shared memory: arithmetic that kernels and
-// tests share.
+// The work of each thread, and its place in shared memory: arithmetic shared by kernels and tests.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +21,8 @@ inline constexpr int kBanks = 32;  // 4-byte words of shared memory that a warp 
 // banks; with one of kTile in the same.
 UPSCALED_HD constexpr int TileIndex(int pitch, int row, int column) { return row * pitch + column; }
 
-// The source's pixel that thread (x, y) of a block loads in its i-th turn; turns are over when
-// TileRow reaches kTile.
+// The source's pixel for thread (x, y) of a block in its i-th turn; turns are over when TileRow
+// reaches kTile.
 UPSCALED_HD constexpr int TileRow(int thread_y, int thread_rows, int turn) {
   return thread_y + turn * thread_rows;
 }

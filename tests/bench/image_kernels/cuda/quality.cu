@@ -7,7 +7,7 @@
 //   kShared    a block loads the pixels below kSsimColumns x kSsimRows windows once and applies the
 //              window along rows, then along columns: 22 places; a partial sum is one block
 // The second pass is one block: thread t adds partial sums t, t + 1024, ... as doubles, and a tree
-// adds the threads' up, so that the total depends on nothing but the values.
+// adds the threads' up: the total depends on nothing but the values.
 #include "tests/bench/image_kernels/cuda/indices.h"
 #include "tests/bench/image_kernels/cuda/quality.h"
 #include "tests/bench/image_kernels/cuda/warp_reduce.cuh"
@@ -16,8 +16,8 @@ namespace upscaled::cuda {
 namespace {
 
 constexpr int kWindow = 11;
-// Sums are of values less 128: variances do not change, and fp32 keeps the digits that their
-// differences need.
+// Sums are of values less 128: variances do not change, and fp32 keeps the digits for their
+// differences.
 constexpr float kOffset = 128.0f;
 
 struct Add {

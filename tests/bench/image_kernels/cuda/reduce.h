@@ -1,5 +1,5 @@
 // Statistics of the rows and columns of a matrix of floats: LineStats as float4. Their sums have
-// one order, which only depends on the size.
+// one order, given by the size only.
 #pragma once
 
 #include <cuda_runtime_api.h>

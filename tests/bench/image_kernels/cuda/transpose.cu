@@ -92,7 +92,7 @@ constexpr int kThreads = 256;
 constexpr int kBlockPixels = 4 * kThreads;
 constexpr int kBlockBytes = 3 * kBlockPixels;  // a multiple of 4: blocks begin with whole words
 
-// Bytes of the block's pixels, which lie in the last block up to its end.
+// Bytes of the block's pixels, up to the end of the last block.
 __device__ __forceinline__ int BytesOfBlock(int64_t pixels) {
   return static_cast<int>(
       min(int64_t{kBlockBytes}, 3 * pixels - int64_t{blockIdx.x} * kBlockBytes));

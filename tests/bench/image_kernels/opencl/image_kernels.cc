@@ -22,8 +22,8 @@ namespace {
 constexpr int kGroup = 128, kRunRows = 64, kErrorRun = 2048;
 constexpr Size kSsimGroup = {16, 8};
 
-// A kernel that computes a step. An item computes `item`.width x `item`.height of what it runs over
-// (pixels, values, rows); a group has `group` items.
+// A kernel for a step. An item computes `item`.width x `item`.height of its domain (pixels, values,
+// rows); a group has `group` items.
 struct Step {
   ImageStep step;
   const char* function;
@@ -136,7 +136,7 @@ class OpenClImageKernels final : public ImageKernels {
     return launcher_.Launch(function, items, step.group, args...);
   }
 
-  // A step that reads and writes one buffer each.
+  // A step with one buffer to read and one to write.
   absl::Status Enqueue(const Step& step, const ImageWork& work, const cl::Buffer& src,
                        const cl::Buffer& dst) {
     const Size size = work.size;
@@ -178,7 +178,8 @@ class OpenClImageKernels final : public ImageKernels {
     return Launch(merge, {size.width, 1}, partial, size, dst);
   }
 
-  // Steps that end in sums of parts of the planes; the second pass is the host's, in their order.
+  // Steps with sums of parts of the planes at their end; the second pass is the host's, in their
+  // order.
   absl::StatusOr<double> SumUp(const Step& step, const ImageWork& work, const cl::Buffer& src,
                                std::span<uint8_t> dst) {
     std::vector<float> sums;

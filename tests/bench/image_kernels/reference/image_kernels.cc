@@ -85,7 +85,7 @@ void FromPlanes(int64_t pixels, const float* src, uint8_t* dst) {
   }
 }
 
-// The statistics of `count` values that lie `step` apart.
+// The statistics of `count` values, `step` apart.
 LineStats StatsOf(const float* values, int count, int step) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   LineStats stats{0, kInfinity, -kInfinity, 0};
