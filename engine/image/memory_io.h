@@ -7,13 +7,10 @@
 #include <string>
 #include <string_view>
 
+#include "engine/base/as_bytes.h"
 #include "engine/image/byte_stream.h"
 
 namespace upscaled {
-
-inline std::span<const uint8_t> AsBytes(std::string_view text) {
-  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
-}
 
 inline bool BeginsWith(std::span<const uint8_t> bytes, std::string_view begin) {
   return bytes.size() >= begin.size() && std::memcmp(bytes.data(), begin.data(), begin.size()) == 0;

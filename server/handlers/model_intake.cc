@@ -13,6 +13,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/as_bytes.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/bare_models.h"
 #include "engine/model/limits.h"
@@ -101,7 +102,7 @@ IncomingFile::~IncomingFile() {
 
 absl::Status IncomingFile::Write(std::string_view bytes) {
   written_ += static_cast<int64_t>(bytes.size());
-  hash_.Update({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+  hash_.Update(AsBytes(bytes));
   while (!bytes.empty()) {
     const ssize_t count = write(fd_.get(), bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;

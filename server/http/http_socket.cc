@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "engine/base/as_bytes.h"
 #include "server/http/http1_session.h"
 
 namespace upscaled::server {
@@ -146,8 +147,7 @@ void HttpSocket::Transmit() {
 bool HttpSocket::TransmitAll() {
   while (!Unsent().empty()) {
     const std::string_view rest = Unsent();
-    const IoResult result =
-        stream_->Write({reinterpret_cast<const uint8_t*>(rest.data()), rest.size()});
+    const IoResult result = stream_->Write(AsBytes(rest));
     switch (result.status) {
       case IoStatus::kDone:
         sent_ += result.bytes;

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/base/as_bytes.h"
 #include "engine/base/status_macros.h"
 
 namespace upscaled::server {
@@ -16,10 +17,6 @@ using Length = uint32_t;
 std::string LengthOf(std::string_view message) {
   const auto length = static_cast<Length>(message.size());
   return {reinterpret_cast<const char*>(&length), sizeof length};
-}
-
-std::span<const uint8_t> BytesOf(std::string_view text) {
-  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
 }  // namespace
@@ -36,10 +33,10 @@ bool MessageSpool::full() const {
 
 absl::Status MessageSpool::Add(std::string_view message) {
   const std::string length = LengthOf(message);
-  ASSIGN_OR_RETURN(const size_t prefixed, spool_.Append(BytesOf(length)));
+  ASSIGN_OR_RETURN(const size_t prefixed, spool_.Append(AsBytes(length)));
   size_t spooled = 0;
   if (prefixed == length.size()) {
-    ASSIGN_OR_RETURN(spooled, spool_.Append(BytesOf(message)));
+    ASSIGN_OR_RETURN(spooled, spool_.Append(AsBytes(message)));
   }
   absl::MutexLock lock(&mutex_);
   rest_ = length.substr(prefixed);
@@ -51,7 +48,7 @@ absl::Status MessageSpool::Add(std::string_view message) {
 bool MessageSpool::AddInMemory(std::string_view message) {
   std::string bytes = LengthOf(message);
   bytes += message;
-  if (!spool_.AppendInMemory(BytesOf(bytes))) return false;
+  if (!spool_.AppendInMemory(AsBytes(bytes))) return false;
   absl::MutexLock lock(&mutex_);
   ++messages_;
   return true;

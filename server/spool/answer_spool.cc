@@ -4,16 +4,10 @@
 #include <optional>
 #include <utility>
 
+#include "engine/base/as_bytes.h"
 #include "engine/base/status_macros.h"
 
 namespace upscaled::server {
-namespace {
-
-std::span<const uint8_t> BytesOf(const std::string& text) {
-  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
-}
-
-}  // namespace
 
 bool AnswerSpool::empty() const {
   absl::MutexLock lock(&mutex_);
@@ -57,7 +51,7 @@ absl::StatusOr<bool> AnswerSpool::WriteTail() {
     block = tail_;
   }
   const std::optional<size_t> slot = file_->TakeSlot();  // the next one: none is returned
-  const absl::Status status = slot ? file_->Write(*slot, BytesOf(block)) : absl::OkStatus();
+  const absl::Status status = slot ? file_->Write(*slot, AsBytes(block)) : absl::OkStatus();
   absl::MutexLock lock(&mutex_);
   writing_ = false;
   RETURN_IF_ERROR(status);
