@@ -27,7 +27,7 @@ LONG_WORDS = 25
 LIMITS = {
     "pages": (17, 0.20, 0.23, 0.16),
     "rooms": (17, 0.20, 0.23, 0),
-    "comments": (15, 0.20, 0.24, 0),
+    "comments": (15, 0.20, 0.15, 0),
 }
 
 # Name, kind of text, pattern. docs/architecture.md's glossary has better words.
