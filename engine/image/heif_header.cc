@@ -254,7 +254,7 @@ class LayoutParser {
   const DecodeLimits& limits_;
   HeifLayout layout_;
   bool has_depth_ = false, has_exif_ = false, has_xmp_ = false;
-  // The image is turned so many quarters against the clock, and then left and right exchanged.
+  // Quarters that the image is turned against the clock, before left and right are exchanged.
   int quarters_ = 0;
   bool is_mirrored_ = false;
 };

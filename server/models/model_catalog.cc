@@ -13,7 +13,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/base/check.h"
@@ -210,6 +209,28 @@ bool IsRefused(const std::vector<RefusedModel>& refused, std::string_view name) 
                      [&](const RefusedModel& model) { return model.name == name; });
 }
 
+// Whether a letter or sign of a file's name stands there.
+bool IsInName(std::string_view text, size_t at) {
+  constexpr std::string_view kSigns = "_-./";
+  return at < text.size() && (absl::ascii_isalnum(static_cast<unsigned char>(text[at])) ||
+                              kSigns.find(text[at]) != std::string_view::npos);
+}
+
+// Replaces a folder's path where it is a whole one, or the beginning of one if it ends in a slash:
+// a folder may be called "m".
+std::string ReplacePath(const std::string& path, std::string_view by, const std::string& text) {
+  std::string replaced;
+  size_t from = 0;
+  for (size_t at = text.find(path); at != std::string::npos; at = text.find(path, at + 1)) {
+    const size_t end = at + path.size();
+    const bool begins = at == 0 || !IsInName(text, at - 1);
+    if (!begins || (!path.ends_with('/') && IsInName(text, end))) continue;
+    replaced.append(text, from, at - from).append(by);
+    from = end;
+  }
+  return replaced.append(text, from);
+}
+
 }  // namespace
 
 ModelCatalog::ModelCatalog(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -402,9 +423,8 @@ std::vector<RefusedModel> ModelCatalog::refused() const {
 
 std::string ModelCatalog::WithoutDirectories(std::string message) const {
   for (const std::filesystem::path& directory : listing()->repository.directories()) {
-    absl::StrReplaceAll({{absl::StrCat((directory / "").string()), ""},
-                         {directory.string(), "the model repository"}},
-                        &message);
+    message = ReplacePath((directory / "").string(), "", message);
+    message = ReplacePath(directory.string(), "the model repository", message);
   }
   return message;
 }

@@ -40,8 +40,8 @@ std::vector<std::string> SummaryFieldNames(const upscale::v1::UpscaleImageHeader
 // Upscale-Warning: the sentences as a list of strings of RFC 8941.
 HttpField WarningField(const std::vector<std::string>& sentences);
 
-// A Content-Disposition for a file of that name, in which every character is harmless: those of
-// paths, quotes and control characters are replaced. `kind` is "inline" or "attachment".
+// A Content-Disposition for a file of that name. Replaces characters of paths, quotes and control
+// characters. `kind` is "inline" or "attachment".
 std::string ContentDisposition(std::string_view kind, std::string_view file_name);
 
 }  // namespace upscaled::server

@@ -174,9 +174,9 @@ TEST_F(ImagePlanTest, TwoImagesOfAFolderNeverBecomeOne) {
     return std::string(plan.status().message());
   };
   EXPECT_THAT(refusal("plain", v1::IMAGE_FORMAT_UNSPECIFIED),
-              HasSubstr("would both become " + (folder_ / "out/photo.jpg")));
+              HasSubstr("would both become " + (folder_ / "out/photo.jpg").string()));
   EXPECT_THAT(refusal("named", v1::IMAGE_FORMAT_PNG),
-              HasSubstr("would both become " + (folder_ / "out/cat.jpg.png")));
+              HasSubstr("would both become " + (folder_ / "out/cat.jpg.png").string()));
 }
 
 TEST_F(ImagePlanTest, AFolderKeepsItsTree) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
@@ -17,6 +18,19 @@ namespace {
 
 std::string Named(std::string_view name, const char* part) {
   return absl::StrCat(ToAbsl(name), ".", part);
+}
+
+// "layers.#.conv" of "layers.12.conv".
+std::string WithoutNumbers(std::string_view name) {
+  std::string pattern;
+  for (const char c : name) {
+    if (!absl::ascii_isdigit(c)) {
+      pattern += c;
+    } else if (pattern.empty() || pattern.back() != '#') {
+      pattern += '#';
+    }
+  }
+  return pattern;
 }
 
 }  // namespace
@@ -71,9 +85,22 @@ std::vector<float> NetworkBuilder::Read(std::string_view name, const std::vector
   return *std::move(values);
 }
 
+void NetworkBuilder::CheckNoneHasBias(std::string_view bias) {
+  if (kinds_.empty()) {
+    for (const auto& [name, info] : file_.tensors()) kinds_.emplace(WithoutNumbers(name), name);
+  }
+  const auto other = kinds_.find(WithoutNumbers(bias));
+  if (other == kinds_.end()) return;
+  Fail(absl::InvalidArgumentError(
+      absl::StrCat("lacks the tensor ", Quote(bias), ", though it has ", Quote(other->second))));
+}
+
 std::vector<float> NetworkBuilder::ReadBias(std::string_view name, int channels) {
   const std::string bias = Named(name, "bias");
-  if (!file_.Has(bias)) return std::vector<float>(channels, 0.0f);
+  if (!file_.Has(bias)) {
+    CheckNoneHasBias(bias);
+    return std::vector<float>(channels, 0.0f);
+  }
   return Read(bias, {channels});
 }
 

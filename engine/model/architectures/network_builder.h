@@ -2,6 +2,7 @@
 // its modules.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -119,8 +120,12 @@ class NetworkBuilder {
   // The fields of a kConv or kConvTranspose with its weights.
   int AppendOwn(int input, Layer conv, Op op);
   std::vector<float> ReadBias(std::string_view name, int channels);
+  // Fails if layers of the same name but for its numbers have one: the file is incomplete then.
+  void CheckNoneHasBias(std::string_view bias);
 
   const TensorFile& file_;
+  // Tensors of the file by their names without numbers; made once a bias is missing.
+  std::map<std::string, std::string, std::less<>> kinds_;
   Network network_;
   std::set<std::string, std::less<>> read_;
   absl::Status status_;

@@ -175,6 +175,16 @@ TEST(CompactTest, Errors) {
   ExpectError(Build(shapes), absl::StatusCode::kInvalidArgument,
               "'body.0.weight' of 4x1x3x3 must be a square kernel of 1..31 pixels for 3 channels");
   shapes = Compact(2, true);
+  int biases = 0;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    if (!shapes[i].name.ends_with(".bias")) continue;
+    ++biases;
+    Shapes some = shapes;
+    some.erase(some.begin() + static_cast<ptrdiff_t>(i));
+    ExpectError(Build(some), absl::StatusCode::kInvalidArgument,
+                absl::StrCat("lacks the tensor '", shapes[i].name, "', though it has 'body."));
+  }
+  EXPECT_GE(biases, 2);
   shapes[2].shape = {5};
   ExpectError(Build(shapes), absl::StatusCode::kInvalidArgument, "of 5 must be of 4");
   shapes = Compact(2, true);

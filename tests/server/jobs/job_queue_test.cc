@@ -579,7 +579,8 @@ TEST(SqliteQueueTest, QuestionsAreAnsweredByIndex) {
 TEST(SqliteQueueTest, AFileThatIsHeldCannotBeUsedNow) {
   const TempFolder folder;
   FakeClock clock;
-  const auto queue = *SqliteQueue::Open(folder.path(), TimeOf(clock), absl::Milliseconds(1));
+  const auto queue =
+      *SqliteQueue::Open(folder.path(), TimeOf(clock), IfAbsent::kMake, absl::Milliseconds(1));
   ASSERT_TRUE(queue->Enqueue({{{.id = "a", .task = "t"}}}).ok());
   const LeasedJob job = **queue->Lease(kTerm);
   auto holder = *SqliteFile::Open(folder / "jobs.sqlite", "another process");

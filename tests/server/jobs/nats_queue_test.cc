@@ -79,7 +79,7 @@ TEST_F(NatsQueueTest, FailedJobsAreDeadLetters) {
 }
 
 TEST_F(NatsQueueTest, AMessageWithoutARecordIsAJob) {
-  const auto streams = NatsStreams::Open(*ParseBrokerUrl(url_, "nats", 0));
+  const auto streams = NatsStreams::Open(*ParseBrokerUrl(url_, "nats", 0), IfAbsent::kMake);
   ASSERT_TRUE((*streams)->AddWork("a", "a task", "").ok());  // whose submitter then died
   const auto job = queue_->Lease(absl::Minutes(1));
   ASSERT_TRUE(job.ok() && job->has_value()) << job.status();
@@ -93,7 +93,7 @@ TEST_F(NatsQueueTest, AMessageWithoutARecordIsAJob) {
 TEST_F(NatsQueueTest, AWorkerThatIsFasterThanTheRecordKnowsTheLabels) {
   const JobLabels labels{.tenant = "ada", .batch = "b", .reference = "line 1\r\nline 2: \"ü\""};
   ASSERT_TRUE(queue_->Enqueue({{{.id = "a", .task = "a task", .labels = labels}}}).ok());
-  const auto streams = NatsStreams::Open(*ParseBrokerUrl(url_, "nats", 0));
+  const auto streams = NatsStreams::Open(*ParseBrokerUrl(url_, "nats", 0), IfAbsent::kMake);
   ASSERT_TRUE((*streams)->Remove("a").ok());
   const auto job = queue_->Lease(absl::Minutes(1));
   ASSERT_TRUE(job.ok() && job->has_value()) << job.status();
@@ -105,8 +105,8 @@ TEST_F(NatsQueueTest, AWorkerThatIsFasterThanTheRecordKnowsTheLabels) {
 }
 
 TEST_F(NatsQueueTest, OfTwoWhoAskForOneJobOneIsToldThatThereIsNone) {
-  const auto first = *NatsStreams::Open(*ParseBrokerUrl(url_, "nats", 0));
-  const auto second = *NatsStreams::Open(*ParseBrokerUrl(url_, "nats", 0));
+  const auto first = *NatsStreams::Open(*ParseBrokerUrl(url_, "nats", 0), IfAbsent::kMake);
+  const auto second = *NatsStreams::Open(*ParseBrokerUrl(url_, "nats", 0), IfAbsent::kMake);
   ASSERT_TRUE(first->SetTerm(absl::Minutes(1)).ok());
   for (int round = 0; round < 20; ++round) {
     ASSERT_TRUE(first->AddWork(absl::StrCat(round), "a task", "").ok());
@@ -120,7 +120,7 @@ TEST_F(NatsQueueTest, OfTwoWhoAskForOneJobOneIsToldThatThereIsNone) {
 }
 
 TEST_F(NatsQueueTest, WhatTheBrokerLostIsAskedForAgain) {
-  const auto streams = *NatsStreams::Open(*ParseBrokerUrl(url_, "nats", 0));
+  const auto streams = *NatsStreams::Open(*ParseBrokerUrl(url_, "nats", 0), IfAbsent::kMake);
   ASSERT_TRUE(streams->AddWork("a", "a task", "").ok());
   absl::StatusOr<std::optional<NatsWork>> work;
   std::jthread asks([&] { work = streams->TakeWork(); });  // of a consumer that is not there yet
@@ -136,7 +136,7 @@ TEST_F(NatsQueueTest, WhatTheBrokerLostIsAskedForAgain) {
 }
 
 TEST_F(NatsQueueTest, ADamagedRecordIsTold) {
-  const auto streams = NatsStreams::Open(*ParseBrokerUrl(url_, "nats", 0));
+  const auto streams = NatsStreams::Open(*ParseBrokerUrl(url_, "nats", 0), IfAbsent::kMake);
   for (const char* text : {"", "[]", R"({"number": "1"})"}) {
     const auto record = (*streams)->Read("a");
     ASSERT_TRUE(*(*streams)->Write("a", text, record->revision)) << text;
@@ -146,7 +146,7 @@ TEST_F(NatsQueueTest, ADamagedRecordIsTold) {
 }
 
 TEST_F(NatsQueueTest, ADamagedRecordHoldsNoOtherJobUp) {
-  const auto streams = *NatsStreams::Open(*ParseBrokerUrl(url_, "nats", 0));
+  const auto streams = *NatsStreams::Open(*ParseBrokerUrl(url_, "nats", 0), IfAbsent::kMake);
   ASSERT_TRUE(queue_
                   ->Enqueue({{{.id = "old", .task = "o"},
                               {.id = "bad", .task = "b", .labels = {.tenant = "ada"}},

@@ -57,6 +57,26 @@ TEST(ModelCatalogTest, TheDefaultMustBeThere) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("other"));
 }
 
+// Its repository may be called like a letter of any word.
+TEST(ModelCatalogTest, ARefusalKeepsTheLettersOfAShortRepositorysName) {
+  const TempFolder folder;
+  const std::filesystem::path before = std::filesystem::current_path();
+  WriteText(folder / "m/m/model.json", R"({"name": "m", "family": "compact", "scale": 2,
+      "files": {"param": "m.param", "bin": "m.bin"}})");
+  WriteText(folder / "m/m/m.param", "7767517\n1 1\n");
+  WriteText(folder / "m/m/m.bin", "");
+  std::filesystem::current_path(folder.path());
+  const auto bundled = before / "engine/model/bundled";
+  const auto catalog = ModelCatalog::Create(*ModelRepository::Open({"m", bundled.string()}),
+                                            {.default_model = "general-2x"}, nullptr);
+  std::filesystem::current_path(before);
+  ASSERT_TRUE(catalog.ok()) << catalog.status();
+  ASSERT_EQ(catalog->refused().size(), 1u);
+  const std::string why(catalog->refused()[0].why.message());
+  EXPECT_THAT(why, StartsWith("m/m.param: "));
+  EXPECT_THAT(why, testing::Not(HasSubstr("the model repository")));
+}
+
 TEST(ModelCatalogTest, OneThatCannotBeRunIsRefusedAndTheOthersAreServed) {
   TempFolder folder;
   WriteText(folder / "4x-swin.pth", "no weights");
