@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
@@ -47,7 +48,9 @@ absl::Status Late(absl::Duration timeout) {
 
 // Images from curl's -d come with other bytes, or as the file's name.
 absl::Status WithCurlAdvice(const absl::Status& error, const HttpRequest& request) {
-  const bool may_be = ReasonOf(error) == ErrorReason::kInvalidImage &&
+  const bool is_changed = absl::StartsWith(error.message(), "this is text") ||
+                          absl::StrContains(error.message(), "send its bytes unchanged");
+  const bool may_be = is_changed && ReasonOf(error) == ErrorReason::kInvalidImage &&
                       request.Field("User-Agent").starts_with("curl/") &&
                       request.Field("Content-Type") == "application/x-www-form-urlencoded";
   return may_be ? WithSuffix(error, "; with curl, send a file as --data-binary @FILE") : error;

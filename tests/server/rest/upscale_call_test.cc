@@ -244,13 +244,16 @@ TEST_F(UpscaleCallTest, NamesWhatIsNoImage) {
 }
 
 TEST_F(UpscaleCallTest, AdvisesOnCurlsFlagsToCurlOnly) {
-  const auto refusal = [&](const std::string& agent, const std::string& type) {
-    return env_.Post("", "cat.jpg", {{"User-Agent", agent}, {"Content-Type", type}})->body();
+  const auto refusal = [&](const std::string& agent, const std::string& type,
+                           const std::string& image = "cat.jpg") {
+    return env_.Post("", image, {{"User-Agent", agent}, {"Content-Type", type}})->body();
   };
   const std::string form = "application/x-www-form-urlencoded";
   EXPECT_THAT(refusal("curl/7.88.1", form), HasSubstr("--data-binary @FILE"));
   EXPECT_THAT(refusal("curl/7.88.1", "image/png"), Not(HasSubstr("curl")));
   EXPECT_THAT(refusal("upscale/1", form), Not(HasSubstr("curl")));
+  const std::string cut = PngOf(8, 8).substr(0, 40);  // as --data-binary sends it, too
+  EXPECT_THAT(refusal("curl/7.88.1", form, cut), Not(HasSubstr("curl")));
 }
 
 TEST_F(UpscaleCallTest, GivesProblems) {
