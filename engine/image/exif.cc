@@ -62,7 +62,8 @@ class TiffReader {
   struct Directory {
     size_t begin = 0;
     size_t entries = 0;
-    bool whole = false;  // all that it states, and the offset of the next one
+    bool whole = false;    // all that it states, and the offset of the next one
+    bool refused = false;  // states more than are read
     size_t entry(size_t i) const { return begin + 2 + i * kEntryBytes; }
     size_t end() const { return entry(entries); }
   };
@@ -70,10 +71,12 @@ class TiffReader {
     if (offset < kTiffHeaderBytes || offset > bytes_.size() || bytes_.size() - offset < 2)
       return {};
     const size_t stated = Load16(offset);
-    if (stated > kMaxEntries) return {};
+    if (stated > kMaxEntries) return {.refused = true};
     const size_t entries = std::min(stated, (bytes_.size() - offset - 2) / kEntryBytes);
     const Directory found{offset, entries};
-    return {offset, entries, entries == stated && bytes_.size() - found.end() >= 4};
+    return {.begin = offset,
+            .entries = entries,
+            .whole = entries == stated && bytes_.size() - found.end() >= 4};
   }
   Directory First() const { return At(Load32(4)); }
   // The directory behind the entry `tag` of `from`; empty without.
@@ -229,7 +232,7 @@ bool CorrectExif(std::string& exif, Size size, bool keep_orientation) {
   const TiffReader::Directory details = editor.reader().Follow(first, kExifDirectory);
   editor.SetAll(details, kPixelXDimension, kLongType, size.width);
   editor.SetAll(details, kPixelYDimension, kLongType, size.height);
-  return !editor.gave_up();
+  return !editor.gave_up() && !first.refused && !details.refused;
 }
 
 bool StripExifLocation(std::string& exif) {
@@ -242,7 +245,7 @@ bool StripExifLocation(std::string& exif) {
   TiffReader::Directory details = editor.reader().Follow(first, kExifDirectory);
   editor.EraseEntries(details, kGpsDirectory, /*leads_to_directory=*/true);
   editor.CutErasedEnd();
-  return !editor.gave_up();
+  return !editor.gave_up() && !first.refused && !details.refused;
 }
 
 std::string ExifOfDensity(const PixelDensity& density) {

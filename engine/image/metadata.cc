@@ -70,6 +70,11 @@ class MetadataEditor {
       Drop(metadata_.xmp, "XMP tells of a location and is left out as a whole");
     if (!metadata_.iptc.empty() && !StripIptcLocation(metadata_.iptc))
       Drop(metadata_.iptc, "IPTC is damaged and left out");
+    const auto is_raw = [](const ImageText& text) {
+      return absl::StartsWithIgnoreCase(text.keyword, "raw profile type ");
+    };
+    if (std::erase_if(metadata_.texts, is_raw) > 0)
+      warnings_.push_back("raw profiles in texts are left out: they may tell of a location");
     std::erase_if(metadata_.texts, [](const ImageText& text) {
       const std::string keyword = absl::AsciiStrToLower(text.keyword);
       return absl::StrContains(keyword, "gps") || absl::StrContains(keyword, "location");

@@ -47,6 +47,8 @@ class EventStreams::Listener {
     return exchange_->Begin(std::move(response), {});
   }
 
+  void Finish() { exchange_->Finish({}); }
+
   // Sends the feed's news, as the last ones if it is `ending`. Returns whether it goes on.
   bool Advance(absl::Time now, bool ending) {
     if (gone_->load()) return false;
@@ -54,7 +56,7 @@ class EventStreams::Listener {
     if (!text.empty() && !exchange_->Write(AsBytes(text)).ok()) return false;
     sent_bytes_ += text.size();
     if (!ending && !feed_->ended() && sent_bytes_ < kMaxStreamBytes) return true;
-    exchange_->Finish({});
+    Finish();
     return false;
   }
 
@@ -77,6 +79,11 @@ EventStreams::~EventStreams() = default;
 
 absl::Status EventStreams::Add(std::unique_ptr<HttpExchange>& exchange,
                                std::vector<HttpField> fields, std::unique_ptr<EventFeed> feed) {
+  if (exchange->request().method == "HEAD") {  // a header alone, and no listener
+    Listener asker(std::move(exchange), std::move(feed));
+    if (asker.Begin(std::move(fields)).ok()) asker.Finish();
+    return absl::OkStatus();
+  }
   const std::string& address = exchange->request().peer;
   const std::string tenant = TenantOf(exchange->request());
   {

@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/image/codec.h"
 #include "engine/image/exif.h"
+#include "engine/image/metadata.h"
 #include "tests/support/colour_profiles.h"
 #include "tests/support/odd_files.h"
 #include "tests/support/test_image.h"
@@ -307,6 +308,42 @@ TEST(MetadataPolicyTest, StripsWhatItSays) {
     EXPECT_THAT(tags, Not(HasSubstr("GPS")));
     EXPECT_EQ(no_place.decoded.metadata.icc_profile, all.icc_profile);
   }
+}
+
+// What is not read through may tell of a place.
+TEST(MetadataPolicyTest, DirectoriesOfTooManyEntriesAndRawProfilesDoNotStay) {
+  const auto exif_of = [](int entries) {
+    std::string exif("II\x2a\0\x08\0\0\0", 8);
+    const auto append = [&exif](uint32_t value, int bytes) {
+      for (int i = 0; i < bytes; ++i) exif.push_back(static_cast<char>(value >> 8 * i));
+    };
+    append(entries, 2);
+    const uint32_t gps = 8 + 2 + 12 * entries + 4;
+    for (int i = 0; i < entries; ++i) {
+      append(i == 0 ? 0x8825 : 0xC000 + i, 2);
+      append(i == 0 ? 4 : 3, 2);  // a directory, or a number
+      append(1, 4);
+      append(i == 0 ? gps : 7, 4);
+    }
+    append(0, 4);
+    return exif + std::string("\x01\0\x01\0\x02\0\x02\0\0\0N\0\0\0\0\0\0\0", 18);
+  };
+  std::string few = exif_of(1000), many = exif_of(1025);
+  EXPECT_TRUE(StripExifLocation(few));
+  EXPECT_TRUE(CorrectExif(few, {8, 8}, false));
+  std::string other = many;
+  EXPECT_FALSE(StripExifLocation(many));
+  EXPECT_FALSE(CorrectExif(other, {8, 8}, false));
+
+  const ImageMetadata source = {.texts = {{.keyword = "Raw profile type APP1", .text = "a place"},
+                                          {.keyword = "Comment", .text = "a comment"}}};
+  std::vector<std::string> warnings;
+  const ImageMetadata kept =
+      MetadataForResult(source, MetadataPolicy::kStripLocation, ImageFormat::kPng,
+                        {8, 8, 3, SampleType::kU8}, /*too_late=*/false, warnings);
+  ASSERT_EQ(kept.texts.size(), 1u);
+  EXPECT_EQ(kept.texts[0].keyword, "Comment");
+  EXPECT_THAT(warnings, Contains(HasSubstr("raw profiles in texts are left out")));
 }
 
 TEST(MetadataPolicyTest, ProfilesOfOtherColoursAreLeftOut) {

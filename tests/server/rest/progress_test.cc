@@ -208,6 +208,19 @@ TEST_F(ProgressStreamsTest, BoundsListenersOfAnAddressAndLetsThemLeave) {
   test::Await([&] { return Add("a", std::make_shared<FakeClient>()).ok(); });
 }
 
+TEST_F(ProgressStreamsTest, AHeadersAskerListensToNothing) {
+  for (int i = 0; i < 2 * kMaxListenersPerAddress; ++i) {
+    const auto client = std::make_shared<FakeClient>();
+    std::unique_ptr<HttpExchange> exchange = std::make_unique<FakeExchange>(
+        HttpRequest{.method = "HEAD", .peer = "10.0.0.1", .parameter = "a"}, client);
+    ASSERT_TRUE(streams_.Add(exchange, {}).ok());
+    client->AwaitEnd();
+    EXPECT_TRUE(client->finished());
+    EXPECT_EQ(client->Field("Content-Type"), "text/event-stream");
+    EXPECT_EQ(client->body(), "");
+  }
+}
+
 TEST_F(ProgressStreamsTest, BoundsListenersOfATenantOverAllAddresses) {
   const auto add = [&](const std::string& tenant, int number) {
     const auto client = std::make_shared<FakeClient>();
