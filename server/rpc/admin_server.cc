@@ -17,6 +17,7 @@
 #include "server/handlers/usage_handler.h"
 #include "server/rpc/caller_metadata.h"
 #include "server/rpc/grpc_status.h"
+#include "server/rpc/keepalive.h"
 #include "server/rpc/reflection.h"
 #include "upscale/v1/admin.grpc.pb.h"
 #include "upscale/v1/upscale.grpc.pb.h"
@@ -172,6 +173,7 @@ absl::StatusOr<std::unique_ptr<AdminServer>> AdminServer::Start(
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
+  SetKeepalive(builder);  // a client that has gone would hold a thread
   builder.RegisterService(&server->services_->admin);
   builder.RegisterService(&server->services_->reflection_v1);
   builder.RegisterService(&server->services_->reflection_v1alpha);

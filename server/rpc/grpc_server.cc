@@ -14,6 +14,7 @@
 #include "engine/base/cpu_info.h"
 #include "engine/base/status_macros.h"
 #include "server/handlers/info_handlers.h"
+#include "server/rpc/keepalive.h"
 #include "server/rpc/reflection.h"
 #include "server/rpc/upscale_service.h"
 
@@ -37,8 +38,6 @@ constexpr int kStreamsBesideSlots = 100;
 // Names, values and 32 bytes for each, of one call. Clients of gRPC know it, and fail calls with
 // more by themselves; for others gRPC ends the connection.
 constexpr int kMaxMetadataBytes = 32 << 10;
-constexpr absl::Duration kKeepaliveTime = absl::Seconds(60);
-constexpr absl::Duration kKeepaliveTimeout = absl::Seconds(20);
 constexpr absl::Duration kMinClientPingInterval = absl::Seconds(10);
 
 // The time for an ended call to tell its client.
@@ -69,9 +68,7 @@ void SetChannelArguments(const GrpcServerOptions& options, grpc::ServerBuilder& 
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamWindowBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              options.limits.max_concurrent_requests + kStreamsBesideSlots);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(kKeepaliveTime));
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milliseconds(kKeepaliveTimeout));
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  SetKeepalive(builder);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              Milliseconds(kMinClientPingInterval));
   if (options.idle_timeout != absl::InfiniteDuration()) {

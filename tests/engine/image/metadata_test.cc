@@ -310,7 +310,7 @@ TEST(MetadataPolicyTest, StripsWhatItSays) {
   }
 }
 
-// What is not read through may tell of a place.
+// Blocks that are not read through may tell of a place.
 TEST(MetadataPolicyTest, DirectoriesOfTooManyEntriesAndRawProfilesDoNotStay) {
   const auto exif_of = [](int entries) {
     std::string exif("II\x2a\0\x08\0\0\0", 8);
