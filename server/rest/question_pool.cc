@@ -12,31 +12,37 @@ namespace {
 
 constexpr absl::Duration kQuestionRetryDelay = absl::Seconds(1);
 
-absl::Status TooManyQuestions() {
+// `whose`: " of yours", or "" for those of all.
+absl::Status TooManyQuestions(int most, const char* whose) {
   return MakeOverloaded(
-      absl::StrCat(QuestionPool::kMaxQuestions,
-                   " questions wait for the queue of jobs, the most at a time"),
-      kQuestionRetryDelay,
-      {{"limit", "job-questions"}, {"maximum", absl::StrCat(QuestionPool::kMaxQuestions)}});
+      absl::StrCat(most, " questions", whose, " wait for the queue of jobs, the most at a time"),
+      kQuestionRetryDelay, {{"limit", "job-questions"}, {"maximum", absl::StrCat(most)}});
 }
 
 }  // namespace
 
-absl::Status QuestionPool::Run(std::function<void()> question) {
+absl::Status QuestionPool::Run(const Payer& payer, std::function<void()> question) {
+  const std::string& name = payer.name();
   {
     absl::MutexLock lock(&mutex_);
-    if (questions_ == kMaxQuestions) return TooManyQuestions();
+    if (questions_ == kMaxQuestions) return TooManyQuestions(kMaxQuestions, "");
+    if (!shares_.Fits(name, 1)) return TooManyQuestions(kMaxOfPayer, " of yours");
     ++questions_;
+    shares_.Take(name, 1);
   }
-  const auto answer = [this, question = std::move(question)] {
+  const auto answer = [this, name, question = std::move(question)] {
     question();
-    absl::MutexLock lock(&mutex_);
-    --questions_;
+    Leave(name);
   };
   if (threads_.Run(answer)) return absl::OkStatus();
+  Leave(name);
+  return OutOfThreads();
+}
+
+void QuestionPool::Leave(const std::string& payer) {
   absl::MutexLock lock(&mutex_);
   --questions_;
-  return OutOfThreads();
+  shares_.Give(payer, 1);
 }
 
 }  // namespace upscaled::server

@@ -52,7 +52,8 @@ void RestCall::StartWithBody(int64_t memory_bytes) {
 void RestCall::StartWithoutSlot() {
   absl::Status refusal = Begin();
   if (refusal.ok()) refusal = host_.calls.admission.CheckOpen();
-  if (refusal.ok()) refusal = host_.questions.Run([self = shared_from_this()] { self->Run(); });
+  if (refusal.ok())
+    refusal = host_.questions.Run(payer_, [self = shared_from_this()] { self->Run(); });
   if (!refusal.ok()) Refuse(refusal);
 }
 

@@ -255,15 +255,28 @@ TEST(SilentQueueTest, HoldsUpQuestionsAndNoImage) {
                                        return made;
                                      });
   RestEnvironment env({}, {.jobs = jobs.get()});
-  const auto ask = [&env] { return env.Call("GET", {.path = "/v1/jobs", .query = "batch=b"}); };
+  const auto ask = [&env](int tenant = 0) {
+    HttpRequest request{.path = "/v1/jobs", .query = "batch=b"};
+    request.caller = std::make_shared<Principal>(
+        Principal{.name = "key", .tenant = absl::StrCat("tenant ", tenant)});
+    return env.Call("GET", std::move(request));
+  };
   std::vector<std::shared_ptr<FakeClient>> askers;
-  for (int i = 0; i < QuestionPool::kMaxQuestions; ++i) askers.push_back(ask());
+  const auto fill = [&](int tenant) {
+    for (int i = 0; i < QuestionPool::kMaxOfPayer; ++i) askers.push_back(ask(tenant));
+  };
+  const auto expect_refusal = [&](int tenant, const char* why) {
+    const auto refused = ask(tenant);
+    refused->AwaitEnd();
+    EXPECT_EQ(refused->status(), 429) << refused->body();
+    EXPECT_EQ(refused->Field("Retry-After"), "1");
+    EXPECT_THAT(refused->body(), HasSubstr(why));
+  };
+  fill(0);
   test::Await([&] { return queue->asked == QuestionPool::kThreads; });
-  const auto refused = ask();
-  refused->AwaitEnd();
-  EXPECT_EQ(refused->status(), 429) << refused->body();
-  EXPECT_EQ(refused->Field("Retry-After"), "1");
-  EXPECT_THAT(refused->body(), HasSubstr("64 questions"));
+  expect_refusal(0, "16 questions of yours");
+  for (const int other : {1, 2, 3}) fill(other);
+  expect_refusal(4, "64 questions wait");
   EXPECT_EQ(env.Post("", PngOf(8, 8))->status(), 200);
   queue->answer.Notify();
   for (const auto& asker : askers) {
