@@ -74,7 +74,8 @@ absl::StatusOr<double> ParseRate(absl::string_view text) {
 
 absl::StatusOr<RawFilm> ParseRaw(const std::string& value) {
   const std::vector<absl::string_view> parts = absl::StrSplit(value, ':');
-  const std::pair<absl::string_view, absl::string_view> sides = absl::StrSplit(parts[0], 'x');
+  const std::pair<absl::string_view, absl::string_view> sides =
+      absl::StrSplit(parts[0], absl::MaxSplits('x', 1));
   Size size;
   if (parts.size() < 2 || parts.size() > 3 || !absl::SimpleAtoi(sides.first, &size.width) ||
       !absl::SimpleAtoi(sides.second, &size.height)) {

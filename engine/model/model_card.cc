@@ -12,6 +12,7 @@
 #include "engine/base/files.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
+#include "engine/base/unique_json.h"
 #include "engine/model/architectures/architecture.h"
 #include "engine/model/json_shape.h"
 #include "engine/model/limits.h"
@@ -272,9 +273,12 @@ absl::StatusOr<int> ParseCells(Fields& fields) {
 
 absl::StatusOr<Json> ParseObject(std::string_view json) {
   RETURN_IF_ERROR(CheckJsonShape(json));
-  Json document = Json::parse(json, nullptr, /*allow_exceptions=*/false);
-  if (!document.is_object()) return absl::InvalidArgumentError("is no JSON object");
-  return document;
+  UniqueJson parsed = ParseUniqueJson(json);
+  if (!parsed.document.is_object()) return absl::InvalidArgumentError("is no JSON object");
+  if (parsed.repeated_key.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat("has ", Quote(*parsed.repeated_key), " twice"));
+  }
+  return std::move(parsed.document);
 }
 
 absl::StatusOr<BareModelCard> ParseCardBeside(std::string_view json, const path& model) {

@@ -302,8 +302,9 @@ absl::StatusOr<UpscalePlan> PlanUpscale(const ImageSpec& source, Size result,
     cost += PassCost(pass);
   }
   if (colour_tiles > kMaxTiles) {
-    return absl::InvalidArgumentError(absl::StrCat("tile_px ", options.tile_px,
-                                                   " cuts the image into ", colour_tiles,
+    const std::string cutter =
+        options.tile_px > 0 ? absl::StrCat("tile_px ", options.tile_px) : "the memory of a tile";
+    return absl::InvalidArgumentError(absl::StrCat(cutter, " cuts the image into ", colour_tiles,
                                                    " tiles; the limit is ", kMaxTiles));
   }
   constexpr double kMaxCost = 1e18;

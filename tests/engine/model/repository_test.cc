@@ -239,6 +239,8 @@ TEST_F(RepositoryTest, BrokenCardsNameFileAndField) {
   } kCases[] = {
       {"{", "tiny/model.json: is no JSON object"},
       {"[]", "is no JSON object"},
+      {R"({"name": "tiny", "scale": 2, "scale": 4})", "has 'scale' twice"},
+      {R"({"name": "tiny", "files": {"param": "a", "param": "b"}})", "has 'param' twice"},
       {CardWith("\"name\": \"tiny\"", "\"name\": \"big\""),
        "'name' is 'big', must be that of its folder 'tiny'"},
       {CardWith("\"family\": \"espcn\", ", ""), "needs a string 'family'"},
