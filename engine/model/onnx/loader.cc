@@ -10,6 +10,7 @@
 #include "engine/model/limits.h"
 #include "engine/model/onnx/attention.h"
 #include "engine/model/onnx/builder.h"
+#include "engine/model/onnx/byte_range.h"
 #include "engine/model/onnx/check_size.h"
 #include "engine/model/onnx/patterns.h"
 #include "engine/model/onnx/schema.pb.h"
@@ -92,6 +93,7 @@ absl::StatusOr<Network> ParseOnnx(std::string_view bytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat("has ", graph.node_size(), " nodes, the limit is ", kMaxOnnxNodes));
   }
+  onnx::RemoveByteRange(graph);
   onnx::RecognisePatterns(graph);
   onnx::RecogniseAttention(graph);
   std::optional<Size> named, none;

@@ -61,6 +61,31 @@ TEST(OnnxLoaderTest, Convolution) {
   EXPECT_EQ(network->pad_px, 0);
 }
 
+// Exports for web pages take bytes; pixels are 0..1 here.
+TEST(OnnxLoaderTest, ScalesOfBytesAreRemoved) {
+  const auto conv_alone = [](OnnxFile file) {
+    const auto network = Parse(std::move(file));
+    ASSERT_TRUE(network.ok()) << network.status();
+    ASSERT_THAT(OpsOf(*network), ElementsAre(Op::kInput, Op::kConv));
+    EXPECT_EQ(network->layers[1].weights, Ramp(9));
+    EXPECT_THAT(network->layers[1].bias, ElementsAre(0, 0, 0));
+  };
+  const auto with_conv = [](OnnxFile file) {
+    return file.Floats("w", {3, 3, 1, 1}, Ramp(9)).Add({"Conv", {"first", "w"}, "conv"});
+  };
+  const OnnxFile plain = OnnxFile().Floats("byte", {}, {255}).Floats("part", {}, {1 / 255.0f});
+  conv_alone(with_conv(OnnxFile(plain).Add({"Div", {"x", "byte"}, "first"}))
+                 .Add({"Mul", {"byte", "conv"}, "out"}));
+  conv_alone(with_conv(OnnxFile(plain).Add({"Mul", {"x", "part"}, "first"}))
+                 .Add({"Div", {"conv", "part"}, "out"}));
+  // Inner scales stay.
+  const auto inner = Parse(with_conv(OnnxFile(plain).Add({"Identity", {"x"}, "first"}))
+                               .Add({"Mul", {"conv", "byte"}, "large"})
+                               .Add({"Relu", {"large"}, "out"}));
+  ASSERT_TRUE(inner.ok()) << inner.status();
+  EXPECT_EQ(inner->layers[1].weights[1], 255 * Ramp(9)[1]);
+}
+
 TEST(OnnxLoaderTest, AutomaticPads) {
   for (const auto& [auto_pad, padding_px] :
        {std::pair{"VALID", 0}, {"SAME_UPPER", 1}, {"SAME_LOWER", 1}, {"NOTSET", 0}}) {
