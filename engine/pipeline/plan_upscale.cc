@@ -151,8 +151,12 @@ std::vector<PassSpec> ChainPasses(const UpscalePlan& plan,
     pass.reach = pass.cells ? ReachOf(*pass.cells) : ReachOf(*pass.executable, spec.size());
     if (pass.tta) pass.reach = TurnedReach(pass.reach);
     const int common_px = std::lcm(repeat_px, pass.reach.repeat_px);
-    pass.spares_flat_areas =
-        plan.options.spare_flat_areas && common_px > 0 && common_px <= kMaxCommonRepeatPx;
+    // Attention may round otherwise from one place of a flat area to the next.
+    const bool attends =
+        std::ranges::any_of(pass.executable->network().layers,
+                            [](const Layer& layer) { return layer.op == Op::kWindowAttention; });
+    pass.spares_flat_areas = plan.options.spare_flat_areas && !attends && common_px > 0 &&
+                             common_px <= kMaxCommonRepeatPx;
     if (pass.spares_flat_areas) {
       pass.source_repeat_px = repeat_px;
       pass.reach.repeat_px = common_px;
