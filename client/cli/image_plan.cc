@@ -129,18 +129,6 @@ std::string WarnOfName(const ImageJob& job) {
                       fs::path(job.output).extension().native());
 }
 
-// Two images of a folder may have names that differ only by an extension, or one may lack it.
-absl::Status CheckDistinct(const std::vector<ImageJob>& jobs) {
-  std::map<std::string, std::string> input_of;  // by the result
-  for (const ImageJob& job : jobs) {
-    const auto [other, is_new] = input_of.emplace(job.output, job.input);
-    if (is_new) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(other->second, " and ", job.input, " would both become ", job.output));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<ImagePlan> PlanFile(const std::string& input, const std::string& output,
                                    v1::ImageFormat format) {
   fs::path target = output;
@@ -187,6 +175,17 @@ absl::StatusOr<ImagePlan> PlanImages(const std::string& input, const std::string
   }
   return fs::is_directory(status) ? PlanFolder(input, output, format)
                                   : PlanFile(input, output, format);
+}
+
+absl::Status CheckDistinct(const std::vector<ImageJob>& jobs) {
+  std::map<std::string, std::string> input_of;  // by the result
+  for (const ImageJob& job : jobs) {
+    const auto [other, is_new] = input_of.emplace(job.output, job.input);
+    if (is_new) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(other->second, " and ", job.input, " would both become ", job.output));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<ImagePlan> PlanInputs(const std::vector<std::string>& given,

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/cli/find_images.h"
 #include "client/upscale_client.h"
@@ -44,6 +45,10 @@ absl::StatusOr<std::vector<std::string>> ExpandPatterns(const std::vector<std::s
 // format; NOT_FOUND and similar errors when the input cannot be read or is a folder without images.
 absl::StatusOr<ImagePlan> PlanImages(const std::string& input, const std::string& output,
                                      v1::ImageFormat format);
+
+// INVALID_ARGUMENT if two results would share a name: images of a folder may differ only by an
+// extension, or one may lack it, and several folders may hold the same name.
+absl::Status CheckDistinct(const std::vector<ImageJob>& jobs);
 
 // The plan of several inputs, patterns among them. Each goes into the folder `output` by the rules
 // above. One is as above. INVALID_ARGUMENT also when two of them would share a result's name.

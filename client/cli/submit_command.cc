@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -141,7 +140,6 @@ absl::StatusOr<std::vector<ImageJob>> Plan(const SubmitFlags& flags) {
                      flags.output, " is named like an image; end a folder's name with a slash"));
   }
   std::vector<ImageJob> jobs;
-  std::map<std::string, std::string> input_of;  // by output
   for (const std::string& input : inputs) {
     if (input == kStandardStream || flags.output == kStandardStream) {
       return absl::InvalidArgumentError("jobs have no standard input and output; name files");
@@ -156,14 +154,12 @@ absl::StatusOr<std::vector<ImageJob>> Plan(const SubmitFlags& flags) {
       std::fprintf(stderr, "upscale: left out %s: %s\n", left_out.path.c_str(),
                    left_out.reason.c_str());
     }
-    for (const ImageJob& job : plan.jobs) {
-      const auto [other, is_new] = input_of.emplace(Absolute(job.output), job.input);
-      if (!is_new) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(other->second, " and ", job.input, " would both become ", job.output));
-      }
-      jobs.push_back({Absolute(job.input), Absolute(job.output), job.format});
-    }
+    jobs.insert(jobs.end(), plan.jobs.begin(), plan.jobs.end());
+  }
+  RETURN_IF_ERROR(CheckDistinct(jobs));
+  for (ImageJob& job : jobs) {
+    job.input = Absolute(job.input);
+    job.output = Absolute(job.output);
   }
   return jobs;
 }

@@ -1,6 +1,5 @@
 #include "engine/model/onnx/byte_range.h"
 
-#include <cmath>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,21 +11,14 @@ namespace {
 
 constexpr double kMaxByte = 255;
 
-// Float16 keeps three digits of a constant.
-bool IsNear(double value, double expected) { return std::abs(value - expected) <= 2e-3 * expected; }
-
 // The input that a node multiplies by a number near `factor`, or divides by its inverse; nullopt:
 // it does something else.
 std::optional<std::string> ScaledBy(const NodeIndex& nodes, const NodeProto& node, double factor) {
   if (node.input_size() != 2 || node.output_size() != 1) return std::nullopt;
-  const auto is = [&](int input, double expected) {
-    const std::optional<double> number = nodes.Number(node.input(input));
-    return number.has_value() && IsNear(*number, expected);
-  };
-  if (node.op_type() == "Div" && is(1, 1 / factor)) return node.input(0);
+  if (node.op_type() == "Div" && nodes.IsNumber(node.input(1), 1 / factor)) return node.input(0);
   if (node.op_type() != "Mul") return std::nullopt;
-  if (is(1, factor)) return node.input(0);
-  if (is(0, factor)) return node.input(1);
+  if (nodes.IsNumber(node.input(1), factor)) return node.input(0);
+  if (nodes.IsNumber(node.input(0), factor)) return node.input(1);
   return std::nullopt;
 }
 

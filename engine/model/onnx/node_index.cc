@@ -1,6 +1,7 @@
 #include "engine/model/onnx/node_index.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/model/onnx/tensor.h"
 
@@ -68,11 +69,20 @@ std::optional<double> NodeIndex::Number(const std::string& name) const {
   return value == nullptr ? std::nullopt : std::optional<double>(value->f());
 }
 
+bool NodeIndex::IsNumber(const std::string& name, double expected) const {
+  const std::optional<double> number = Number(name);
+  return number.has_value() && IsNear(*number, expected);
+}
+
 const AttributeProto* NodeIndex::Attribute(const NodeProto& node, std::string_view name) {
   for (const AttributeProto& attribute : node.attribute()) {
     if (attribute.name() == name) return &attribute;
   }
   return nullptr;
+}
+
+bool IsNear(double value, double expected) {
+  return std::abs(value - expected) <= 2e-3 * std::abs(expected);
 }
 
 std::map<std::string, int> CountReaders(const GraphProto& graph) {

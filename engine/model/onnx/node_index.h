@@ -30,6 +30,8 @@ class NodeIndex {
   const TensorProto* Constant(const std::string& name) const;
   // Returns a constant of one number.
   std::optional<double> Number(const std::string& name) const;
+  // Whether it is a constant near `expected`.
+  bool IsNumber(const std::string& name, double expected) const;
 
   // Returns an attribute; null if the node has none of this name.
   static const AttributeProto* Attribute(const NodeProto& node, std::string_view name);
@@ -39,6 +41,9 @@ class NodeIndex {
   std::map<std::string, std::vector<const NodeProto*>> readers_;
   std::map<std::string, const TensorProto*> constants_;
 };
+
+// Whether a constant is meant to be `expected`: float16 keeps three digits of it.
+bool IsNear(double value, double expected);
 
 // Returns how often each value is read, as a result of the graph as well.
 std::map<std::string, int> CountReaders(const GraphProto& graph);

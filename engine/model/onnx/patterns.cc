@@ -20,11 +20,6 @@ namespace {
 constexpr int kMaxDepth = 6;
 constexpr size_t kMaxFactors = 6;
 
-// Float16 keeps three digits of a constant.
-bool IsNear(double value, double expected) {
-  return std::abs(value - expected) <= 2e-3 * std::abs(expected);
-}
-
 class Patterns {
  public:
   explicit Patterns(GraphProto& graph) : graph_(graph), nodes_(graph) {}
@@ -43,11 +38,6 @@ class Patterns {
     double factor = 1;
     std::vector<std::string> terms;
   };
-
-  bool IsNumber(const std::string& name, double expected) const {
-    const std::optional<double> number = nodes_.Number(name);
-    return number && IsNear(*number, expected);
-  }
 
   // Whether both are computed in the same way, even if by nodes of their own.
   bool AreSame(const std::string& a, const std::string& b, int depth = 0) const {
@@ -115,7 +105,7 @@ class Patterns {
   std::optional<std::string> AddedTo(const std::string& name, double number) const {
     const NodeProto* add = nodes_.Find(name, "Add", 2);
     for (int i = 0; add != nullptr && i < 2; ++i) {
-      if (IsNumber(add->input(i), number)) return add->input(1 - i);
+      if (nodes_.IsNumber(add->input(i), number)) return add->input(1 - i);
     }
     return std::nullopt;
   }
@@ -141,7 +131,7 @@ class Patterns {
     if (product.terms.empty() || (factored && !is_x(product.terms[0]))) return false;
     const NodeProto* add = nodes_.Find(product.terms.back(), "Add", 2);
     for (int i = 0; add != nullptr && i < 2; ++i) {
-      const bool first = factored ? IsNumber(add->input(i), 1) : is_x(add->input(i));
+      const bool first = factored ? nodes_.IsNumber(add->input(i), 1) : is_x(add->input(i));
       const Product higher = Multiply(add->input(1 - i));
       if (first && IsNear(higher.factor, kCubic) && IsPower(higher, x, factored ? 2 : 3)) {
         return true;
@@ -219,7 +209,7 @@ class Patterns {
   // v of sqrt(v), or of 1 / sqrt(v) if `inverse`.
   std::optional<std::string> UnderRoot(const std::string& name, bool inverse) const {
     if (const NodeProto* pow = nodes_.Find(name, "Pow", 2)) {
-      if (IsNumber(pow->input(1), inverse ? -0.5 : 0.5)) return pow->input(0);
+      if (nodes_.IsNumber(pow->input(1), inverse ? -0.5 : 0.5)) return pow->input(0);
       return std::nullopt;
     }
     if (!inverse) {
@@ -230,7 +220,7 @@ class Patterns {
       return UnderRoot(reciprocal->input(0), false);
     }
     const NodeProto* div = nodes_.Find(name, "Div", 2);
-    if (div == nullptr || !IsNumber(div->input(0), 1)) return std::nullopt;
+    if (div == nullptr || !nodes_.IsNumber(div->input(0), 1)) return std::nullopt;
     return UnderRoot(div->input(1), false);
   }
 
