@@ -136,18 +136,17 @@ const liesStill = (element) =>
     look();
   });
 
-/** Clicks the button, link or label of a text or an aria-label. */
+/** Clicks the button, link or label of a text or an aria-label, once there is one. */
 export async function click(page, text) {
-  const found = await page.evaluateHandle(
-    (wanted) =>
-      [...document.querySelectorAll("button, a, label")].find(
-        (element) =>
-          element.checkVisibility() &&
-          (element.getAttribute("aria-label") === wanted || element.textContent.trim() === wanted),
-      ),
-    text,
-  );
-  assert.ok(found.asElement(), `nothing to click on is called ${text}`);
+  const find = (wanted) =>
+    [...document.querySelectorAll("button, a, label")].find(
+      (element) =>
+        element.checkVisibility() &&
+        (element.getAttribute("aria-label") === wanted || element.textContent.trim() === wanted),
+    );
+  const found = await page.waitForFunction(find, { timeout: 10_000 }, text).catch((cause) => {
+    throw new Error(`nothing to click on is called ${text}`, { cause });
+  });
   await found.evaluate(liesStill);
   await found.click();
 }
