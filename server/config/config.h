@@ -119,7 +119,7 @@ Environment ReadEnvironment(const char* const* envp);
 absl::StatusOr<ParsedConfig> ParseConfig(int argc, const char* const* argv,
                                          const Environment& environment);
 
-// The settings as the table of a README.
+// The settings as the table of docs/configuration.md.
 std::string SettingsMarkdown();
 
 }  // namespace upscaled::server

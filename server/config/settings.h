@@ -1,4 +1,4 @@
-// The one list of the server's settings: flags, variables, file keys, help and README come from it.
+// The one list of the server's settings: flags, variables, file keys, help and docs come from it.
 #pragma once
 
 #include <functional>

@@ -26,6 +26,16 @@ struct ImageWork {
   int64_t cost_ahead_if_lasting = 0;  // the same while what ends is followed by its like
 };
 
+// The forecast, a sum, by the speed of all devices, and the image's own speed on one stream:
+//
+//   `ahead`  1.2 x work ahead / speed + min(later work / speed, 4 x backlog age);
+//            0 on idle devices
+//   `alone`  own work / own speed + time of the codecs, spread over parallel streams
+//
+//  - Work ahead runs before this image is complete, if no more requests come.
+//  - Later work is that of requests still to come. They pass every tile except the first.
+//  - The backlog's age is the time for which the device class has had queued tiles without a break.
+//  - 1.2 allows for later requests of other networks, because they pass in batches.
 struct Forecast {
   absl::Duration ahead;  // for what is computed before it
   absl::Duration alone;

@@ -78,6 +78,7 @@ class Authenticator {
 
   // Reads the files again when one has changed, or the issuer's keys have. true: the new contents
   // are in force; false: nothing had changed. An error leaves all as it was, and is told once.
+  // Running calls keep their principal.
   absl::StatusOr<bool> ReloadIfChanged();
   // The same, whether they have changed or not.
   absl::Status Reload() { return known_.Reload(); }

@@ -12,7 +12,7 @@
 
 namespace upscaled::server {
 
-// The role a method asks of its caller; README.md has the table.
+// The role a method asks of its caller. docs/security.md says what each role allows.
 enum class Role : uint8_t { kRead, kUpscale, kAdmin };
 std::string_view RoleName(Role role);  // "read", "upscale", "admin"
 std::optional<Role> ParseRole(std::string_view name);

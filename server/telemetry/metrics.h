@@ -1,4 +1,4 @@
-// The server's metrics in Prometheus' text format. README.md lists them, with Triton's names.
+// The server's metrics in Prometheus' text format. metrics.md lists them, with Triton's names.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,7 @@ constexpr int kWidthPx = 5000;
 // UPSCALED_TEST_FULL=1.
 constexpr int kHeightPx = 8000;
 constexpr int kFullHeightPx = 20000;
-// The whole process, with two threads. server/README.md states it.
+// The whole process, with two threads. docs/operating.md states it.
 constexpr int64_t kMaxResidentBytes = int64_t{160} << 20;
 // Between an image and one of half its height: the memory kept by the allocator varies.
 constexpr int64_t kToleranceBytes = int64_t{16} << 20;
