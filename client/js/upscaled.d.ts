@@ -71,7 +71,11 @@ export type ImageSource =
   | AsyncIterable<Uint8Array>
   | Iterable<Uint8Array>;
 
-/** The caller's `traceparent` (W3C Trace Context), or what tells it, call by call. */
+/**
+ * The caller's `traceparent` (W3C Trace Context), or what tells it, call by call. With OpenTelemetry:
+ * () => { const fields = {}; propagation.inject(context.active(), fields); return fields.traceparent; }
+ * A tracer that wraps `fetch` adds the field itself: then pass none.
+ */
 export type Traceparent = string | (() => string | undefined);
 
 export interface CallOptions {
