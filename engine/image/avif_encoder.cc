@@ -1,4 +1,5 @@
-// AVIF by libavif and libaom, on one thread: the bytes do not depend on the machine's.
+// AVIF by libavif and libaom, on one thread and without libyuv: the bytes do not depend on the
+// machine's.
 #include <memory>
 
 #include "engine/base/status_macros.h"
@@ -37,7 +38,7 @@ absl::Status AvifEncoder::Encode() {
 }  // namespace
 
 size_t AvifEncoderBytes(const EncodeOptions&, const ImageSpec& spec) {
-  // Measured with libavif 0.11.1 and libaom 3.6; see README.md.
+  // Measured with libavif 0.11.1 and libaom 3.6.
   constexpr size_t kLibraryBytes = 64 << 20, kBytesPerPixel = 150;
   return kLibraryBytes + kBytesPerPixel * static_cast<size_t>(spec.size().Area());
 }

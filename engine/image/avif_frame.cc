@@ -9,9 +9,9 @@
 namespace upscaled {
 namespace {
 
-// From here on colours keep all of their samples, as README.md says of WebP.
+// From here on colours keep all of their samples: halved ones dim thin coloured lines.
 constexpr int kAllColoursQuality = 90;
-constexpr int kAvifSpeed = 8;  // on a scale to 10; see README.md
+constexpr int kAvifSpeed = 8;  // on a scale to 10
 constexpr int kAvifBits = 12;
 
 bool IsGray(ImageView pixels) { return pixels.spec.channels < kRgbChannels; }

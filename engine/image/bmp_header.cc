@@ -1,3 +1,5 @@
+// Our own code, since no library of Debian reads all headers from OS/2 to version 5, masks, run
+// lengths and profiles.
 // Source: Windows GDI, BITMAPFILEHEADER and BITMAPCOREHEADER to BITMAPV5HEADER; OS/2 2.x bitmaps.
 #include "engine/image/bmp_header.h"
 

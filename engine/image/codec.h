@@ -172,7 +172,8 @@ class ImageDecoder : public RowSource {
 };
 
 // `source` and `cancellation` (may be null) must outlive the decoder. Reads up to the first pixel.
-// Once cancelled, ReadRows returns the reason, also where it works long for its first row.
+// Once cancelled, ReadRows returns the reason, also where it works long for its first row: within a
+// row of pixels or blocks of PNG and JPEG, within 64 KB of a WebP file.
 absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenImageDecoder(
     ByteSource& source, const DecodeLimits& limits, const Cancellation* cancellation = nullptr);
 

@@ -78,7 +78,7 @@ void ParseApplication(std::span<const uint8_t> prefix, size_t position, size_t e
   if (name == "NETSCAPE2.0" || name == "ANIMEXTS1.0") {
     if (end - data < 4 || prefix[data] < 3 || prefix[data + 1] != 1) return;
     const uint32_t repeats = LoadLe16(&prefix[data + 2]);
-    layout.plays = repeats == 0 ? 0 : repeats + 1;
+    layout.plays = repeats == 0 ? 0 : repeats + 1;  // as browsers count
   } else if (!late && name == "ICCRGBG1012") {
     layout.icc_profile = DataOfSubBlocks(prefix, data);
   } else if (!late && name == "XMP DataXMP" && end - data > kXmpTrailerBytes) {

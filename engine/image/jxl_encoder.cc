@@ -18,7 +18,8 @@ namespace upscaled {
 namespace {
 
 constexpr int kLosslessJxlQuality = 100;
-// On a scale from 1 (fast) to 9; see README.md.
+// On a scale from 1 (fast) to 9. For lossy files, effort 3 takes two thirds of the time, for 5 %
+// more bytes and 0.5 to 1.2 dB less.
 constexpr int kLossyJxlEffort = 7, kLosslessJxlEffort = 3;
 
 // The distance of a JPEG quality as cjxl has it: 90 is 1, a hardly visible loss.
@@ -151,7 +152,7 @@ absl::Status JxlWriter::Encode() {
 }  // namespace
 
 size_t JxlEncoderBytes(const EncodeOptions&, const ImageSpec& spec) {
-  // Measured with libjxl 0.7; see README.md.
+  // Measured with libjxl 0.7.
   constexpr size_t kLibraryBytes = size_t{64} << 20, kBytesPerPixel = 180;
   return kLibraryBytes + kBytesPerPixel * static_cast<size_t>(spec.size().Area());
 }

@@ -2,9 +2,10 @@
 //
 // Separable convolution with half-pixel centres; the filter widens when it shrinks (antialiasing).
 // Taps outside of the image are left out and the others normalised to a sum of one. Computed in
-// float; integers are rounded half up and clamped. With alpha and AlphaColour::kBleed, colours
-// count as much as they are visible: hidden colours do not bleed in, and fully transparent pixels
-// come out black. With kKeep each channel is resized by itself.
+// float; integers are rounded half up and clamped. (zimg gives other bytes, and computes an image
+// in one call.) With alpha and AlphaColour::kBleed, colours count as much as they are visible:
+// hidden colours do not bleed in, and fully transparent pixels come out black. With kKeep each
+// channel is resized by itself.
 #pragma once
 
 #include <cstdint>

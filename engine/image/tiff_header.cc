@@ -46,7 +46,9 @@ absl::Status CheckCompression(uint64_t compression) {
     uint32_t value;
     const char* name;
   };
-  // Deflate has two numbers; LERC holds whole numbers, too. The library misreads CCITT in words.
+  // Deflate has two numbers; LERC holds whole numbers, too. The library of JBIG ends the process
+  // when memory is short. Nothing bounds the tables of WebP within TIFF. libtiff 4.5 misreads CCITT
+  // in words. Raw photographs only hold a preview.
   constexpr uint32_t kRead[] = {1,     2,     3,     4,     5,     7,         8,
                                 32766, 32773, 32809, 32946, 34887, kTiffLzma, kTiffZstd};
   constexpr Named kRefused[] = {

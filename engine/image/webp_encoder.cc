@@ -13,10 +13,13 @@
 namespace upscaled {
 namespace {
 
-// From here on libwebp's iterations reduce colours to half the pixels, instead of means: means dim
-// lines and edges between colours of unequal brightness: see README.md.
+// From here on libwebp's iterations reduce colours to half the pixels, instead of means. They bring
+// 2 to 6 dB for lines on a ground of another brightness, and nothing for those of equal brightness.
 constexpr int kSharpQuality = 90;
-constexpr int kLosslessLevel = 1;  // on a scale to 9; see README.md
+// On a scale to 9. Level 2 takes 25 % more time for 1 % fewer bytes, level 0 half the time for 7 to
+// 40 % more. Lossy files keep libwebp's method 4: method 2 takes half the time, for 1 to 3 % more
+// bytes and 0.3 to 0.6 dB less.
+constexpr int kLosslessLevel = 1;
 
 struct DeleteMux {
   void operator()(WebPMux* mux) const { WebPMuxDelete(mux); }
@@ -124,7 +127,7 @@ absl::Status WebpEncoder::WriteWithMetadata(const std::string& encoded) {
 }  // namespace
 
 size_t WebpEncoderBytes(const EncodeOptions&, const ImageSpec& spec) {
-  // Measured with libwebp 1.2.4; see README.md.
+  // Measured with libwebp 1.2.4: up to 38 bytes a pixel.
   constexpr size_t kLibraryBytes = 8 << 20, kBytesPerPixel = 40;
   return kLibraryBytes + kBytesPerPixel * static_cast<size_t>(spec.size().Area());
 }

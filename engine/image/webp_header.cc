@@ -237,7 +237,8 @@ absl::StatusOr<std::optional<ImageHeader>> ParseWebpHeader(std::span<const uint8
   header.spec = {found.image.width, found.image.height, found.has_alpha ? 4 : 3, SampleType::kU8};
   header.prefix_bytes = HeaderBufferBytes(found.position);
   if (found.has_exif && file_bytes <= limits.max_metadata_bytes) {
-    // The orientation, and with it the size, stands after the pixels.
+    // The orientation, and with it the size, stands after the pixels. A file beyond the limit keeps
+    // the orientation in its EXIF, with a warning.
     if (!is_whole && prefix.size() < file_bytes && !FindWebpChunk(prefix, "EXIF").has_value())
       return std::nullopt;
     header.orientation =
