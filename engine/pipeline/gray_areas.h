@@ -3,7 +3,8 @@
 // A result's pixel takes the luma of its colour where all source pixels around it are gray (R = G =
 // B) and keeps its colour next to coloured ones, with a ramp between (NearWeights). So a wholly
 // gray image gets the result of a gray image, and no edge shows between gray and colour. It is
-// decided by pixels, since a stream does not know how it will end.
+// decided by pixels, since a stream does not know how it will end. A black and white page with a
+// coloured picture is right in both parts, and a sepia picture stays as it is.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // A plan's cost and memory next to the cost and memory of what runs, for networks of all kinds but
-// attention on the CPU: README.md of engine/pipeline gives the bounds.
+// attention on the CPU, of which small tiles are forecast with more memory.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -21,7 +21,8 @@
 namespace upscaled {
 namespace {
 
-// The bounds of README.md: the cost is near on both sides, the memory is never less than it takes.
+// The bounds of engine/pipeline/README.md: the cost is near on both sides, the memory is never less
+// than it takes.
 constexpr double kCostBound = 0.03;
 constexpr size_t kMemoryBound = 3;
 
