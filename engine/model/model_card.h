@@ -1,4 +1,4 @@
-// The model.json of a model's folder, or next to a bare file. Schema: README.md of this folder.
+// The model.json of a model's folder, or next to a bare file. Fields: docs/models.md.
 #pragma once
 
 #include <filesystem>
