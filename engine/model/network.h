@@ -34,7 +34,8 @@ enum class Op : uint8_t {
   kPixelNorm,
   // Each of Layer::groups shares of the channels, in order, over the whole image, to a mean of 0
   // and a mean square of 1; then as kAffine. The second input has the means over the image, of each
-  // channel's values and then of their squares: [2 * channels] of 1x1.
+  // channel's values and then of their squares: [2 * channels] of 1x1. These are exact enough while
+  // a group's mean is below some 30 times its deviation, and values are below 256.
   kGroupNorm,
   // Attention in windows (Liu et al., "Swin Transformer", 2021). The input's channels are queries,
   // keys and values, a third each; Layer::groups heads share each third, in order. Windows lie on a

@@ -21,12 +21,15 @@ void ChooseScaledViews(Program& program);
 // side. Along x it is half a block, along y one row below and the rest of the block above.
 void StaggerBlocks(Program& program);
 
-// Chooses the layers that tiles keep between the passes over an image.
+// Chooses the layers that tiles keep between the passes over an image. For cunet, passes then take
+// 13 % more multiplications than a network without poolings, and 1 KB per source pixel. Without a
+// cache they take 2.9 times as many.
 void ChooseCached(Program& program);
 
 // Cuts a deep network behind layers that leave little to later ones, less than the next would; one
 // of many global poolings behind each pooled layer, and has all kept that later passes read.
-// `always`: any network with a layer to cut behind.
+// Without this, RealPLKSR's 28 poolings would take 14 times the work. `always`: any network with a
+// layer to cut behind.
 void ChooseCuts(bool always, Program& program);
 
 // Has parts of concatenations written where these want them. From the last one on, so that one that

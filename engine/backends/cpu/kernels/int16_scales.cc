@@ -7,7 +7,7 @@ namespace upscaled::cpu {
 namespace {
 
 constexpr double kLargest = 32767;
-// An input counts for at least this share of the largest.
+// An input counts for at least this share of the largest: quiet channels exceed their ranges most.
 constexpr double kMinShare = 0.35;
 // The range of a layer with only zeros.
 constexpr double kMinRange = 1e-6;
