@@ -19,7 +19,7 @@ struct KnownDevice {
 
 // The first that matches. Configurations are of the kernel list.
 const KnownDevice kKnownDevices[] = {
-    // Measured: see README.md.
+    // Measured: see tests/bench/RESULTS.md.
     {&Device::platform, "Portable Computing Language", {4, {4, 4, 8}}, {8, {8, 1, 4}}},
     // After the makers' guides, not measured: whole warps or waves, along the row.
     {&Device::vendor, "NVIDIA", {4, {32, 1, 1}}, {4, {32, 1, 1}}},
