@@ -1,4 +1,7 @@
 // upscale-bench calls: the time of running servers on small calls, in turns.
+// GetServerInfo, 16x16 images back to back, and uploads without an image, for which servers need
+// --max-unary-bytes 32MiB. For each server it prints how much longer its turns took than the first
+// one's: the median of the pairs, with the 95 % interval.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -1,5 +1,7 @@
 // upscale-bench cores: how an image would share many cores, replayed from step times and costs of
 // sharing measured here on one core or two (simulated_cores.h).
+// --take-us and --dispatch-us are estimates; --memory-gb-per-s is eight times one core's by
+// default. Every core is taken to have its caches for itself.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>

@@ -1,4 +1,7 @@
 // upscale-bench profile: where the time of one tile goes on a device, layer by layer.
+// GB/s count inputs, output and weights once each. The peak is one thread's FMA peak on the CPU,
+// else
+// --peak-gflops.
 #include <cstdio>
 #include <string>
 #include <utility>

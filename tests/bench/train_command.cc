@@ -1,5 +1,7 @@
 // upscale-bench train: the parts of a convolution's training apart, by engine/train's kernels and
 // by their predecessors, and whole steps; on one thread and more.
+// The predecessors ("kn2row") take nine products over a whole mini-batch, by our product and by
+// oneDNN's, with dW in nine calls and in one pass.
 #include <algorithm>
 #include <functional>
 #include <memory>
