@@ -51,7 +51,8 @@ class Memory {
 using DeviceMemory = Memory<&cudaFree>;      // the device's
 using PinnedMemory = Memory<&cudaFreeHost>;  // the host's, which the device copies from and to
 
-// The tensors of one tile of a network with global poolings.
+// The tensors of one tile of a network with global poolings. They are allocated for each image;
+// freeing them waits for the device.
 struct CachedTile final : ActivationCache {
   CachedTile(const void* executable, const std::shared_ptr<Context>& context)
       : ActivationCache(executable, {context, &context->kept()}) {}
