@@ -1,5 +1,10 @@
 // The fastest kernel of each layer on a device, and the fastest tiles of each network: the results
-// of tuning, as in a file.
+// of tuning, as in a file. A device has its backend's words (model and instruction set of a CPU,
+// name and driver of a GPU):
+//
+//   {"tuning_table": 2, "engine": "0.1.0", "devices": {"cpu, Intel(R) Xeon(R) ..., avx512_fp16": {
+//     "exact conv 64-128 3x3/1": {"choice": "winograd_f6", "gflops": {"winograd_f6": 626.7, ...}},
+//     "exact tiles of 7 layers, 31968 multiply-adds a pixel": {"choice": "240x540", ...}}}}
 #pragma once
 
 #include <cstddef>
