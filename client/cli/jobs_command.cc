@@ -73,9 +73,8 @@ void PrintJson(server::JobQueue& queue, const server::JobInfo& job) {
 // Warnings of the result, and a webhook that does not know of it.
 void PrintRemarks(server::JobQueue& queue, const server::JobInfo& job,
                   const nlohmann::json& report) {
-  if (const auto warnings = report.find("warnings"); warnings != report.end()) {
-    for (const nlohmann::json& warning : *warnings)
-      if (warning.is_string()) absl::PrintF("  warning: %s\n", warning.get<std::string>());
+  for (const std::string& warning : TextsOf(report, "warnings")) {
+    absl::PrintF("  warning: %s\n", warning);
   }
   const std::optional<server::Telling> telling = server::FindTelling(queue, job);
   if (!telling.has_value() || telling->told || telling->tries == 0) return;

@@ -111,14 +111,6 @@ void AddWarnings(const google::protobuf::RepeatedPtrField<std::string>& more,
   warnings.insert(warnings.end(), more.begin(), more.end());
 }
 
-// Reads back what WarningsText wrote; a file with other text tells nothing.
-std::vector<std::string> ParseWarnings(const std::string& text) {
-  std::vector<std::string> warnings;
-  for (const nlohmann::json& warning : ParseShallow(text))
-    if (warning.is_string()) warnings.push_back(warning.get<std::string>());
-  return warnings;
-}
-
 std::string WarningsText(const std::vector<std::string>& warnings) {
   return nlohmann::json(warnings).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -236,7 +228,7 @@ TaskOutcome TaskRunner::RunOn(ImageSource& source, const std::string& job, const
   if (*is_there) {
     const absl::StatusOr<std::string> text = results_.ReadWarnings(outcome.result, stop);
     if (!text.ok()) return Failed(text.status(), BlameAtResults(text.status()));
-    outcome.warnings = ParseWarnings(*text);
+    outcome.warnings = TextsIn(ParseShallow(*text));  // empty for other text than WarningsText's
     // Earlier releases kept none. The header has those that do not need the pixels.
     if (outcome.warnings.empty()) AddWarnings(named->header.warnings(), outcome.warnings);
   }

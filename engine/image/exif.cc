@@ -99,8 +99,11 @@ class TiffEditor {
   TiffReader reader() const {
     return TiffReader({reinterpret_cast<const uint8_t*>(bytes_.data()), bytes_.size()});
   }
-  // Whether more was to be erased than any camera's file has: ranges with endless overlap.
-  bool gave_up() const { return gave_up_; }
+  // Whether all entries of both directories are edited. Otherwise one states too many, or more was
+  // to be erased than any camera's file has: ranges with endless overlap.
+  bool IsDone(const TiffReader::Directory& first, const TiffReader::Directory& details) const {
+    return !gave_up_ && !first.refused && !details.refused;
+  }
 
   void SetAll(const TiffReader::Directory& directory, Tag tag, uint32_t type, uint32_t value) {
     for (size_t i = 0; i < directory.entries; ++i) {
@@ -232,7 +235,7 @@ bool CorrectExif(std::string& exif, Size size, bool keep_orientation) {
   const TiffReader::Directory details = editor.reader().Follow(first, kExifDirectory);
   editor.SetAll(details, kPixelXDimension, kLongType, size.width);
   editor.SetAll(details, kPixelYDimension, kLongType, size.height);
-  return !editor.gave_up() && !first.refused && !details.refused;
+  return editor.IsDone(first, details);
 }
 
 bool StripExifLocation(std::string& exif) {
@@ -245,7 +248,7 @@ bool StripExifLocation(std::string& exif) {
   TiffReader::Directory details = editor.reader().Follow(first, kExifDirectory);
   editor.EraseEntries(details, kGpsDirectory, /*leads_to_directory=*/true);
   editor.CutErasedEnd();
-  return !editor.gave_up() && !first.refused && !details.refused;
+  return editor.IsDone(first, details);
 }
 
 std::string ExifOfDensity(const PixelDensity& density) {

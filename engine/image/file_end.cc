@@ -22,6 +22,12 @@ constexpr size_t kGifScreenFlags = 10;  // behind the signature and the screen's
 
 }  // namespace
 
+size_t FillHead(std::vector<uint8_t>& head, std::span<const uint8_t> bytes, size_t count) {
+  const size_t taken = std::min(bytes.size(), count - head.size());
+  head.insert(head.end(), bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(taken));
+  return taken;
+}
+
 void FileEnd::Pass(std::span<const uint8_t> bytes) {
   while (!bytes.empty() && kind_ != Kind::kOther) {
     size_t count = 0;
@@ -149,12 +155,6 @@ size_t FileEnd::PassGif(std::span<const uint8_t> bytes) {
       return 1;
   }
   return 1;
-}
-
-size_t FileEnd::FillHead(std::span<const uint8_t> bytes, size_t count) {
-  const size_t taken = std::min(bytes.size(), count - head_.size());
-  head_.insert(head_.end(), bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(taken));
-  return taken;
 }
 
 size_t FileEnd::PassJpeg(std::span<const uint8_t> bytes) {

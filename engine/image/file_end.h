@@ -11,6 +11,9 @@
 
 namespace upscaled {
 
+// Copies bytes to `head` until it has `count`, and returns how many.
+size_t FillHead(std::vector<uint8_t>& head, std::span<const uint8_t> bytes, size_t count);
+
 // Follows a PNG (ISO 15948: chunks up to IEND), a JPEG (ITU-T T.81, annex B: segments up to EOI), a
 // WebP (RIFF's length), a GIF (blocks up to the trailer) or a HEIF file (ISO/IEC 14496-12: boxes)
 // as its bytes pass, in order. Phones put films behind photographs, and pipes put images together.
@@ -35,8 +38,9 @@ class FileEnd {
   size_t PassBoxHead(std::span<const uint8_t> bytes);
   size_t PassJpeg(std::span<const uint8_t> bytes);
   size_t PassGif(std::span<const uint8_t> bytes);
-  // Moves bytes to `head_` until it has `count`.
-  size_t FillHead(std::span<const uint8_t> bytes, size_t count);
+  size_t FillHead(std::span<const uint8_t> bytes, size_t count) {
+    return upscaled::FillHead(head_, bytes, count);
+  }
   size_t PassBehind(std::span<const uint8_t> bytes);
 
   Kind kind_ = Kind::kUnread;

@@ -12,6 +12,7 @@
 #include "engine/image/codec_list.h"
 #include "engine/image/endian.h"
 #include "engine/image/exif.h"
+#include "engine/image/file_end.h"
 #include "engine/image/memory_io.h"
 #include "engine/image/orientation.h"
 #include "engine/image/stored_image.h"
@@ -169,8 +170,7 @@ void WebpLeftOut::Pass(std::span<const uint8_t> bytes) {
     size_t count = std::min<uint64_t>(skip_, bytes.size());
     skip_ -= count;
     if (count == 0) {
-      count = std::min(bytes.size(), kChunkHeaderBytes - head_.size());
-      head_.insert(head_.end(), bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(count));
+      count = FillHead(head_, bytes, kChunkHeaderBytes);
       if (head_.size() == kChunkHeaderBytes) {
         BeginChunk(LoadLe32(head_.data()), LoadLe32(&head_[4]));
         head_.clear();

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "nlohmann/json.hpp"
 
@@ -55,6 +56,23 @@ template <typename Json>
 std::string TextOf(const Json& value, const char* name) {
   const auto field = value.find(name);
   return field != value.end() && field->is_string() ? field->template get<std::string>() : "";
+}
+
+// The texts of a list; other values in it are left out.
+template <typename Json>
+std::vector<std::string> TextsIn(const Json& list) {
+  std::vector<std::string> texts;
+  for (const Json& text : list) {
+    if (text.is_string()) texts.push_back(text.template get<std::string>());
+  }
+  return texts;
+}
+
+// TextsIn of a field; empty if `value` is no object or lacks the field.
+template <typename Json>
+std::vector<std::string> TextsOf(const Json& value, const char* name) {
+  const auto field = value.find(name);
+  return field != value.end() ? TextsIn(*field) : std::vector<std::string>();
 }
 
 }  // namespace upscaled

@@ -8,10 +8,16 @@
 #include "engine/base/thread_name.h"
 
 namespace upscaled::server {
+namespace {
+
+// Keeps a helper for tasks that follow each other closely, and none between self-tests.
+constexpr absl::Duration kHelperIdleTimeout = absl::Seconds(1);
+
+}  // namespace
 
 Timer::Timer(const Clock& clock, Helpers helpers)
     : clock_(clock),
-      own_helpers_(std::numeric_limits<int>::max()),
+      own_helpers_(std::numeric_limits<int>::max(), kHelperIdleTimeout),
       helpers_(
           helpers != nullptr
               ? std::move(helpers)

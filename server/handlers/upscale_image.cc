@@ -333,7 +333,16 @@ class ImageCall {
           RETURN_IF_ERROR(SendStored(*found));
           return Summary();
         }
-        Start(place.flight);
+        auto record = std::make_shared<RequestRecord>();
+        record->request_id = context_.record.request_id;
+        StartComputation({.environment = environment_,
+                          .flight = place.flight,
+                          .request = request_,
+                          .kept_bytes = KeptBytes(request_.resolved),
+                          .start = context_.start,
+                          .payer = context_.payer,
+                          .deadline = context_.deadline,
+                          .record = std::move(record)});
         std::move(abandon).Cancel();
       }
       Count(place.started ? sharing_.counts().computed : sharing_.counts().shared);
@@ -351,19 +360,6 @@ class ImageCall {
   void Abandon(Flight& flight) {
     sharing_.in_flight().Remove(*request_.key, flight);
     flight.Finish(absl::AbortedError("not to be computed here"));
-  }
-
-  void Start(std::shared_ptr<Flight> flight) {
-    auto record = std::make_shared<RequestRecord>();
-    record->request_id = context_.record.request_id;
-    StartComputation({.environment = environment_,
-                      .flight = std::move(flight),
-                      .request = request_,
-                      .kept_bytes = KeptBytes(request_.resolved),
-                      .start = context_.start,
-                      .payer = context_.payer,
-                      .deadline = context_.deadline,
-                      .record = std::move(record)});
   }
 
   struct Delivery {

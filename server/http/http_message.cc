@@ -36,11 +36,14 @@ std::string HttpRequest::AllFields(std::string_view name) const {
   return values;
 }
 
-std::string_view HttpRequest::OnlyField(std::string_view name) const {
-  const auto is_it = [name](const HttpField& field) {
+int64_t HttpRequest::Count(std::string_view name) const {
+  return std::ranges::count_if(fields, [name](const HttpField& field) {
     return absl::EqualsIgnoreCase(field.name, ToAbsl(name));
-  };
-  return std::ranges::count_if(fields, is_it) == 1 ? Field(name) : "";
+  });
+}
+
+std::string_view HttpRequest::OnlyField(std::string_view name) const {
+  return Count(name) == 1 ? Field(name) : "";
 }
 
 std::string_view HttpReason(int status) {

@@ -43,7 +43,9 @@ struct HttpRequest {
   std::optional<std::string_view> FindField(std::string_view name) const;
   // The values of all fields of this name, in their order, with commas between them.
   std::string AllFields(std::string_view name) const;
-  // The same, but "" if there are several.
+  // How many fields have this name.
+  int64_t Count(std::string_view name) const;
+  // As Field, but "" if there are several.
   std::string_view OnlyField(std::string_view name) const;
 };
 

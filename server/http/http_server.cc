@@ -5,7 +5,6 @@
 
 #include "absl/time/time.h"
 #include "engine/base/status_macros.h"
-#include "engine/base/thread_name.h"
 #include "server/http/http_session.h"
 #include "server/http/protocol_choice.h"
 
@@ -26,7 +25,6 @@ HttpServer::HttpServer(HttpServerOptions options, ConnectionTable& table)
             std::move(options.guard), std::move(options.fault_answer), table) {
   host_.proxies = options.proxies;
   if (tls_ != nullptr) host_.handshakes = options.handshakes;
-  thread_.Post([] { NameThread("http"); });
   host_.link = std::make_shared<IoThreadLink>(thread_);
   if (options.budget == nullptr) spool_.emplace(options.bodies);
   host_.bodies = spool_.has_value() ? spool_->budget() : std::move(options.budget);

@@ -76,7 +76,7 @@ class HttpServer {
   const std::function<void(AcceptedConnection)> on_http2_;
   HttpHost host_;
   std::optional<Spool> spool_;  // none: the budget is not its own
-  IoThread thread_;             // its end is the end of all sessions, which use what is above
+  IoThread thread_{"http"};     // its end is the end of all sessions, which use what is above
   std::unique_ptr<Listener> listener_;
   bool closed_ = false;
 };

@@ -74,10 +74,7 @@ AsyncJob ToJob(const JobInfo& info, bool has_result) {
   if (has_result) job.result_name = std::filesystem::path(TextOf(report, "result")).stem().string();
   job.width_px = Number(report, "width_px");
   job.height_px = Number(report, "height_px");
-  if (const auto warnings = report.find("warnings"); warnings != report.end()) {
-    for (const nlohmann::json& warning : *warnings)
-      if (warning.is_string()) job.warnings.push_back(warning.get<std::string>());
-  }
+  job.warnings = TextsOf(report, "warnings");
   return job;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <optional>
 #include <system_error>
@@ -31,6 +32,17 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 absl::Duration Until(SteadyTime time) {
   if (time == SteadyTime::max()) return absl::InfiniteDuration();
   return std::max(absl::ZeroDuration(), absl::FromChrono(time - std::chrono::steady_clock::now()));
+}
+
+// The exit code of a process without a thread to end it.
+volatile std::sig_atomic_t alarm_exit_code = ForcedExit::kExitCode;
+
+// Ends the process `after` from now by the kernel's timer, which needs no thread.
+void ExitByAlarm(absl::Duration after, int exit_code) {
+  alarm_exit_code = exit_code;
+  std::signal(SIGALRM, [](int) { std::_Exit(alarm_exit_code); });
+  const int64_t seconds = absl::ToInt64Seconds(absl::Ceil(after, absl::Seconds(1)));
+  alarm(static_cast<unsigned>(std::max<int64_t>(seconds, 1)));  // 0 would be never
 }
 
 }  // namespace
@@ -124,9 +136,12 @@ struct ForcedExit::State {
   }
 };
 
-ForcedExit::ForcedExit(Logger& logger) : state_(std::make_shared<State>(logger)) {
-  std::thread([state = state_] { state->AwaitEnd(); }).detach();
-}
+ForcedExit::ForcedExit(Logger& logger, StartThread start_thread)
+    : state_(std::make_shared<State>(logger)),
+      start_thread_(start_thread != nullptr ? std::move(start_thread)
+                                            : [](std::function<void()> work) {
+                                                std::thread(std::move(work)).detach();
+                                              }) {}
 
 ForcedExit::~ForcedExit() {
   ForgetLeftovers();
@@ -140,15 +155,24 @@ ForcedExit::~ForcedExit() {
 }
 
 void ForcedExit::Arm(absl::Duration after, std::vector<Leftover> leftovers, int exit_code) {
+  const bool has_end = after < absl::Hours(24 * 365);
   {
     absl::MutexLock lock(&state_->mutex);
     state_->leftovers = std::move(leftovers);
     state_->exit_code = exit_code;
-    state_->end = after >= absl::Hours(24 * 365)
-                      ? SteadyTime::max()
-                      : std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(after);
+    state_->end = has_end ? std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(after)
+                          : SteadyTime::max();
   }
   state_->changed.NotifyAll();
+  if (has_thread_) return;
+  alarm(0);  // of an Arm before
+  if (!has_end) return;
+  try {
+    start_thread_([state = state_] { state->AwaitEnd(); });
+    has_thread_ = true;
+  } catch (const std::system_error&) {
+    ExitByAlarm(after, exit_code);
+  }
 }
 
 void ForcedExit::ForgetLeftovers() {

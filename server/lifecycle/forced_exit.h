@@ -14,7 +14,8 @@
 namespace upscaled::server {
 
 // Ends the process with its exit code when its time is up: `_Exit`, from a thread with no wait but
-// the monotonic clock's. Thread safe.
+// the monotonic clock's. If the machine has no thread to spare, the kernel's timer ends it, without
+// a report. Arm it on one thread.
 class ForcedExit {
  public:
   static constexpr int kExitCode = 3;
@@ -29,9 +30,11 @@ class ForcedExit {
     std::function<int64_t()> count;
   };
 
-  // Starts its thread while the machine still has one: std::system_error if it has none.
-  // `logger` must outlive it.
-  explicit ForcedExit(Logger& logger);
+  // Runs `work` on a thread of its own; std::system_error if the machine has none.
+  using StartThread = std::function<void(std::function<void()> work)>;
+
+  // `logger` must outlive it. `start_thread` is for tests; null: std::thread.
+  explicit ForcedExit(Logger& logger, StartThread start_thread = nullptr);
   // The time goes on: later steps may hang, too. It then ends without a word of the logger.
   ~ForcedExit();
   ForcedExit(const ForcedExit&) = delete;
@@ -46,6 +49,8 @@ class ForcedExit {
  private:
   struct State;
   const std::shared_ptr<State> state_;  // shared with its thread, which nobody waits for
+  const StartThread start_thread_;
+  bool has_thread_ = false;  // since the first Arm with an end
 };
 
 }  // namespace upscaled::server

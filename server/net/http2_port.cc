@@ -14,7 +14,6 @@
 #include "engine/base/clock.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/steady_wait.h"
-#include "engine/base/thread_name.h"
 #include "server/net/descriptors.h"
 #include "server/net/handshake.h"
 #include "server/net/listener.h"
@@ -28,7 +27,7 @@ constexpr size_t kBufferBytes = size_t{128} << 10;
 }  // namespace
 
 struct Http2Port::Worker {
-  IoThread thread;
+  IoThread thread{"http2"};
   std::vector<uint8_t> buffer = std::vector<uint8_t>(kBufferBytes);
   std::unordered_map<Relay*, std::shared_ptr<Relay>> relays;  // used on the thread only
 };
@@ -53,11 +52,14 @@ absl::StatusOr<std::unique_ptr<Http2Port>> Http2Port::Start(Http2PortOptions opt
 }
 
 Http2Port::Http2Port(Http2PortOptions options, ConnectionTable& table)
-    : options_(std::move(options)), table_(table) {
-  for (int i = 0; i < std::max(options_.threads, 1); ++i) {
-    workers_.push_back(std::make_unique<Worker>());
-    workers_.back()->thread.Post([] { NameThread("http2"); });
-  }
+    : options_(std::move(options)), table_(table) {}
+
+void Http2Port::StartWorkers() {
+  std::call_once(started_, [this] {
+    std::vector<std::unique_ptr<Worker>> workers(std::max(options_.threads, 1));
+    for (auto& worker : workers) worker = std::make_unique<Worker>();
+    workers_ = std::move(workers);
+  });
 }
 
 Http2Port::~Http2Port() {
@@ -67,6 +69,7 @@ Http2Port::~Http2Port() {
 
 absl::Status Http2Port::Listen() {
   if (options_.address.empty()) return absl::OkStatus();
+  StartWorkers();
   ASSIGN_OR_RETURN(
       listener_,
       Listener::Start(
@@ -84,6 +87,8 @@ Endpoint Http2Port::own_endpoint() const {
 }
 
 void Http2Port::Take(AcceptedConnection connection) {
+  StartWorkers();
+  if (workers_.empty()) return;  // it has stopped accepting
   front().thread.Post([this, taken = std::make_shared<AcceptedConnection>(std::move(connection))] {
     if (!stopped_) OnAccepted(std::move(*taken));
   });
@@ -92,6 +97,8 @@ void Http2Port::Take(AcceptedConnection connection) {
 void Http2Port::StopAccepting() {
   if (!std::exchange(accepting_, false)) return;
   if (listener_ != nullptr) listener_->Stop();
+  std::call_once(started_, [] {});  // no worker starts from now on
+  if (workers_.empty()) return;
   front().thread.RunAndWait([this] {
     stopped_ = true;
     for (const auto& handshake : std::exchange(handshakes_, {})) handshake->Cancel();

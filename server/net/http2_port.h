@@ -10,6 +10,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -67,7 +68,8 @@ class Http2Port {
   int port() const { return own_endpoint().port; }  // 0 without an address, or on a Unix socket
   // Where this machine reaches it; empty without an address.
   Endpoint own_endpoint() const;
-  // Serves another listener's accepted connection, unread. Thread safe.
+  // Serves another listener's accepted connection, unread. Thread safe. The first one starts the
+  // threads of a port without an address, and throws std::system_error if the machine has none.
   void Take(AcceptedConnection connection);
   // Closes the port and the silent connections; others go on.
   void StopAccepting();
@@ -85,6 +87,8 @@ class Http2Port {
 
   Http2Port(Http2PortOptions options, ConnectionTable& table);
   absl::Status Listen();
+  // Once, unless the port has stopped accepting before.
+  void StartWorkers();
 
   // The worker for accepting, and for handshakes.
   Worker& front();
@@ -100,7 +104,8 @@ class Http2Port {
 
   const Http2PortOptions options_;
   ConnectionTable& table_;
-  std::vector<std::unique_ptr<Worker>> workers_;
+  std::once_flag started_;
+  std::vector<std::unique_ptr<Worker>> workers_;  // empty: no connection has come
   bool accepting_ = true;
   bool closed_ = false;
   // Only on the first worker's thread.

@@ -10,6 +10,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/synchronization/notification.h"
+#include "engine/base/thread_name.h"
 
 namespace upscaled::server {
 namespace {
@@ -30,18 +31,34 @@ void RunSome(boost::asio::io_context& context) {
 
 }  // namespace
 
-IoThread::IoThread()
+IoThread::IoThread(const char* name, Start start)
     // With a hint of 1, posts of the thread itself would run after other threads' posts in the
     // meantime.
-    : context_(std::make_unique<boost::asio::io_context>()), thread_([context = context_.get()] {
-        BlockSignals();
-        const auto work = boost::asio::make_work_guard(*context);
-        while (!context->stopped()) RunSome(*context);
-      }) {}
+    : name_(name), context_(std::make_unique<boost::asio::io_context>()) {
+  absl::MutexLock lock(&mutex_);
+  if (start == Start::kNow) StartThread();
+}
 
 IoThread::~IoThread() { Stop(); }
 
-void IoThread::Post(std::function<void()> work) { boost::asio::post(*context_, std::move(work)); }
+void IoThread::StartThread() {
+  thread_ = std::thread([name = name_, context = context_.get()] {
+    BlockSignals();
+    NameThread(name);
+    const auto work = boost::asio::make_work_guard(*context);
+    while (!context->stopped()) RunSome(*context);
+  });
+}
+
+void IoThread::Post(std::function<void()> work) {
+  boost::asio::post(*context_, std::move(work));
+  absl::MutexLock lock(&mutex_);
+  if (thread_.joinable() || context_->stopped()) return;
+  try {
+    StartThread();
+  } catch (const std::exception&) {  // no thread, no memory: the next Post tries again
+  }
+}
 
 void IoThread::RunAndWait(std::function<void()> work) {
   absl::Notification done;
@@ -53,9 +70,13 @@ void IoThread::RunAndWait(std::function<void()> work) {
 }
 
 void IoThread::Stop() {
-  if (!thread_.joinable()) return;
   context_->stop();
-  thread_.join();
+  std::thread ended;
+  {
+    absl::MutexLock lock(&mutex_);
+    ended.swap(thread_);
+  }
+  if (ended.joinable()) ended.join();
 }
 
 }  // namespace upscaled::server

@@ -13,7 +13,6 @@
 #include "server/rest/answer.h"
 #include "server/rest/byte_range.h"
 #include "server/rest/entity_tags.h"
-#include "server/rest/problem.h"
 
 namespace upscaled::server {
 namespace {
@@ -62,15 +61,13 @@ HttpResponse PartResponse(const FileAnswer& answer, int64_t bytes, const ByteRan
 void FileCall::Run() {
   const absl::Status status = GuardHandler(record(), [this] { return Answer(); });
   Conclude(status);
-  if (fault_.has_value()) return exchange().Send(WithCors(ProblemResponse(*fault_)));
   if (!status.ok()) return Fail(status);
   sink().Finish({});
 }
 
 absl::Status FileCall::Send(const FileAnswer& answer, const ResultFile& file) {
   if (absl::Status status = CheckIfMatch(request(), answer.name); !status.ok()) {
-    fault_ = HttpFault{412, status};
-    return status;
+    return KeepFault({412, status});
   }
   HttpResponse response = WholeResponse(answer);
   ByteRange part{0, file.bytes()};
@@ -81,10 +78,7 @@ absl::Status FileCall::Send(const FileAnswer& answer, const ResultFile& file) {
                                     ? std::nullopt  // RFC 9110, section 14.2
                                     : RangeOf(request(), answer.name, file.bytes())) {
     part = *range;
-    if (part.empty()) {
-      fault_ = NoSuchPart(file.bytes());
-      return fault_->error;
-    }
+    if (part.empty()) return KeepFault(NoSuchPart(file.bytes()));
     response = PartResponse(answer, file.bytes(), part);
   }
   if (!part.empty()) response.length = static_cast<uint64_t>(part.end - part.begin);

@@ -3,12 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "server/http/http_fault.h"
 #include "server/rest/answer_sink.h"
 #include "server/rest/rest_call.h"
 #include "server/results/result_file.h"
@@ -25,7 +23,6 @@ struct FileAnswer {
 
 // Heeds If-Match, If-None-Match, Range and If-Range.
 class FileCall : public RestCall {
- public:
  protected:
   static constexpr size_t kPieceBytes = size_t{64} << 10;
   // For Start: its contents.
@@ -42,8 +39,6 @@ class FileCall : public RestCall {
 
  private:
   void Run() override;
-
-  std::optional<HttpFault> fault_;  // the answer to a condition that does not hold
 };
 
 }  // namespace upscaled::server

@@ -1,16 +1,11 @@
 #include "server/rest/http_guard.h"
 
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/time/clock.h"
-
-#include "engine/base/string_view.h"
 #include "server/calls/call_steps.h"
 #include "server/rest/problem.h"
 #include "server/rest/rest_host.h"
@@ -20,19 +15,13 @@ namespace {
 
 constexpr int kUnauthorized = 401;
 
-bool Repeats(const HttpRequest& request, std::string_view name) {
-  return std::ranges::count_if(request.fields, [name](const HttpField& field) {
-           return absl::EqualsIgnoreCase(field.name, ToAbsl(name));
-         }) > 1;
-}
-
 Authorization AuthorizeKey(const Authenticator& authenticator, const HttpRequest& request,
                            Role role) {
   const Credentials credentials{
       .authorization = request.Field("Authorization"),
       .api_key = request.Field("X-API-Key"),
       .certificate_names = request.certificate_names.get(),
-      .repeats = Repeats(request, "Authorization") || Repeats(request, "X-API-Key")};
+      .repeats = request.Count("Authorization") > 1 || request.Count("X-API-Key") > 1};
   return authenticator.Authorize(credentials, request.peer, role);
 }
 

@@ -102,7 +102,14 @@ void RestCall::Conclude(const absl::Status& status) {
 }
 
 void RestCall::Fail(const absl::Status& status) {
-  if (!sink_.begun()) exchange_->Send(WithCors(ProblemResponse(status, record_.request_id)));
+  if (sink_.begun()) return;
+  exchange_->Send(WithCors(fault_.has_value() ? ProblemResponse(*fault_)
+                                              : ProblemResponse(status, record_.request_id)));
+}
+
+absl::Status RestCall::KeepFault(HttpFault fault) {
+  fault_ = std::move(fault);
+  return fault_->error;
 }
 
 HttpResponse RestCall::WithCors(HttpResponse response) const {

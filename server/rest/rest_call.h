@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -13,13 +14,13 @@
 #include "server/base/request_record.h"
 #include "server/calls/call_registry.h"
 #include "server/http/http_exchange.h"
+#include "server/http/http_fault.h"
 #include "server/rest/answer_sink.h"
 #include "server/rest/rest_host.h"
 
 namespace upscaled::server {
 
-// Ends its work when the client goes. Owned by its
-// worker: it ends with it.
+// Ends its work when the client goes. Owned by its worker: it ends with it.
 class RestCall : public std::enable_shared_from_this<RestCall> {
  public:
   virtual ~RestCall() = default;
@@ -51,8 +52,13 @@ class RestCall : public std::enable_shared_from_this<RestCall> {
   // Closes the record and frees the slot: the client may call again as soon as it has its answer.
   // No later step waits for the client: there are no more workers than slots.
   virtual void Conclude(const absl::Status& status);
-  // Answers with a problem; a begun answer is cut when the exchange goes.
+  // Answers with a problem: `status`, or the one kept by KeepFault. A begun answer is cut when the
+  // exchange goes.
   void Fail(const absl::Status& status);
+  // Keeps a problem with a status or fields of its own for Fail, before the answer has begun.
+  // Returns its error.
+  absl::Status KeepFault(HttpFault fault);
+  bool has_fault() const { return fault_.has_value(); }
   HttpResponse WithCors(HttpResponse response) const;
 
   RestHost& host() const { return host_; }
@@ -88,6 +94,7 @@ class RestCall : public std::enable_shared_from_this<RestCall> {
   Watchdog::Id call_time_;  // for the end that the tenant's limits set
   Watchdog::Id timeout_;    // for that which the client sets
   AnswerSink sink_;
+  std::optional<HttpFault> fault_;
   Cancellation::Registration on_cancel_;  // last: it uses what is above
 };
 

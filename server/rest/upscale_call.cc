@@ -2,7 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -10,24 +16,25 @@
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 #include "engine/base/with_prefix.h"
+#include "engine/image/byte_stream.h"
 #include "engine/image/memory_io.h"
 #include "nlohmann/json.hpp"
 #include "proto/json/message_json.h"
 #include "server/base/error.h"
 #include "server/calls/call_steps.h"
 #include "server/handlers/compute_image.h"
+#include "server/handlers/image_request.h"
 #include "server/handlers/upscale_image.h"
 #include "server/jobs/async_jobs.h"
 #include "server/options/contract_values.h"
 #include "server/rest/accept.h"
 #include "server/rest/answer.h"
-#include "server/rest/digested_source.h"
 #include "server/rest/entity_tags.h"
 #include "server/rest/job_json.h"
 #include "server/rest/job_request.h"
 #include "server/rest/json.h"
 #include "server/rest/prefer.h"
-#include "server/rest/problem.h"
+#include "server/results/digest.h"
 
 namespace upscaled::server {
 namespace {
@@ -96,6 +103,31 @@ std::string VerdictJson(const ImageVerdict& verdict) {
   return json.dump();
 }
 
+// Gives the bytes of `source`. Its end is an INVALID_ARGUMENT (kInvalidOption) if they have another
+// digest than `claimed`.
+class DigestedSource final : public ByteSource {
+ public:
+  DigestedSource(ByteSource& source, const std::optional<Digest>& claimed)
+      : source_(source), claimed_(claimed) {}
+
+  absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override {
+    ASSIGN_OR_RETURN(const size_t count, source_.Read(dst));
+    if (!claimed_.has_value() || dst.empty()) return count;
+    if (count > 0) {
+      hash_.Update(dst.first(count));
+      return count;
+    }
+    RETURN_IF_ERROR(CheckClaimedDigest(claimed_, hash_.Finish()));
+    claimed_.reset();
+    return 0;
+  }
+
+ private:
+  ByteSource& source_;
+  std::optional<Digest> claimed_;  // none: nothing is left to be compared
+  Sha256 hash_;
+};
+
 }  // namespace
 
 void UpscaleCall::Begin(RestHost& host, std::unique_ptr<HttpExchange> exchange) {
@@ -123,10 +155,9 @@ absl::Status UpscaleCall::CheckHeader() {
 void UpscaleCall::Run() {
   const absl::Status status = GuardHandler(record(), [this] { return Answer(); });
   reservation_.Release();
-  const bool original = !status.ok() && !fault_.has_value() && AnswerOriginal(status);
+  const bool original = !status.ok() && !has_fault() && AnswerOriginal(status);
   if (progress_) progress_->End(status, summary_json_);
   Conclude(status);
-  if (fault_.has_value()) return exchange().Send(WithCors(ProblemResponse(*fault_)));
   if (!status.ok() && !original) return Fail(WithCurlAdvice(status, request()));
   sink().Finish(std::move(last_fields_));
 }
@@ -205,8 +236,7 @@ absl::Status UpscaleCall::Upscale(RequestOptions options) {
       .on_header =
           [this](const pb::UpscaleImageHeader& header) {
             if (absl::Status status = CheckIfMatch(request(), header.etag()); !status.ok()) {
-              fault_ = HttpFault{412, status};
-              return status;
+              return KeepFault({412, status});
             }
             Announce(header);
             return absl::OkStatus();

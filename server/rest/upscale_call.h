@@ -9,7 +9,6 @@
 #include "absl/status/status.h"
 #include "server/admission/admission.h"
 #include "server/calls/call_context.h"
-#include "server/http/http_fault.h"
 #include "server/options/request_options.h"
 #include "server/rest/kept_source.h"
 #include "server/rest/rest_call.h"
@@ -58,7 +57,6 @@ class UpscaleCall final : public RestCall {
     return {cancellation(), record(), start(), reservation_, payer(), deadline()};
   }
 
-  std::optional<HttpFault> fault_;  // the answer if the result is not the one of If-Match
   AdmissionController::Reservation reservation_, kept_memory_;
   Watchdog::Id watch_;
   UpscaleParameters parameters_;

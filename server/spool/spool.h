@@ -4,7 +4,6 @@
 #include <memory>
 #include <optional>
 
-#include "engine/base/thread_name.h"
 #include "server/net/io_thread.h"
 #include "server/net/io_thread_link.h"
 #include "server/spool/body_budget.h"
@@ -16,8 +15,7 @@ class Spool {
  public:
   explicit Spool(const BodyBudgetOptions& options) : link_(std::make_shared<IoThreadLink>()) {
     if (options.spool_bytes > 0) {
-      link_ = std::make_shared<IoThreadLink>(disk_.emplace());
-      disk_->Post([] { NameThread("disk"); });
+      link_ = std::make_shared<IoThreadLink>(disk_.emplace("disk", IoThread::Start::kOnFirstPost));
     }
     budget_ = std::make_shared<BodyBudget>(options, link_);
   }

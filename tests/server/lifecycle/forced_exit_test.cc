@@ -2,8 +2,8 @@
 
 #include <unistd.h>
 
-#include <memory>
-#include <thread>
+#include <functional>
+#include <system_error>
 
 #include "absl/synchronization/notification.h"
 #include "gtest/gtest.h"
@@ -69,6 +69,20 @@ TEST_F(ForcedExitDeathTest, MayHaveAnExitCodeOfItsOwn) {
         Hang();
       },
       ::testing::ExitedWithCode(42), "exit_code=42");
+}
+
+TEST_F(ForcedExitDeathTest, NeedsNoThreadToSpare) {
+  EXPECT_EXIT(
+      {
+        Logger logger(LogFormat::kText, LogLevel::kInfo);
+        ForcedExit end(logger, [](const std::function<void()>&) {
+          throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+        });
+        end.Arm(absl::Hours(1), {});
+        end.Arm(absl::Milliseconds(1), {}, 42);
+        Hang();
+      },
+      ::testing::ExitedWithCode(42), "");
 }
 
 TEST(ForcedExitTest, NeverComesUnlessItIsArmed) {

@@ -5,6 +5,8 @@
 
 #include <memory>
 #include <thread>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +14,7 @@
 #include "server/net/http2_connection.h"
 #include "tests/server/net/http2_frames.h"
 #include "tests/server/net/test_socket.h"
+#include "tests/support/thread_count.h"
 
 namespace upscaled::server {
 namespace {
@@ -25,6 +28,9 @@ class Http2PortTest : public ::testing::Test {
  protected:
   void Start(Http2PortOptions options = {}) {
     options.address = "127.0.0.1:0";
+    Open(std::move(options));
+  }
+  void Open(Http2PortOptions options) {
     options.threads = 2;
     options.on_connection = [this](UniqueFd socket, const PeerAddress& peer) {
       absl::MutexLock lock(&mutex_);
@@ -34,6 +40,16 @@ class Http2PortTest : public ::testing::Test {
     auto port = Http2Port::Start(std::move(options), table_);
     ASSERT_TRUE(port.ok()) << port.status();
     port_ = *std::move(port);
+  }
+
+  // Hands the port one end of a connection, and returns the other one.
+  TestSocket HandOver() {
+    int sockets[2] = {-1, -1};
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sockets), 0);
+    port_->Take({.place = std::get<ConnectionTable::Place>(table_.Admit("192.0.2.1")),
+                 .peer = {.name = "ipv4:192.0.2.1:5", .host = "192.0.2.1"},
+                 .socket = UniqueFd(sockets[0])});
+    return TestSocket(UniqueFd(sockets[1]));
   }
 
   TestSocket Connect() const { return TestSocket::Connect(port_->port()); }
@@ -311,6 +327,24 @@ TEST_F(Http2PortTest, RefusesWhoComesWhileAllPlacesAreServed) {
   }
   EXPECT_TRUE(Connect().Ends());
   EXPECT_EQ(table_.counts().refused[static_cast<size_t>(Refusal::kConnections)], 1);
+}
+
+TEST_F(Http2PortTest, WithoutAnAddressItStartsWithItsFirstConnection) {
+  Open({});
+  EXPECT_EQ(test::CountThreads("http2"), 0);
+  const TestSocket client = HandOver();
+  ASSERT_TRUE(client.Write(Preface()));
+  EXPECT_EQ(AwaitServed().Read(Preface().size()), Preface());
+  EXPECT_GE(test::CountThreads("http2"), 1);
+}
+
+TEST_F(Http2PortTest, WithoutAnAddressItMayEndWithoutAConnection) {
+  Open({});
+  port_->StopAccepting();
+  port_->Hurry(absl::Seconds(1));
+  EXPECT_TRUE(HandOver().Ends());
+  port_->Close(absl::Seconds(20));
+  EXPECT_EQ(test::CountThreads("http2"), 0);
 }
 
 TEST_F(Http2PortTest, ClosesInTwoSteps) {
