@@ -1,10 +1,12 @@
 // Every block of metadata from every format to every format, read back by our own parsers and by
 // exiftool where it is installed.
 #include <unistd.h>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -93,6 +95,10 @@ std::string IptcSet(int set, std::string_view text) {
   return bytes.append(text);
 }
 
+constexpr char kComment[] =
+    "gr\xC3\xBC\xC3\x9F"
+    "e";
+
 enum class Block { kExif, kXmp, kIptc, kDensity, kText, kProfile };
 constexpr Block kBlocks[] = {Block::kExif,    Block::kXmp,  Block::kIptc,
                              Block::kDensity, Block::kText, Block::kProfile};
@@ -115,9 +121,7 @@ ImageMetadata Only(Block block, ImageFormat format) {
                              : PixelDensity{PixelDensity::Unit::kInch, 300, 300};
       break;
     case Block::kText:
-      metadata.texts = {{.keyword = "Comment",
-                         .text = "gr\xC3\xBC\xC3\x9F"
-                                 "e"}};
+      metadata.texts = {{.keyword = "Comment", .text = kComment}};
       break;
     case Block::kProfile:
       static const std::string profile = test::SrgbProfile();  // its date is that of now
@@ -132,14 +136,23 @@ bool OrientsItself(ImageFormat format) {
          format == ImageFormat::kJxl || format == ImageFormat::kTiff;
 }
 
-// Whether files of the format have the block at all.
-bool Holds(ImageFormat format, Block block) {
-  const bool webp = format == ImageFormat::kWebp;
-  return !webp || (block != Block::kIptc && block != Block::kText && block != Block::kDensity);
+// The formats written by this build.
+std::vector<ImageFormat> WrittenFormats() {
+  std::vector<ImageFormat> formats;
+  std::ranges::copy_if(kImageFormats, std::back_inserter(formats), CanEncode);
+  return formats;
 }
 
-// A tag found by exiftool in a result, with its value.
-std::string ExiftoolLine(Block block, ImageFormat to) {
+// Whether files of the format have the block at all.
+bool Holds(ImageFormat format, Block block) {
+  const bool has_three_blocks =
+      format == ImageFormat::kWebp || format == ImageFormat::kAvif || format == ImageFormat::kJxl;
+  return !has_three_blocks ||
+         (block != Block::kIptc && block != Block::kText && block != Block::kDensity);
+}
+
+// A tag found by exiftool in a result, with its value. "": exiftool 12.57 does not see the block.
+std::string ExiftoolLine(Block block, ImageFormat from, ImageFormat to) {
   switch (block) {
     case Block::kExif:
       return "EXIF:Make: Maker";
@@ -151,13 +164,16 @@ std::string ExiftoolLine(Block block, ImageFormat to) {
       return to == ImageFormat::kPng    ? "PNG:PixelsPerUnitX: 11811"
              : to == ImageFormat::kJpeg ? "JFIF:XResolution: 300"
                                         : "EXIF:XResolution: 300";
-    case Block::kText:
-      return to == ImageFormat::kPng ? "PNG:Comment: gr\xC3\xBC\xC3\x9F"
-                                       "e"
-                                     : "File:Comment: gr\xC3\xBC\xC3\x9F"
-                                       "e";
+    case Block::kText: {
+      // TIFF has it as a tag, which EXIF has elsewhere.
+      const bool is_tag = from == ImageFormat::kTiff || to == ImageFormat::kTiff;
+      const char* const tag = is_tag                    ? "EXIF:ImageDescription: "
+                              : to == ImageFormat::kPng ? "PNG:Comment: "
+                                                        : "File:Comment: ";
+      return std::string(tag) + kComment;
+    }
     case Block::kProfile:
-      return "ICC_Profile:ProfileClass: Display Device Profile";
+      return to == ImageFormat::kJxl ? "" : "ICC_Profile:ProfileClass: Display Device Profile";
   }
   return "";
 }
@@ -221,7 +237,8 @@ TEST_P(MetadataTest, SurvivesOrIsNamed) {
   if (!Holds(from, block)) GTEST_SKIP() << "the format has no such block";
   const Carried carried = Carry(Only(block, from), from, to, MetadataPolicy::kKeep, random);
   const ImageMetadata& result = carried.decoded.metadata;
-  const bool lost = !Holds(to, block) && block != Block::kDensity;
+  const bool is_tag = block == Block::kText && from == ImageFormat::kTiff;
+  const bool lost = !Holds(to, block) && block != Block::kDensity && !is_tag;
   EXPECT_EQ(carried.warnings.size(), lost ? 1u : 0u);
   if (lost) {
     EXPECT_EQ(BytesOf(result), 0u);
@@ -245,12 +262,15 @@ TEST_P(MetadataTest, SurvivesOrIsNamed) {
       EXPECT_EQ(result.iptc, Only(block, from).iptc);
       break;
     case Block::kDensity:
-      if (to != ImageFormat::kWebp) {
+      if (Holds(to, block)) {
         EXPECT_EQ(result.density, Only(block, to).density);
       }
       break;
     case Block::kText:
-      EXPECT_EQ(result.texts, Only(block, from).texts);
+      if (is_tag || to == ImageFormat::kTiff)
+        EXPECT_THAT(result.exif, HasSubstr(kComment));
+      else
+        EXPECT_EQ(result.texts, Only(block, from).texts);
       break;
     case Block::kProfile:
       EXPECT_EQ(result.icc_profile, Only(block, from).icc_profile);
@@ -258,7 +278,7 @@ TEST_P(MetadataTest, SurvivesOrIsNamed) {
   }
   const std::string tags = Exiftool(carried.file);
   if (tags.empty()) GTEST_SKIP() << "exiftool is not installed";
-  EXPECT_THAT(tags, HasSubstr(ExiftoolLine(block, to)));
+  EXPECT_THAT(tags, HasSubstr(ExiftoolLine(block, from, to)));
   if (block == Block::kExif) {
     EXPECT_THAT(tags, HasSubstr("EXIF:ExifImageWidth: 80"));
     EXPECT_THAT(tags, HasSubstr("EXIF:ExifImageHeight: 60"));
@@ -270,8 +290,8 @@ TEST_P(MetadataTest, SurvivesOrIsNamed) {
 
 INSTANTIATE_TEST_SUITE_P(Table, MetadataTest,
                          ::testing::Combine(::testing::ValuesIn(kBlocks),
-                                            ::testing::ValuesIn(kAllFormats),
-                                            ::testing::ValuesIn(kAllFormats)));
+                                            ::testing::ValuesIn(WrittenFormats()),
+                                            ::testing::ValuesIn(WrittenFormats())));
 
 TEST(MetadataPolicyTest, StripsWhatItSays) {
   std::mt19937 random = test::FreshRandom();
