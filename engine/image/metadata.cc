@@ -161,7 +161,10 @@ class MetadataEditor {
       metadata_.texts.clear();
     }
     if (!metadata_.density.has_value()) return;
-    if (metadata_.exif.empty()) metadata_.exif = ExifOfDensity(*metadata_.density);
+    if (!SetExifDensity(*metadata_.density, metadata_.exif))
+      warnings_.push_back(
+          absl::StrCat("the resolution of ", metadata_.density->x, " x ", metadata_.density->y,
+                       " is left out: EXIF states another, or is damaged"));
     metadata_.density.reset();
   }
 

@@ -161,9 +161,10 @@ std::string ExiftoolLine(Block block, ImageFormat from, ImageFormat to) {
     case Block::kIptc:
       return "IPTC:Caption-Abstract: a caption";
     case Block::kDensity:
-      return to == ImageFormat::kPng    ? "PNG:PixelsPerUnitX: 11811"
-             : to == ImageFormat::kJpeg ? "JFIF:XResolution: 300"
-                                        : "EXIF:XResolution: 300";
+      return to == ImageFormat::kPng                                 ? "PNG:PixelsPerUnitX: 11811"
+             : to == ImageFormat::kJpeg                              ? "JFIF:XResolution: 300"
+             : to == ImageFormat::kTiff && from == ImageFormat::kPng ? "EXIF:XResolution: 118.11"
+                                                                     : "EXIF:XResolution: 300";
     case Block::kText: {
       // TIFF has it as a tag, which EXIF has elsewhere.
       const bool is_tag = from == ImageFormat::kTiff || to == ImageFormat::kTiff;
@@ -263,7 +264,9 @@ TEST_P(MetadataTest, SurvivesOrIsNamed) {
       break;
     case Block::kDensity:
       if (Holds(to, block)) {
-        EXPECT_EQ(result.density, Only(block, to).density);
+        // TIFF has it by the centimetre where the source has it by the metre.
+        const bool stays = to == ImageFormat::kTiff && from == ImageFormat::kPng;
+        EXPECT_EQ(result.density, Only(block, stays ? from : to).density);
       }
       break;
     case Block::kText:
@@ -400,6 +403,56 @@ TEST(MetadataPolicyTest, XmpThatTellsOfAPlaceGoesAsAWhole) {
   EXPECT_THAT(carried.warnings, Contains(HasSubstr("XMP tells of a location")));
 }
 
+// Of files with EXIF that lacks it, into formats with no other place for it.
+TEST(MetadataPolicyTest, DensityGoesIntoExif) {
+  using Unit = PixelDensity::Unit;
+  std::mt19937 random = test::FreshRandom();
+  struct Case {
+    PixelDensity density;
+    const char *x, *y, *unit;
+  };
+  const Case cases[] = {{{Unit::kInch, 300, 150}, "300", "150", "inches"},
+                        {{Unit::kCentimetre, 118, 59}, "118", "59", "cm"},
+                        {{Unit::kMetre, 11811, 5906}, "300", "150", "inches"},
+                        {{Unit::kAspect, 2, 1}, "2", "1", "None"}};
+  for (const ImageFormat to : WrittenFormats()) {
+    if (Holds(to, Block::kDensity)) continue;
+    for (const bool big_endian : {false, true})
+      for (const Case& c : cases) {
+        SCOPED_TRACE(::testing::Message() << FormatName(to) << ", " << c.unit);
+        ImageMetadata metadata{.exif = CameraExif(big_endian), .density = c.density};
+        std::vector<std::string> warnings;
+        const ImageSpec spec{kResult.width, kResult.height, 3, SampleType::kU8};
+        const ImageMetadata kept =
+            MetadataForResult(metadata, MetadataPolicy::kKeep, to, spec, false, warnings);
+        EXPECT_THAT(warnings, IsEmpty());
+        const Image image = test::PhotoImage(spec, random);
+        const std::string tags = Exiftool(*test::Encode(image.view(), {.format = to}, kept));
+        if (tags.empty()) GTEST_SKIP() << "exiftool is not installed";
+        for (const std::string& line :
+             {absl::StrCat("EXIF:XResolution: ", c.x), absl::StrCat("EXIF:YResolution: ", c.y),
+              absl::StrCat("EXIF:ResolutionUnit: ", c.unit), std::string("EXIF:Make: Maker"),
+              std::string("EXIF:Copyright: (c) Someone"), std::string("EXIF:ExifImageWidth: 80"),
+              std::string("EXIF:GPSLatitude: 48 deg 12' 30.00\"")})
+          EXPECT_THAT(tags, HasSubstr(line + "\n"));
+        EXPECT_THAT(tags, Not(HasSubstr("Warning")));
+        // Once it is there, an equal one changes nothing and another one is named.
+        metadata.exif = kept.exif;
+        const auto again = [&](PixelDensity density) {
+          metadata.density = density;
+          warnings.clear();
+          const ImageMetadata result =
+              MetadataForResult(metadata, MetadataPolicy::kKeep, to, spec, false, warnings);
+          EXPECT_EQ(result.exif, kept.exif);
+          return absl::StrJoin(warnings, "; ");
+        };
+        EXPECT_EQ(again(c.density), "");
+        EXPECT_EQ(again({c.density.unit, 7, 9}),
+                  "the resolution of 7 x 9 is left out: EXIF states another, or is damaged");
+      }
+  }
+}
+
 TEST(MetadataPolicyTest, TextOfEveryKindStaysInPng) {
   std::mt19937 random = test::FreshRandom();
   const ImageMetadata metadata{
@@ -463,6 +516,7 @@ TEST(HostileExifTest, IsEditedSafely) {
     (void)StripExifLocation(exif);
     (void)CorrectExif(exif, {80, 60}, false);
     EXPECT_LE(exif.size(), before);
+    (void)SetExifDensity({PixelDensity::Unit::kInch, 300, 300}, exif);
   }
 }
 
