@@ -79,9 +79,9 @@ class TransferTable {
 
   template <typename Curve>
   bool Follows(const Curve& curve) const {
-    constexpr double kMostApart = 0.002;  // half a step of 8 bits
+    constexpr double kTolerance = 0.002;  // half a step of 8 bits
     for (uint64_t i = 0; i < size_; ++i)
-      if (std::abs(Light(i) - curve(Sample(i))) > kMostApart) return false;
+      if (std::abs(Light(i) - curve(Sample(i))) > kTolerance) return false;
     return true;
   }
 
@@ -99,9 +99,9 @@ bool AddTransfer(const TiffFile& file, const TiffEntry& entry, uint64_t table_si
     if (file.Number(entry, i) != file.Number(entry, i % table_size)) return false;
   const TransferTable table(file, entry, table_size);
   if (table.IsSrgb()) return true;
-  constexpr double kLeastExponent = 0.1, kMostExponent = 100;  // of a chunk that is heeded
+  constexpr double kMinExponent = 0.1, kMaxExponent = 100;  // of a chunk that is heeded
   const double exponent = table.Exponent().value_or(0);
-  if (exponent < kLeastExponent || exponent > kMostExponent) return false;
+  if (exponent < kMinExponent || exponent > kMaxExponent) return false;
   chunks.push_back({.type = "gAMA", .data = InHundredThousandths(1 / exponent)});
   return true;
 }
@@ -114,7 +114,7 @@ bool IsTiffColour(uint16_t tag) {
 
 std::vector<ColourChunk> ReadTiffColours(const TiffFile& file, const TiffDirectory& directory,
                                          int bits, std::vector<std::string>& warnings) {
-  constexpr int kMostBits = 16;
+  constexpr int kMaxBits = 16;
   std::vector<ColourChunk> chunks;
   std::vector<uint16_t> read;
   const TiffEntry* const white = HeldEntry(file, directory, kTiffWhitePoint, 2);
@@ -125,9 +125,9 @@ std::vector<ColourChunk> ReadTiffColours(const TiffFile& file, const TiffDirecto
       read = {kTiffWhitePoint, kTiffPrimaryChromaticities};
     }
   }
-  const uint64_t table_size = uint64_t{1} << std::min(bits, kMostBits);
+  const uint64_t table_size = uint64_t{1} << std::min(bits, kMaxBits);
   const TiffEntry* const transfer = HeldEntry(file, directory, kTiffTransferFunction, table_size);
-  if (transfer != nullptr && bits <= kMostBits && AddTransfer(file, *transfer, table_size, chunks))
+  if (transfer != nullptr && bits <= kMaxBits && AddTransfer(file, *transfer, table_size, chunks))
     read.push_back(kTiffTransferFunction);
 
   std::vector<std::string> left;

@@ -300,7 +300,7 @@ absl::Status TiffReader::ReadMetadata() {
   if (metadata.iptc.empty()) metadata.iptc = IptcOfResources(resources, others);
   const std::optional<TiffFile> file = TiffFile::Open(file_);
   if (!file.has_value()) return absl::InternalError("TIFF: the header was read from other bytes");
-  // Those of CMYK describe colours that the result does not have.
+  // CMYK becomes sRGB, which these tags do not describe.
   const std::vector<ColourChunk> colours =
       ReadTiffColours(*file, file->Read(layout_.directory), layout_.bits, warnings);
   if (layout_.colour != TiffColour::kCmyk) metadata.colour_chunks = colours;

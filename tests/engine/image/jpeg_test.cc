@@ -336,9 +336,10 @@ TEST(JpegTest, ProfilesOfWrongPartsAreNamed) {
         EXPECT_EQ(decoded->metadata.icc_profile, "");
         EXPECT_THAT(decoded->header.warnings, names_loss);
       }
-      if (channels == 4)
+      if (channels == 4) {
         EXPECT_THAT(decoded->header.warnings,
                     Contains(HasSubstr(c.is_read ? "by its profile" : "without a profile")));
+      }
     }
     std::string bytes = plain;
     bytes.insert(2, part(1, 2) + cut + part(2, 2));  // which libjpeg passes over, too

@@ -270,10 +270,11 @@ TEST_P(MetadataTest, SurvivesOrIsNamed) {
       }
       break;
     case Block::kText:
-      if (is_tag || to == ImageFormat::kTiff)
+      if (is_tag || to == ImageFormat::kTiff) {
         EXPECT_THAT(result.exif, HasSubstr(kComment));
-      else
+      } else {
         EXPECT_EQ(result.texts, Only(block, from).texts);
+      }
       break;
     case Block::kProfile:
       EXPECT_EQ(result.icc_profile, Only(block, from).icc_profile);
@@ -403,7 +404,7 @@ TEST(MetadataPolicyTest, XmpThatTellsOfAPlaceGoesAsAWhole) {
   EXPECT_THAT(carried.warnings, Contains(HasSubstr("XMP tells of a location")));
 }
 
-// Of files with EXIF that lacks it, into formats with no other place for it.
+// The source has EXIF that lacks it, and the format has no other place for it.
 TEST(MetadataPolicyTest, DensityGoesIntoExif) {
   using Unit = PixelDensity::Unit;
   std::mt19937 random = test::FreshRandom();

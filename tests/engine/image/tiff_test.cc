@@ -580,11 +580,12 @@ TEST(TiffTest, OtherColoursByTagsAreNamed) {
     const auto decoded = test::Decode(WriteTiff(kind, RandomSamples(kind, random)));
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     EXPECT_THAT(decoded->metadata.colour_chunks, IsEmpty());
-    if (c.left_out.empty())
+    if (c.left_out.empty()) {
       EXPECT_THAT(decoded->warnings, IsEmpty());
-    else
+    } else {
       EXPECT_THAT(decoded->warnings,
                   ElementsAre(HasSubstr("TIFF: colours by " + c.left_out + " are left out")));
+    }
   }
 }
 
