@@ -151,7 +151,7 @@ bool Holds(ImageFormat format, Block block) {
          (block != Block::kIptc && block != Block::kText && block != Block::kDensity);
 }
 
-// A tag found by exiftool in a result, with its value. "": exiftool 12.57 does not see the block.
+// A tag found by exiftool in a result, with its value. "": there is none that it sees.
 std::string ExiftoolLine(Block block, ImageFormat from, ImageFormat to) {
   switch (block) {
     case Block::kExif:
@@ -174,7 +174,9 @@ std::string ExiftoolLine(Block block, ImageFormat from, ImageFormat to) {
       return std::string(tag) + kComment;
     }
     case Block::kProfile:
-      return to == ImageFormat::kJxl ? "" : "ICC_Profile:ProfileClass: Display Device Profile";
+      return from == ImageFormat::kJxl || to == ImageFormat::kJxl
+                 ? ""
+                 : "ICC_Profile:ProfileClass: Display Device Profile";
   }
   return "";
 }
@@ -255,7 +257,8 @@ TEST_P(MetadataTest, SurvivesOrIsNamed) {
       // Where the container says how pixels lie, and they were turned by that, XMP repeats it. Else
       // only EXIF turns an image, and what XMP says still holds.
       EXPECT_THAT(result.xmp,
-                  HasSubstr(OrientsItself(from) ? "tiff:Orientation='1'" : "tiff:Orientation='6'"));
+                  HasSubstr(OrientsItself(from) || OrientsItself(to) ? "tiff:Orientation='1'"
+                                                                     : "tiff:Orientation='6'"));
       EXPECT_THAT(result.xmp, HasSubstr("exif:PixelXDimension=\"80\""));
       EXPECT_THAT(result.xmp, HasSubstr("<exif:PixelYDimension>60<"));
       break;
@@ -277,6 +280,8 @@ TEST_P(MetadataTest, SurvivesOrIsNamed) {
       }
       break;
     case Block::kProfile:
+      // The profile is sRGB's, to which a lossy JPEG XL's colours are turned.
+      if (from == ImageFormat::kJxl || to == ImageFormat::kJxl) break;
       EXPECT_EQ(result.icc_profile, Only(block, from).icc_profile);
       break;
   }
