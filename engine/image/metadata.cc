@@ -162,9 +162,9 @@ class MetadataEditor {
     }
     if (!metadata_.density.has_value()) return;
     if (!SetExifDensity(*metadata_.density, metadata_.exif))
-      warnings_.push_back(
-          absl::StrCat("the resolution of ", metadata_.density->x, " x ", metadata_.density->y,
-                       " is left out: EXIF states another, or is damaged"));
+      warnings_.push_back(absl::StrCat("the resolution of ", metadata_.density->x, " x ",
+                                       metadata_.density->y,
+                                       " is left out: EXIF states another, or is damaged"));
     metadata_.density.reset();
   }
 
