@@ -151,7 +151,7 @@ bool Holds(ImageFormat format, Block block) {
          (block != Block::kIptc && block != Block::kText && block != Block::kDensity);
 }
 
-// A tag found by exiftool in a result, with its value. "": there is none that it sees.
+// A tag found by exiftool in a result, with its value. "": it sees nothing of the block.
 std::string ExiftoolLine(Block block, ImageFormat from, ImageFormat to) {
   switch (block) {
     case Block::kExif:
