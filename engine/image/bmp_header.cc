@@ -29,6 +29,23 @@ absl::Status BmpUnread(absl::string_view what) {
   return absl::UnimplementedError(absl::StrCat("BMP: ", what, " is not read"));
 }
 
+// Codings by name that are not read. Their files may state 0 bits a pixel.
+absl::Status CheckCoding(uint32_t compression, bool is_os2) {
+  struct Named {
+    bool os2;
+    uint32_t compression;
+    const char* name;
+  };
+  constexpr Named kRefused[] = {{false, 4, "a JPEG file"},   {false, 5, "a PNG file"},
+                                {false, 11, "CMYK"},         {false, 12, "CMYK in runs"},
+                                {false, 13, "CMYK in runs"}, {true, 3, "Huffman codes"},
+                                {true, 4, "runs of 24 bits"}};
+  for (const Named& one : kRefused)
+    if (one.os2 == is_os2 && one.compression == compression)
+      return BmpUnread(absl::StrCat("compression ", compression, " (", one.name, " within it)"));
+  return absl::OkStatus();
+}
+
 absl::Status CheckMasks(const BmpLayout& layout) {
   for (const uint32_t mask : layout.masks) {
     const uint32_t ones = mask >> (mask == 0 ? 0 : std::countr_zero(mask));
@@ -113,9 +130,10 @@ absl::StatusOr<std::optional<BmpLayout>> ParseBmpLayout(std::span<const uint8_t>
   const std::span<const uint8_t> header = prefix.subspan(kBmpFileHeaderBytes, header_bytes);
 
   BmpLayout layout;
-  RETURN_IF_ERROR(ParseSize(header, layout));
   const bool has_fields = header_bytes >= kInfoBytes;
   const uint32_t compression = has_fields ? LoadLe32(&header[16]) : kUncompressed;
+  RETURN_IF_ERROR(CheckCoding(compression, header_bytes == kOs2Bytes));
+  RETURN_IF_ERROR(ParseSize(header, layout));
   size_t mask_bytes = 0;
   if (header_bytes == kInfoBytes && compression == kBitfields) mask_bytes = 12;
   if (header_bytes == kInfoBytes && compression == kAlphaBitfields) mask_bytes = 16;

@@ -6,7 +6,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "engine/base/alternatives.h"
 #include "engine/base/file_kind.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
@@ -63,12 +63,10 @@ const Codec* CodecOf(std::span<const uint8_t> prefix, Match& match) {
 
 // "PNG, JPEG or WebP"
 std::string TitlesOfDecoded() {
-  std::vector<absl::string_view> titles;
+  std::vector<std::string> titles;
   for (const Codec& codec : Codecs())
     if (CanDecode(codec.format)) titles.emplace_back(codec.title);
-  const absl::string_view last = titles.back();
-  titles.pop_back();
-  return absl::StrCat(absl::StrJoin(titles, ", "), " or ", last);
+  return Alternatives(std::move(titles));
 }
 
 // Names the file's kind, if its beginning tells.

@@ -89,7 +89,8 @@ struct DecodeLimits {
   size_t max_metadata_bytes = size_t{4} << 20;
   int max_jpeg_scans = 100;
   int max_frames = 10'000;  // of an animation, all of which count for max_pixels together
-  // Animations are read whole before their first frame, up to this size.
+  // Animations are read whole before their first frame, up to this size, and so is a WebP file with
+  // EXIF before its first row. Larger ones of these are not turned upright.
   size_t max_animation_bytes = size_t{32} << 20;
   int frame = 1;  // of an animation, the one that is read, from 1; 0: all of them
   // A warning counts the left out frames. Off for callers with a wish for a single one.

@@ -2,6 +2,7 @@
 #include "engine/image/exif.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -13,7 +14,7 @@ namespace {
 
 constexpr size_t kTiffHeaderBytes = 8;
 constexpr size_t kEntryBytes = 12;
-constexpr uint32_t kShortType = 3, kLongType = 4;
+constexpr uint32_t kShortType = 3, kLongType = 4, kRationalType = 5;
 // Cameras write less than a hundred. A directory with more is not read, nor is it edited.
 constexpr size_t kMaxEntries = 1024;
 
@@ -23,6 +24,9 @@ enum Tag : uint32_t {
   kStripOffset = 0x0111,
   kOrientation = 0x0112,
   kStripBytes = 0x0117,
+  kXResolution = 0x011A,
+  kYResolution = 0x011B,
+  kResolutionUnit = 0x0128,
   kThumbnailOffset = 0x0201,
   kThumbnailBytes = 0x0202,
   kXmp = 0x02BC,
@@ -58,6 +62,15 @@ class TiffReader {
     return big_endian() ? LoadBe32(&bytes_[at]) : LoadLe32(&bytes_[at]);
   }
 
+  // The first fraction of an entry's value; 0: it is not inside.
+  double Rational(size_t entry) const {
+    const uint32_t at = Load32(entry + 8);
+    if (Load16(entry + 2) != kRationalType || at > bytes_.size() || bytes_.size() - at < 8)
+      return 0;
+    const uint32_t denominator = Load32(at + 4);
+    return denominator == 0 ? 0 : static_cast<double>(Load32(at)) / denominator;
+  }
+
   // Where entries of the directory at `offset` begin, as many as are inside.
   struct Directory {
     size_t begin = 0;
@@ -89,6 +102,52 @@ class TiffReader {
  private:
   const std::span<const uint8_t> bytes_;
 };
+
+// A density as the tags of EXIF state it.
+struct DensityEntries {
+  static constexpr uint32_t kNoUnit = 1, kInch = 2, kCentimetre = 3;
+  uint32_t unit = kInch;
+  double x = 0, y = 0;
+
+  // Whether rounding may make one of the other.
+  bool IsAbout(const DensityEntries& other) const {
+    if ((unit == kNoUnit) != (other.unit == kNoUnit)) return false;
+    const auto per_inch = [](const DensityEntries& density, double value) {
+      return density.unit == kCentimetre ? 2.54 * value : value;
+    };
+    const auto is_about = [](double a, double b) { return std::abs(a - b) <= 0.01 * b; };
+    return is_about(per_inch(*this, x), per_inch(other, other.x)) &&
+           is_about(per_inch(*this, y), per_inch(other, other.y));
+  }
+};
+
+DensityEntries EntriesOf(const PixelDensity& density) {
+  using Unit = PixelDensity::Unit;
+  if (density.unit == Unit::kMetre)
+    return {DensityEntries::kInch,
+            static_cast<double>(ConvertDensity(density.x, Unit::kMetre, Unit::kInch)),
+            static_cast<double>(ConvertDensity(density.y, Unit::kMetre, Unit::kInch))};
+  const uint32_t unit = density.unit == Unit::kAspect       ? DensityEntries::kNoUnit
+                        : density.unit == Unit::kCentimetre ? DensityEntries::kCentimetre
+                                                            : DensityEntries::kInch;
+  return {unit, static_cast<double>(density.x), static_cast<double>(density.y)};
+}
+
+// nullopt: `directory` has neither of the two resolutions.
+std::optional<DensityEntries> DensityIn(const TiffReader& reader,
+                                        const TiffReader::Directory& directory) {
+  DensityEntries found;
+  bool has_any = false;
+  for (size_t i = 0; i < directory.entries; ++i) {
+    const size_t entry = directory.entry(i);
+    const uint32_t tag = reader.Load16(entry);
+    if (tag == kResolutionUnit) found.unit = reader.Load16(entry + 8);
+    if (tag != kXResolution && tag != kYResolution) continue;
+    has_any = true;
+    (tag == kXResolution ? found.x : found.y) = reader.Rational(entry);
+  }
+  return has_any ? std::optional(found) : std::nullopt;
+}
 
 // A TIFF file, changed in place. Removed ranges become zeros, and are cut off at the end of the
 // file.
@@ -151,6 +210,34 @@ class TiffEditor {
     }
   }
 
+  // Moves the first directory, which is whole, behind all other bytes, and adds `density` to it.
+  void MoveWithDensity(const TiffReader::Directory& first, const DensityEntries& density) {
+    std::vector<std::pair<uint32_t, std::string>> entries;  // by tag
+    for (size_t i = 0; i < first.entries; ++i) {
+      const uint32_t tag = reader().Load16(first.entry(i));
+      if (tag != kResolutionUnit)
+        entries.emplace_back(tag, bytes_.substr(first.entry(i), kEntryBytes));
+    }
+    constexpr size_t kAdded = 3, kFractionBytes = 8;
+    if (bytes_.size() % 2 != 0) bytes_.push_back('\0');
+    const size_t begin = bytes_.size();
+    const size_t values = begin + 2 + (entries.size() + kAdded) * kEntryBytes + 4;
+    const auto add = [&](Tag tag, uint32_t type, const std::string& value) {
+      entries.emplace_back(tag, Number(tag, 2) + Number(type, 2) + Number(1, 4) + value);
+    };
+    add(kXResolution, kRationalType, Number(values, 4));
+    add(kYResolution, kRationalType, Number(values + kFractionBytes, 4));
+    add(kResolutionUnit, kShortType, Number(density.unit, 2) + Number(0, 2));
+    std::ranges::stable_sort(entries, {}, &std::pair<uint32_t, std::string>::first);
+    std::string directory = Number(entries.size(), 2);
+    for (const auto& [tag, entry] : entries) directory += entry;
+    directory += bytes_.substr(first.end(), 4);
+    for (const double value : {density.x, density.y})
+      directory += Number(static_cast<uint32_t>(value), 4) + Number(1, 4);
+    bytes_ += directory;
+    Store(4, static_cast<uint32_t>(begin), 4);
+  }
+
   void CutErasedEnd() {
     std::ranges::sort(erased_, {}, &Range::end);
     for (; !erased_.empty(); erased_.pop_back()) {
@@ -172,10 +259,17 @@ class TiffEditor {
     return 0;
   }
 
-  void Store(size_t at, uint32_t value, int count) {
+  // In the file's byte order.
+  std::string Number(size_t value, int count) const {
     const bool big_endian = reader().big_endian();
+    std::string bytes;
     for (int i = 0; i < count; ++i)
-      bytes_[at + i] = static_cast<char>(value >> 8 * (big_endian ? count - 1 - i : i));
+      bytes.push_back(static_cast<char>(value >> 8 * (big_endian ? count - 1 - i : i)));
+    return bytes;
+  }
+
+  void Store(size_t at, uint32_t value, int count) {
+    bytes_.replace(at, count, Number(value, count));
   }
 
   // The header is never a part of a range.
@@ -251,27 +345,17 @@ bool StripExifLocation(std::string& exif) {
   return editor.IsDone(first, details);
 }
 
-std::string ExifOfDensity(const PixelDensity& density) {
-  using Unit = PixelDensity::Unit;
-  constexpr uint32_t kRationalType = 5;
-  constexpr uint32_t kEntries = 3, kValues = 8 + 2 + kEntries * kEntryBytes + 4;
-  const uint32_t unit = density.unit == Unit::kAspect       ? 1
-                        : density.unit == Unit::kCentimetre ? 3
-                                                            : 2;  // inches
-  const auto value_of = [&density](uint32_t value) {
-    return density.unit == Unit::kMetre ? ConvertDensity(value, Unit::kMetre, Unit::kInch) : value;
-  };
-  std::string exif("II\x2a\0\x08\0\0\0", 8);
-  const auto append = [&exif](uint32_t value, int bytes) {
-    for (int i = 0; i < bytes; ++i) exif.push_back(static_cast<char>(value >> 8 * i));
-  };
-  append(kEntries, 2);
-  append(0x011A, 2), append(kRationalType, 2), append(1, 4), append(kValues, 4);
-  append(0x011B, 2), append(kRationalType, 2), append(1, 4), append(kValues + 8, 4);
-  append(0x0128, 2), append(kShortType, 2), append(1, 4), append(unit, 4);
-  append(0, 4);  // no other directory
-  for (const uint32_t value : {density.x, density.y}) append(value_of(value), 4), append(1, 4);
-  return exif;
+bool SetExifDensity(const PixelDensity& density, std::string& exif) {
+  if (exif.empty()) exif = std::string("II\x2a\0\x08\0\0\0\0\0\0\0\0\0", 14);  // no entries
+  TiffEditor editor(exif);
+  if (!editor.reader().IsTiff()) return false;
+  const TiffReader::Directory first = editor.reader().First();
+  if (!first.whole) return false;
+  const DensityEntries wanted = EntriesOf(density);
+  if (const std::optional<DensityEntries> stated = DensityIn(editor.reader(), first))
+    return stated->IsAbout(wanted);
+  editor.MoveWithDensity(first, wanted);
+  return true;
 }
 
 }  // namespace upscaled

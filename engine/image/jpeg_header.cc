@@ -36,19 +36,46 @@ constexpr size_t kBlockBytes = 64 * sizeof(int16_t);
 // with its context, and the upsampled rows.
 constexpr size_t kRowsPerSampling = 8 + 2 + 2;
 
+// The parts of a colour profile, each in a segment with its number and their count.
+class ProfileParts {
+ public:
+  // By the bytes behind the signature. Takes nothing without both numbers, like libjpeg.
+  bool Add(std::span<const uint8_t> part) {
+    constexpr size_t kNumberBytes = 2;
+    if (part.size() < kNumberBytes) return false;
+    const int number = part[0], count = part[1];
+    if (segments_++ == 0) count_ = count;
+    is_wrong_ = is_wrong_ || count != count_ || number < 1 || number > count || seen_[number];
+    seen_.set(number);
+    has_bytes_ = has_bytes_ || part.size() > kNumberBytes;
+    return true;
+  }
+
+  bool empty() const { return segments_ == 0; }
+  // Whether libjpeg puts a profile together from them.
+  bool whole() const { return !empty() && !is_wrong_ && segments_ == count_ && has_bytes_; }
+  // How many there are, and how many there should be.
+  std::string Counts() const { return absl::StrCat(segments_, " of ", count_); }
+
+ private:
+  std::bitset<256> seen_;
+  int segments_ = 0, count_ = 0;
+  bool is_wrong_ = false, has_bytes_ = false;
+};
+
 // Segments other than the frame and the scans.
 struct JpegExtras {
   std::optional<Orientation> orientation;
-  bool profile = false;
+  ProfileParts profile;
   std::bitset<16> others;  // application segments that are not carried over
 };
 
 void ParseJpegExtra(uint8_t marker, std::span<const uint8_t> segment, JpegExtras& extras) {
   if (marker == jpeg::kApp1 && BeginsWith(segment, kExifBegin) && !extras.orientation.has_value())
     extras.orientation = ExifOrientation(segment.subspan(kExifBegin.size()));
-  const bool profile =
-      marker == jpeg::kApp2 && BeginsWith(segment, std::string_view("ICC_PROFILE\0", 12));
-  extras.profile = extras.profile || profile;
+  constexpr std::string_view kProfileBegin("ICC_PROFILE\0", 12);
+  const bool profile = marker == jpeg::kApp2 && BeginsWith(segment, kProfileBegin) &&
+                       extras.profile.Add(segment.subspan(kProfileBegin.size()));
   // The decoder names the left out ones of these.
   constexpr std::pair<uint8_t, std::string_view> kKnown[] = {
       {jpeg::kApp0, "JFIF"},
@@ -69,7 +96,11 @@ void ParseJpegExtra(uint8_t marker, std::span<const uint8_t> segment, JpegExtras
 // Sentences about the decoder's losses.
 std::vector<std::string> JpegWarnings(const JpegExtras& extras, int components) {
   std::vector<std::string> warnings;
-  if (components == 4) warnings.push_back(CmykWarning(kJpeg, extras.profile));
+  if (components == 4) warnings.push_back(CmykWarning(kJpeg, extras.profile.whole()));
+  if (!extras.profile.empty() && !extras.profile.whole())
+    warnings.push_back(absl::StrCat(
+        "JPEG: the colour profile is left out: its parts are numbered wrongly or missing (",
+        extras.profile.Counts(), " are there)"));
   if (extras.others.none()) return warnings;
   std::string names;
   for (size_t i = 0; i < extras.others.size(); ++i)
@@ -170,7 +201,7 @@ ImageHeader MakeHeader(const Frame& frame, const JpegExtras& extras, bool multip
       kDecoderBytes + header.prefix_bytes + 2 * header.metadata_bytes +
       mcus_x * 8 * frame.max_h * frame.components * kRowsPerSampling * frame.max_v;
   if (multiple_scans) header.decoder_bytes += mcus_x * mcus_y * frame.blocks_per_mcu * kBlockBytes;
-  if (frame.components == 4 && extras.profile)
+  if (frame.components == 4 && extras.profile.whole())
     header.decoder_bytes += CmykToSrgb::kBytes + 3 * pixels_begin;
   if (orientation != Orientation::kIdentity)
     header.decoder_bytes += UprightBytes({frame.width, frame.height, header.spec.channels});

@@ -48,7 +48,11 @@ class MetadataEditor {
  public:
   MetadataEditor(ImageMetadata metadata, ImageFormat format, const ImageSpec& encoded,
                  std::vector<std::string>& warnings)
-      : metadata_(std::move(metadata)), format_(format), encoded_(encoded), warnings_(warnings) {}
+      : metadata_(std::move(metadata)),
+        is_turned_(!metadata_.keeps_orientation),
+        format_(format),
+        encoded_(encoded),
+        warnings_(warnings) {}
 
   ImageMetadata Take() { return std::move(metadata_); }
 
@@ -157,7 +161,10 @@ class MetadataEditor {
       metadata_.texts.clear();
     }
     if (!metadata_.density.has_value()) return;
-    if (metadata_.exif.empty()) metadata_.exif = ExifOfDensity(*metadata_.density);
+    if (!SetExifDensity(*metadata_.density, metadata_.exif))
+      warnings_.push_back(absl::StrCat("the resolution of ", metadata_.density->x, " x ",
+                                       metadata_.density->y,
+                                       " is left out: EXIF states another, or is damaged"));
     metadata_.density.reset();
   }
 
@@ -173,6 +180,14 @@ class MetadataEditor {
       warnings_.push_back(absl::StrCat("tiff holds no text of ", text.keyword, ": it is left out"));
       return true;
     });
+  }
+
+  // Viewers of AVIF and JPEG XL turn images by the container, not by EXIF.
+  void NameLostOrientation() {
+    const bool is_heeded = format_ != ImageFormat::kAvif && format_ != ImageFormat::kJxl;
+    if (is_turned_ || (is_heeded && !metadata_.exif.empty())) return;
+    warnings_.push_back(
+        "nothing in the result says how the image lies: viewers show it as it is stored");
   }
 
   // Blocks known too late.
@@ -232,6 +247,7 @@ class MetadataEditor {
   }
 
   ImageMetadata metadata_;
+  const bool is_turned_;  // so that the source's pixels are upright
   const ImageFormat format_;
   const ImageSpec& encoded_;
   std::vector<std::string>& warnings_;
@@ -283,6 +299,7 @@ ImageMetadata MetadataForResult(ImageMetadata metadata, MetadataPolicy policy, I
     editor.FitThreeBlocks();
   if (format == ImageFormat::kTiff) editor.FitTiff();
   if (too_late) editor.DropAll();
+  editor.NameLostOrientation();
   return editor.Take();
 }
 

@@ -39,8 +39,8 @@ void KeepOrientation(Orientation applied, ImageMetadata& metadata,
   const Orientation stated = ExifOrientation(AsBytes(metadata.exif)).value_or(applied);
   if (stated == applied || std::exchange(metadata.keeps_orientation, true)) return;
   warnings.push_back(
-      "PNG: the image is not turned upright, EXIF still says how it lies: no eXIf chunk before the "
-      "pixels says so");
+      "PNG: the image is not turned upright as its EXIF says: no eXIf chunk before the pixels says "
+      "so");
 }
 
 // The image as it is stored, not turned.

@@ -60,6 +60,10 @@ bool IsBitDepthOf(int color_type, int depth) {
 
 // `data`: the whole chunk, with a type still to be checked.
 absl::StatusOr<Ihdr> ParseIhdr(const uint8_t* data, const DecodeLimits& limits) {
+  if (LoadBe32(data + 4) == ChunkType("CgBI"))
+    return absl::UnimplementedError(
+        "PNG: this is a PNG for iPhones (CgBI), with pixels in a form of its own, which is not "
+        "read; convert it with Xcode's pngcrush -revert-iphone-optimizations");
   if (LoadBe32(data) != kIhdrBytes || LoadBe32(data + 4) != ChunkType("IHDR"))
     return absl::InvalidArgumentError("PNG: the first chunk is no IHDR");
   data += kPngChunkHeaderBytes;

@@ -24,6 +24,7 @@
 #include "engine/image/premultiplied.h"
 #include "engine/image/read_file.h"
 #include "engine/image/stored_image.h"
+#include "engine/image/tiff_colour.h"
 #include "engine/image/tiff_directory.h"
 #include "engine/image/tiff_exif.h"
 #include "engine/image/tiff_header.h"
@@ -299,6 +300,10 @@ absl::Status TiffReader::ReadMetadata() {
   if (metadata.iptc.empty()) metadata.iptc = IptcOfResources(resources, others);
   const std::optional<TiffFile> file = TiffFile::Open(file_);
   if (!file.has_value()) return absl::InternalError("TIFF: the header was read from other bytes");
+  // CMYK becomes sRGB, which these tags do not describe.
+  const std::vector<ColourChunk> colours =
+      ReadTiffColours(*file, file->Read(layout_.directory), layout_.bits, warnings);
+  if (layout_.colour != TiffColour::kCmyk) metadata.colour_chunks = colours;
   ExifFields fields = ReadExifFields(*file, layout_.directory, /*foreign_values=*/false);
   const std::vector<uint16_t> foreign = RemoveForeignTags(fields.image);
   if (!foreign.empty())

@@ -86,10 +86,10 @@ uint64_t TiffFile::Number(const TiffEntry& entry, uint64_t i) const {
                                        : 0;
 }
 
-double TiffFile::Rational(const TiffEntry& entry) const {
-  if (entry.type != kTiffRational || entry.count < 1) return 0;
-  const uint64_t denominator = Load(entry.offset + 4, 4);
-  return denominator == 0 ? 0 : static_cast<double>(Load(entry.offset, 4)) / denominator;
+double TiffFile::Rational(const TiffEntry& entry, uint64_t i) const {
+  if (entry.type != kTiffRational || i >= entry.count) return 0;
+  const uint64_t at = entry.offset + 8 * i, denominator = Load(at + 4, 4);
+  return denominator == 0 ? 0 : static_cast<double>(Load(at, 4)) / denominator;
 }
 
 TiffField NumberField(uint16_t tag, TiffType type, const std::vector<uint32_t>& numbers) {

@@ -107,8 +107,8 @@ class TiffFile {
 
   // The `i`th number of an integer entry in memory; 0 for other types.
   uint64_t Number(const TiffEntry& entry, uint64_t i = 0) const;
-  // The value of a rational entry; 0 for other types.
-  double Rational(const TiffEntry& entry) const;
+  // The `i`th value of a rational entry in memory; 0 for other types.
+  double Rational(const TiffEntry& entry, uint64_t i = 0) const;
 
  private:
   std::span<const uint8_t> bytes_;

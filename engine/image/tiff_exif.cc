@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "engine/image/tiff_colour.h"
+
 namespace upscaled {
 namespace {
 
@@ -90,7 +92,7 @@ ExifFields ReadExifFields(const TiffFile& file, uint64_t first, bool foreign_val
 std::vector<uint16_t> RemoveForeignTags(TiffFields& image) {
   std::vector<uint16_t> removed;
   for (const TiffField& field : image)
-    if (!IsTiffDescription(field.tag) && field.tag != kTiffOrientation)
+    if (!IsTiffDescription(field.tag) && !IsTiffColour(field.tag) && field.tag != kTiffOrientation)
       removed.push_back(field.tag);
   std::erase_if(image, [](const TiffField& field) { return !IsTiffDescription(field.tag); });
   return removed;

@@ -26,7 +26,7 @@ bool IsTiffDescription(uint16_t tag);
 ExifFields ReadExifFields(const TiffFile& file, uint64_t first, bool foreign_values);
 
 // Removes the fields of `image` for other purposes than a photograph's description, such as places
-// on a map, and returns their tags.
+// on a map, and returns their tags, except those of colours (see tiff_colour.h).
 std::vector<uint16_t> RemoveForeignTags(TiffFields& image);
 
 // The tag of an image for a text of PNG or JPEG. nullopt: TIFF has none for it.

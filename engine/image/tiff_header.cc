@@ -15,6 +15,7 @@
 #include "engine/image/codec_list.h"
 #include "engine/image/colour_profile.h"
 #include "engine/image/orientation.h"
+#include "engine/image/tiff_colour.h"
 #include "engine/image/tiff_directory.h"
 #include "engine/image/tiff_exif.h"
 
@@ -388,7 +389,8 @@ class TiffParser {
       // Descriptions and tables of the compression are short; large values of other tags are
       // private.
       constexpr uint64_t kMaxShortBytes = 64 << 10;
-      if (block != nullptr || entry.bytes <= kMaxShortBytes || IsTiffDescription(entry.tag))
+      if (block != nullptr || entry.bytes <= kMaxShortBytes || IsTiffDescription(entry.tag) ||
+          IsTiffColour(entry.tag))
         RETURN_IF_ERROR(AddMetadata(entry.offset, entry.bytes));
     }
     for (const uint16_t tag : {kTiffExifDirectory, kTiffGpsDirectory}) {

@@ -19,7 +19,7 @@
 namespace upscaled {
 namespace {
 
-constexpr size_t kWebpFileHead = 12, kWebpChunkHead = 8;
+constexpr size_t kWebpFileHead = 12, kWebpChunkHead = 8, kFrameHead = 16;
 constexpr int64_t kMaxDelayMs = (1 << 24) - 1;
 
 std::string LittleEndian(int64_t value, int bytes) {
@@ -48,6 +48,28 @@ std::string ImageChunksOf(std::string_view file) {
   return chunks;
 }
 
+// A frame, written as one chunk ANMF for each of its times, since a chunk states 16,777 s at most.
+struct TimedFrame {
+  Rect place;
+  std::string image;  // chunks
+  std::vector<int64_t> times_ms = {};
+
+  size_t bytes() const { return times_ms.size() * (kWebpChunkHead + kFrameHead + image.size()); }
+  absl::Status Write(ByteSink& sink) const {
+    constexpr char kReplacesAndStays = 2;
+    for (const int64_t time_ms : times_ms) {
+      const std::string head =
+          absl::StrCat("ANMF", LittleEndian(kFrameHead + image.size(), 4),
+                       LittleEndian(place.x / 2, 3), LittleEndian(place.y / 2, 3),
+                       LittleEndian(place.width - 1, 3), LittleEndian(place.height - 1, 3),
+                       LittleEndian(time_ms, 3), std::string(1, kReplacesAndStays));
+      RETURN_IF_ERROR(WriteInPieces(AsBytes(head), sink));
+      RETURN_IF_ERROR(WriteInPieces(AsBytes(image), sink));
+    }
+    return absl::OkStatus();
+  }
+};
+
 class WebpAnimationEncoder final : public AnimationEncoder {
  public:
   WebpAnimationEncoder(const EncodeOptions& options, const ImageSpec& spec,
@@ -67,31 +89,27 @@ class WebpAnimationEncoder final : public AnimationEncoder {
   ImageMetadata metadata_;
   ByteSink& sink_;
   const Cancellation* const cancellation_;
-  double shown_s_ = 0;               // by all frames, as their source states it
-  int64_t shown_ms_ = 0;             // by those that are in frames_
-  std::vector<std::string> frames_;  // ANMF chunks: the file begins with their size
+  double shown_s_ = 0;              // by all frames, as their source states it
+  int64_t shown_ms_ = 0;            // by those that are in frames_
+  std::vector<TimedFrame> frames_;  // held, because the file begins with their size
 };
 
 absl::Status WebpAnimationEncoder::AddFrame(FrameDelay delay, const Rect& place, ImageView part) {
-  constexpr char kReplacesAndStays = 2;
   StringSink file;
   ASSIGN_OR_RETURN(const std::unique_ptr<ImageEncoder> encoder,
                    CreateWebpEncoder(frame_options(), part.spec, {}, file, cancellation_));
   RETURN_IF_ERROR(encoder->WriteRows(part));
   RETURN_IF_ERROR(encoder->Finish());
   shown_s_ += static_cast<double>(delay.numerator) / delay.denominator;
-  // Ends are rounded: no error adds up. Longer times than a frame can state take several.
+  // Ends are rounded: no error adds up.
   int64_t delay_ms = std::llround(shown_s_ * 1000) - shown_ms_;
   shown_ms_ += delay_ms;
+  TimedFrame frame{.place = place, .image = ImageChunksOf(file.bytes())};
   do {
-    const int64_t part_ms = std::min(delay_ms, kMaxDelayMs);
-    delay_ms -= part_ms;
-    frames_.push_back(Chunk(
-        "ANMF", absl::StrCat(LittleEndian(place.x / 2, 3), LittleEndian(place.y / 2, 3),
-                             LittleEndian(place.width - 1, 3), LittleEndian(place.height - 1, 3),
-                             LittleEndian(part_ms, 3), std::string(1, kReplacesAndStays),
-                             ImageChunksOf(file.bytes()))));
+    frame.times_ms.push_back(std::min(delay_ms, kMaxDelayMs));
+    delay_ms -= frame.times_ms.back();
   } while (delay_ms > 0);
+  frames_.push_back(std::move(frame));
   return absl::OkStatus();
 }
 
@@ -110,13 +128,13 @@ absl::Status WebpAnimationEncoder::WriteEnd() {
   if (!m.xmp.empty()) tail += Chunk("XMP ", m.xmp);
 
   size_t bytes = 4 + head.size() + tail.size();
-  for (const std::string& frame : frames_) bytes += frame.size();
+  for (const TimedFrame& frame : frames_) bytes += frame.bytes();
   if (bytes > UINT32_MAX - 1)
     return absl::ResourceExhaustedError(
         absl::StrCat("WebP: the animation has ", bytes, " bytes; the format holds 4294967294"));
   head = absl::StrCat("RIFF", LittleEndian(bytes, 4), "WEBP", head);
   RETURN_IF_ERROR(WriteInPieces(AsBytes(head), sink_));
-  for (const std::string& frame : frames_) RETURN_IF_ERROR(WriteInPieces(AsBytes(frame), sink_));
+  for (const TimedFrame& frame : frames_) RETURN_IF_ERROR(frame.Write(sink_));
   return WriteInPieces(AsBytes(tail), sink_);
 }
 

@@ -128,10 +128,9 @@ absl::Status WebpReader::Start(bool is_turned) {
   metadata.keeps_orientation = !is_turned && !is_upright;
   if (metadata.keeps_orientation)
     warnings.push_back(
-        absl::StrCat("WebP: the image is not turned upright, EXIF still says how it lies: the "
-                     "orientation stands "
-                     "after the first ",
-                     limits_.max_metadata_bytes, " bytes, the limit on metadata"));
+        absl::StrCat("WebP: the image is not turned upright as its EXIF says: the file has more "
+                     "than ",
+                     MaxOrientedBytes(limits_), " bytes"));
   return absl::OkStatus();
 }
 

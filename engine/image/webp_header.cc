@@ -215,6 +215,10 @@ size_t WebpFileBytes(std::span<const uint8_t> prefix) {
   return kRiffHeaderBytes + LoadLe32(&prefix[4]);
 }
 
+size_t MaxOrientedBytes(const DecodeLimits& limits) {
+  return std::max(limits.max_metadata_bytes, limits.max_animation_bytes);
+}
+
 std::string WebpExif(std::span<const uint8_t> file) {
   std::span<const uint8_t> exif = FindWebpChunk(file, "EXIF").value_or(std::span<const uint8_t>());
   if (exif.size() >= kExifBegin.size() &&
@@ -236,7 +240,7 @@ absl::StatusOr<std::optional<ImageHeader>> ParseWebpHeader(std::span<const uint8
   header.lossless_webp = found.lossless;
   header.spec = {found.image.width, found.image.height, found.has_alpha ? 4 : 3, SampleType::kU8};
   header.prefix_bytes = HeaderBufferBytes(found.position);
-  if (found.has_exif && file_bytes <= limits.max_metadata_bytes) {
+  if (found.has_exif && file_bytes <= MaxOrientedBytes(limits)) {
     // The orientation, and with it the size, stands after the pixels. A file beyond the limit keeps
     // the orientation in its EXIF, with a warning.
     if (!is_whole && prefix.size() < file_bytes && !FindWebpChunk(prefix, "EXIF").has_value())

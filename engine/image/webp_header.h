@@ -46,6 +46,9 @@ class WebpLeftOut {
 // The file's size by its header, which `prefix` must hold.
 size_t WebpFileBytes(std::span<const uint8_t> prefix);
 
+// The largest file of which the header tells the orientation: its EXIF stands behind the pixels.
+size_t MaxOrientedBytes(const DecodeLimits& limits);
+
 // The EXIF block of a file, "" without.
 std::string WebpExif(std::span<const uint8_t> file);
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/alternatives.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 #include "engine/image/convert.h"
@@ -225,6 +226,16 @@ class FrameRun {
   std::unique_ptr<ImageEncoder> encoder_;
 };
 
+// For an image of high dynamic range in a format without cICP.
+absl::Status HdrRefusal(const ImageHeader& header, ImageFormat format) {
+  std::vector<std::string> others;
+  for (const ImageFormat other : kImageFormats)
+    if (CanEncode(other) && HoldsCicp(other)) others.emplace_back(FormatName(other));
+  return absl::UnimplementedError(absl::StrCat(
+      "the image is of high dynamic range (", ToAbsl(header.hdr), "), which ",
+      ToAbsl(FormatName(format)), " cannot state; ask for ", Alternatives(std::move(others))));
+}
+
 }  // namespace
 
 absl::StatusOr<TranscodePlan> PlanTranscode(const ImageHeader& header, UpscalePlan upscale,
@@ -235,10 +246,7 @@ absl::StatusOr<TranscodePlan> PlanTranscode(const ImageHeader& header, UpscalePl
 
 absl::StatusOr<TranscodePlan> PlanTranscode(const ImageHeader& header, const Rect& part,
                                             UpscalePlan upscale, const EncodeOptions& encode) {
-  if (!header.hdr.empty() && !HoldsCicp(encode.format))
-    return absl::UnimplementedError(absl::StrCat(
-        "the image is of high dynamic range (", ToAbsl(header.hdr), " by its cICP chunk), which ",
-        ToAbsl(FormatName(encode.format)), " cannot state; ask for png"));
+  if (!header.hdr.empty() && !HoldsCicp(encode.format)) return HdrRefusal(header, encode.format);
   const ImageSpec encoded = OutputSpecFor(encode.format, upscale.result);
   RETURN_IF_ERROR(CheckEncodable(encode.format, encoded));
   TranscodePlan plan;

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "engine/base/alternatives.h"
 #include "engine/base/string_view.h"
 #include "engine/image/codec.h"
 #include "proto/json/enum_names.h"
@@ -264,9 +265,7 @@ std::string WritableFormats() {
   for (const ImageFormat format : kImageFormats) {
     if (CanEncode(format)) names.push_back(ShortName(ToProto(format)));
   }
-  const std::string last = names.back();
-  names.pop_back();
-  return absl::StrCat(absl::StrJoin(names, ", "), " or ", last);
+  return Alternatives(std::move(names));
 }
 
 std::string ValuesOf(const Parameter& parameter) {

@@ -232,7 +232,7 @@ TEST(BmpTest, RefusesByName) {
   const auto message = [](const BmpFile& file) { return std::string(ErrorOf(file).message()); };
   EXPECT_THAT(message({.header_bytes = 41, .width = 1, .height = 1}), HasSubstr("41 bytes"));
   EXPECT_THAT(message({.width = 1, .height = 1, .bits = 64}), HasSubstr("64 bits a pixel"));
-  EXPECT_THAT(message({.width = 1, .height = 1, .compression = 4}), HasSubstr("compression 4"));
+  EXPECT_THAT(message({.width = 1, .height = 1, .compression = 7}), HasSubstr("compression 7"));
   EXPECT_THAT(message({.width = 0, .height = 1}), HasSubstr("0 x 1"));
   EXPECT_THAT(message({.width = -1, .height = 1}), HasSubstr("-1 x 1"));
   EXPECT_THAT(message({.width = 1, .height = INT32_MIN}), HasSubstr("the limit is"));
@@ -243,6 +243,29 @@ TEST(BmpTest, RefusesByName) {
                        .compression = 3,
                        .masks = {0xF0F, 0xF000, 0xF0000}}),
               HasSubstr("scattered"));
+}
+
+TEST(BmpTest, RefusesFilesWithinItAndOtherCodingsByName) {
+  struct Case {
+    int header_bytes, bits;
+    uint32_t compression;
+    const char* name;
+  };
+  const Case cases[] = {
+      {40, 0, 4, "a JPEG file within it"},   {40, 24, 4, "a JPEG file within it"},
+      {124, 0, 5, "a PNG file within it"},   {40, 32, 11, "CMYK within it"},
+      {40, 8, 12, "CMYK in runs within it"}, {40, 4, 13, "CMYK in runs within it"},
+      {64, 1, 3, "Huffman codes within it"}, {64, 24, 4, "runs of 24 bits within it"}};
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    const absl::Status error = ErrorOf({.header_bytes = c.header_bytes,
+                                        .width = 1,
+                                        .height = 1,
+                                        .bits = c.bits,
+                                        .compression = c.compression});
+    EXPECT_EQ(error.code(), absl::StatusCode::kUnimplemented);
+    EXPECT_THAT(std::string(error.message()), HasSubstr(c.name));
+  }
 }
 
 TEST(BmpTest, CutAndDamagedFilesAreRefusedOrFilled) {

@@ -131,6 +131,17 @@ TEST(HeaderTest, RefusesOtherFiles) {
   EXPECT_EQ(empty, absl::InvalidArgumentError("the image is empty"));
 }
 
+TEST(HeaderTest, NamesThePngOfIphones) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = test::RandomImage({5, 4, 4, SampleType::kU8}, random);
+  std::string png = *test::Encode(image.view(), {});
+  constexpr size_t kSignatureBytes = 8;
+  png.insert(kSignatureBytes, test::PngChunk("CgBI", std::string("\x50\0\x20\2", 4)));
+  const absl::Status status = ParseImageHeader(AsBytes(png), {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("CgBI"));
+}
+
 TEST(HeaderTest, RandomBytesAfterASignatureNeverCrash) {
   std::mt19937 random = test::FreshRandom();
   for (int i = 0; i < 20000; ++i) {

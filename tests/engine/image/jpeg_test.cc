@@ -281,6 +281,75 @@ TEST(JpegTest, SegmentsThatAreLeftOutAreNamed) {
   EXPECT_TRUE(test::Decode(plain)->header.warnings.empty());
 }
 
+// A profile's part `number` of `count`, as a segment.
+std::string ProfilePart(int number, int count, std::string_view bytes) {
+  std::string part("ICC_PROFILE\0", 12);
+  part += {static_cast<char>(number), static_cast<char>(count)};
+  part += bytes;
+  const size_t length = part.size() + 2;
+  return std::string("\xff\xe2") +
+         std::string({static_cast<char>(length >> 8), static_cast<char>(length)}) + part;
+}
+
+TEST(JpegTest, ProfilesOfWrongPartsAreNamed) {
+  std::mt19937 random = test::FreshRandom();
+  const std::string profile = test::TestProfile(/*gray=*/false, 300);
+  const auto part = [&profile](int number, int count) {
+    return ProfilePart(number, count, std::string_view(profile).substr(150 * (number == 2), 150));
+  };
+  const std::string none = ProfilePart(1, 1, ""),
+                    cut = std::string("\xff\xe2\0\x0eICC_PROFILE\0", 16);
+  struct Case {
+    const char* name;
+    std::string segments;
+    bool is_read;
+  };
+  const Case cases[] = {
+      {"in order", part(1, 2) + part(2, 2), true},
+      {"in another order", part(2, 2) + part(1, 2), true},
+      {"one of two", part(1, 2), false},
+      {"the second of two", part(2, 2), false},
+      {"a part twice", part(1, 2) + part(1, 2), false},
+      {"counted from 0", part(0, 2) + part(1, 2), false},
+      {"beyond the count", part(1, 1) + part(2, 1), false},
+      {"two counts", part(1, 2) + part(2, 3), false},
+      {"a count of 0", part(1, 0), false},
+      {"no bytes", none, false},
+  };
+  for (const int channels : {1, 3, 4}) {
+    const std::string plain = test::WriteJpeg({.color = channels == 1   ? JpegColor::kGray
+                                                        : channels == 3 ? JpegColor::kYcc
+                                                                        : JpegColor::kCmyk},
+                                              Photo({20, 10}, channels, random).view());
+    for (const Case& c : cases) {
+      SCOPED_TRACE(::testing::Message() << c.name << ", " << channels << " channels");
+      std::string bytes = plain;
+      bytes.insert(2, c.segments);
+      const auto decoded = test::Decode(bytes);
+      ASSERT_TRUE(decoded.ok()) << decoded.status();
+      const auto names_loss =
+          Contains(HasSubstr("JPEG: the colour profile is left out: its parts"));
+      if (c.is_read) {
+        EXPECT_EQ(decoded->metadata.icc_profile, channels == 4 ? "" : profile);
+        EXPECT_THAT(decoded->header.warnings, ::testing::Not(names_loss));
+      } else {
+        EXPECT_EQ(decoded->metadata.icc_profile, "");
+        EXPECT_THAT(decoded->header.warnings, names_loss);
+      }
+      if (channels == 4) {
+        EXPECT_THAT(decoded->header.warnings,
+                    Contains(HasSubstr(c.is_read ? "by its profile" : "without a profile")));
+      }
+    }
+    std::string bytes = plain;
+    bytes.insert(2, part(1, 2) + cut + part(2, 2));  // which libjpeg passes over, too
+    const auto decoded = test::Decode(bytes);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(decoded->metadata.icc_profile, channels == 4 ? "" : profile);
+    EXPECT_THAT(decoded->header.warnings, Contains("JPEG: segments are left out: APP2"));
+  }
+}
+
 TEST(JpegTest, ToleratesStrayBytesBetweenSegments) {
   std::mt19937 random = test::FreshRandom();
   const Image image = Photo({20, 10}, 3, random);

@@ -157,9 +157,9 @@ TEST_F(MemoryTest, EncodersKeepToTheirBound) {
   }
 }
 
-// Writes and reads an animation of noise, different in each frame.
+// Writes and reads an animation of noise, different in each frame, which is shown for `delay`.
 void ExpectAnimationsWithinBound(const EncodeOptions& options, const ImageSpec& spec,
-                                 std::mt19937& random) {
+                                 FrameDelay delay, std::mt19937& random) {
   std::vector<Image> frames;
   for (int i = 0; i < options.animation->frames; ++i)
     frames.push_back(test::RandomImage(spec, random));
@@ -168,7 +168,7 @@ void ExpectAnimationsWithinBound(const EncodeOptions& options, const ImageSpec& 
     StringSink sink;
     const auto encoder = CreateImageEncoder(options, spec, {}, sink);
     for (const Image& frame : frames) {
-      ASSERT_TRUE((*encoder)->BeginFrame({1, 10}).ok());
+      ASSERT_TRUE((*encoder)->BeginFrame(delay).ok());
       ASSERT_TRUE((*encoder)->WriteRows(frame.view()).ok());
     }
     ASSERT_TRUE((*encoder)->Finish().ok());
@@ -179,7 +179,7 @@ void ExpectAnimationsWithinBound(const EncodeOptions& options, const ImageSpec& 
     Probe probe;
     const auto encoder = CreateImageEncoder(options, spec, {}, probe);
     for (const Image& frame : frames) {
-      ASSERT_TRUE((*encoder)->BeginFrame({1, 10}).ok());
+      ASSERT_TRUE((*encoder)->BeginFrame(delay).ok());
       ASSERT_TRUE((*encoder)->WriteRows(frame.view()).ok());
       probe.Look();
     }
@@ -203,18 +203,22 @@ void ExpectAnimationsWithinBound(const EncodeOptions& options, const ImageSpec& 
 
 TEST_F(MemoryTest, AnimationsKeepToTheirBounds) {
   std::mt19937 random = test::FreshRandom();
+  constexpr FrameDelay kShort = {1, 10}, kLongest = {UINT16_MAX, 1};
   for (const Size size : kImageSizes)
     for (const ImageFormat format : {ImageFormat::kPng, ImageFormat::kWebp})
       for (const int quality : {75, 99, 100})
         for (const int channels : {3, 4})
           ExpectAnimationsWithinBound(
               {.format = format, .quality = quality, .animation = Animation{6, 0}},
-              {size.width, size.height, channels, SampleType::kU8}, random);
+              {size.width, size.height, channels, SampleType::kU8}, kShort, random);
+  for (const ImageFormat format : {ImageFormat::kPng, ImageFormat::kWebp})  // WebP repeats frames
+    ExpectAnimationsWithinBound({.format = format, .quality = 100, .animation = Animation{6, 0}},
+                                {600, 450, 4, SampleType::kU8}, kLongest, random);
   if (!HoldsFrames(ImageFormat::kAvif)) return;
   for (const int quality : {75, 100})  // slow
     ExpectAnimationsWithinBound(
         {.format = ImageFormat::kAvif, .quality = quality, .animation = Animation{6, 0}},
-        {300, 200, 4, SampleType::kU8}, random);
+        {300, 200, 4, SampleType::kU8}, kShort, random);
 }
 
 TEST_F(MemoryTest, RowSourcesKeepToTheirBounds) {

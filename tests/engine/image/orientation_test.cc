@@ -1,4 +1,9 @@
 // Every orientation in the formats with one: JPEG, PNG and WebP.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "engine/image/codec.h"
@@ -79,10 +84,34 @@ TEST(OrientationTest, WebpBeyondTheLimitKeepsItsTag) {
   std::mt19937 random = test::FreshRandom();
   const Image image = test::RandomImage({200, 100, 3, SampleType::kU8}, random);
   const std::string bytes = FileOf(ImageFormat::kWebp, image, 6, true, false);
-  const auto decoded = test::Decode(bytes, {.max_metadata_bytes = bytes.size() - 1});
+  const size_t less = bytes.size() - 1;
+  for (const DecodeLimits& limits :
+       {DecodeLimits{.max_metadata_bytes = less}, DecodeLimits{.max_animation_bytes = less}})
+    EXPECT_EQ(test::Decode(bytes, limits)->header.spec.size(), (Size{100, 200}));
+  const auto decoded =
+      test::Decode(bytes, {.max_metadata_bytes = less, .max_animation_bytes = less});
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(decoded->header.spec.size(), (Size{200, 100}));
-  EXPECT_EQ(decoded->warnings.size(), 1u);
+  EXPECT_THAT(decoded->warnings,
+              ::testing::ElementsAre("WebP: the image is not turned upright as its EXIF says: the "
+                                     "file has more than " +
+                                     std::to_string(less) + " bytes"));
+  for (const MetadataPolicy policy : {MetadataPolicy::kKeep, MetadataPolicy::kStripLocation,
+                                      MetadataPolicy::kIcc, MetadataPolicy::kStrip})
+    for (const ImageFormat format : kImageFormats) {
+      if (!CanEncode(format)) continue;
+      SCOPED_TRACE(::testing::Message()
+                   << FormatName(format) << ", policy " << static_cast<int>(policy));
+      const bool is_stripped = policy == MetadataPolicy::kIcc || policy == MetadataPolicy::kStrip;
+      const bool is_heeded = format != ImageFormat::kAvif && format != ImageFormat::kJxl;
+      std::vector<std::string> warnings;
+      MetadataForResult(decoded->metadata, policy, format, image.spec(), /*too_late=*/false,
+                        warnings);
+      EXPECT_EQ(std::ranges::count(warnings,
+                                   "nothing in the result says how the image lies: viewers show it "
+                                   "as it is stored"),
+                is_stripped || !is_heeded ? 1 : 0);
+    }
   std::vector<std::string> warnings;
   const ImageMetadata kept =
       MetadataForResult(decoded->metadata, MetadataPolicy::kKeep, ImageFormat::kWebp, image.spec(),

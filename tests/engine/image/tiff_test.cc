@@ -2,6 +2,7 @@
 #include <tiffio.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -12,7 +13,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/base/as_bytes.h"
 #include "engine/image/codec.h"
+#include "engine/image/endian.h"
 #include "tests/support/colour_profiles.h"
 #include "tests/support/odd_files.h"
 #include "tests/support/prefixes.h"
@@ -483,14 +486,107 @@ TEST(TiffTest, FractionsOfResolutionAndTagsOfOthersAreNotLostInSilence) {
     TIFFSetField(tiff, TIFFTAG_XRESOLUTION, 72.5);
     TIFFSetField(tiff, TIFFTAG_YRESOLUTION, 72.5);
     TIFFSetField(tiff, TIFFTAG_RESOLUTIONUNIT, RESUNIT_INCH);
-    const float white[] = {0.3127F, 0.3290F};
-    TIFFSetField(tiff, TIFFTAG_WHITEPOINT, white);
+    TIFFSetField(tiff, TIFFTAG_TARGETPRINTER, "a press");
   };
   const auto decoded = test::Decode(WriteTiff(kind, RandomSamples(kind, random)));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(decoded->metadata.density, (PixelDensity{PixelDensity::Unit::kMetre, 2854, 2854}));
   EXPECT_THAT(decoded->warnings,
-              ElementsAre("TIFF: 1 tags that describe no picture are left out: 318"));
+              ElementsAre("TIFF: 1 tags that describe no picture are left out: 337"));
+}
+
+// Numbers of a chunk, each as a whole number.
+std::vector<uint32_t> ChunkNumbers(const ImageMetadata& metadata, std::string_view type) {
+  std::vector<uint32_t> numbers;
+  const auto chunk = std::ranges::find(metadata.colour_chunks, type, &ColourChunk::type);
+  if (chunk == metadata.colour_chunks.end()) return numbers;
+  for (size_t i = 0; i + 4 <= chunk->data.size(); i += 4)
+    numbers.push_back(LoadBe32(AsBytes(chunk->data).data() + i));
+  return numbers;
+}
+
+// A table from samples of `bits` to 16 bits of light.
+std::vector<uint16_t> TransferTableOf(int bits, const std::function<double(double)>& light) {
+  std::vector<uint16_t> table(size_t{1} << bits);
+  for (size_t i = 0; i < table.size(); ++i)
+    table[i] = static_cast<uint16_t>(
+        std::lround(65535 * light(static_cast<double>(i) / static_cast<double>(table.size() - 1))));
+  return table;
+}
+
+double PowerOf18(double sample) { return std::pow(sample, 1.8); }
+
+TEST(TiffTest, PrimariesAndTransferBecomeColourChunks) {
+  std::mt19937 random = test::FreshRandom();
+  for (const char* const mode : {"wl", "wb", "wl8", "wb8"})
+    for (const int bits : {4, 8, 16})
+      for (const bool is_gray : {false, true}) {
+        SCOPED_TRACE(::testing::Message() << mode << ", " << bits << " bits, gray " << is_gray);
+        TiffKind kind{.mode = mode, .bits = bits};
+        if (is_gray) kind.samples = 1, kind.photometric = PHOTOMETRIC_MINISBLACK;
+        const std::vector<uint16_t> table = TransferTableOf(bits, PowerOf18);
+        kind.set = [&table](TIFF* tiff) {
+          const float white[] = {0.3457F, 0.3585F};
+          const float primaries[] = {0.64F, 0.33F, 0.21F, 0.71F, 0.15F, 0.06F};
+          TIFFSetField(tiff, TIFFTAG_WHITEPOINT, white);
+          TIFFSetField(tiff, TIFFTAG_PRIMARYCHROMATICITIES, primaries);
+          TIFFSetField(tiff, TIFFTAG_TRANSFERFUNCTION, table.data(), table.data(), table.data());
+        };
+        const auto decoded = test::Decode(WriteTiff(kind, RandomSamples(kind, random)));
+        ASSERT_TRUE(decoded.ok()) << decoded.status();
+        EXPECT_THAT(decoded->warnings, IsEmpty());
+        EXPECT_THAT(ChunkNumbers(decoded->metadata, "cHRM"),
+                    ElementsAre(34570, 35850, 64000, 33000, 21000, 71000, 15000, 6000));
+        const std::vector<uint32_t> gamma = ChunkNumbers(decoded->metadata, "gAMA");
+        ASSERT_EQ(gamma.size(), 1u);
+        EXPECT_NEAR(gamma[0], 100'000 / 1.8, 100);
+      }
+}
+
+TEST(TiffTest, OtherColoursByTagsAreNamed) {
+  std::mt19937 random = test::FreshRandom();
+  const auto srgb = TransferTableOf(
+      8, [](double v) { return v <= 0.04045 ? v / 12.92 : std::pow((v + 0.055) / 1.055, 2.4); });
+  const auto power = TransferTableOf(8, PowerOf18);
+  const auto film = TransferTableOf(8, [](double v) { return v * v * (3 - 2 * v); });
+  static constexpr float kWhite[] = {0.3127F, 0.3290F};
+  static constexpr float kPrimaries[] = {0.64F, 0.33F, 0.21F, 0.71F, 0.15F, 0.06F};
+  static constexpr float kNoPrimaries[] = {0.64F, 0.33F, 0.21F, 0.71F, 0.15F, 0};
+  struct Case {
+    std::function<void(TIFF*)> set;
+    std::string left_out;  // "": nothing
+  };
+  const auto set_transfer = [](const auto& red, const auto& green) {
+    return [&](TIFF* tiff) {
+      TIFFSetField(tiff, TIFFTAG_TRANSFERFUNCTION, red.data(), green.data(), red.data());
+    };
+  };
+  const Case cases[] = {
+      {[](TIFF* tiff) { TIFFSetField(tiff, TIFFTAG_WHITEPOINT, kWhite); }, "WhitePoint"},
+      {[](TIFF* tiff) { TIFFSetField(tiff, TIFFTAG_PRIMARYCHROMATICITIES, kPrimaries); },
+       "PrimaryChromaticities"},
+      {[](TIFF* tiff) {
+         TIFFSetField(tiff, TIFFTAG_WHITEPOINT, kWhite);
+         TIFFSetField(tiff, TIFFTAG_PRIMARYCHROMATICITIES, kNoPrimaries);
+       },
+       "WhitePoint, PrimaryChromaticities"},
+      {set_transfer(srgb, srgb), ""},
+      {set_transfer(film, film), "TransferFunction"},
+      {set_transfer(power, srgb), "TransferFunction"},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.left_out);
+    const TiffKind kind{.set = c.set};
+    const auto decoded = test::Decode(WriteTiff(kind, RandomSamples(kind, random)));
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_THAT(decoded->metadata.colour_chunks, IsEmpty());
+    if (c.left_out.empty()) {
+      EXPECT_THAT(decoded->warnings, IsEmpty());
+    } else {
+      EXPECT_THAT(decoded->warnings,
+                  ElementsAre(HasSubstr("TIFF: colours by " + c.left_out + " are left out")));
+    }
+  }
 }
 
 // Entries of EXIF that share their bytes: the result has no more of them than the block.

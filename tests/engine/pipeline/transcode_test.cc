@@ -9,8 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 
+#include "engine/base/string_view.h"
 #include "engine/image/convert.h"
 #include "engine/image/memory_io.h"
 #include "engine/pipeline/local_executor.h"
@@ -146,6 +148,28 @@ TEST_F(TranscodeTest, FitsTheResultIntoItsFormat) {
   const auto result = test::Decode(output_.bytes());
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->image.spec(), (ImageSpec{80, 60, 3, SampleType::kU8}));
+}
+
+TEST_F(TranscodeTest, RefusesHighDynamicRangeWhereNoProfileStatesIt) {
+  const Image image = test::RandomImage({8, 6, 3, SampleType::kU8}, random_);
+  for (const auto& [transfer, name] : {std::pair{'\x10', "PQ"}, std::pair{'\x12', "HLG"}}) {
+    const std::string source = *test::Encode(
+        image.view(), {}, {.colour_chunks = {{"cICP", std::string({'\x09', transfer, 0, 1})}}});
+    for (const ImageFormat format : kImageFormats) {
+      if (!CanEncode(format)) continue;
+      SCOPED_TRACE(FormatName(format));
+      const absl::Status status = Transcode(source, format).status();
+      if (HoldsCicp(format)) {
+        EXPECT_TRUE(status.ok()) << status;
+        continue;
+      }
+      EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+      EXPECT_THAT(
+          std::string(status.message()),
+          HasSubstr(absl::StrCat("of high dynamic range (", name, "), which ",
+                                 ToAbsl(FormatName(format)), " cannot state; ask for png")));
+    }
+  }
 }
 
 TEST_F(TranscodeTest, KeepsTheColourProfile) {
