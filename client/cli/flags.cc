@@ -222,13 +222,16 @@ void UpscaleFlags::AddTo(CLI::App& command) {
   CLI::Option* scale_flag =
       add("-s,--scale", scale, "FACTOR", "Above 0 to 16; default: the model's own")
           ->check(Between(1e-3, 16.0));
-  add("-w,--width", width_px, "PIXELS", "Width of the result, instead of a factor")
-      ->transform(WidthWithoutFilter())
-      ->check(Between(1, 1 << 30))
-      ->excludes(scale_flag);
-  add("--height", height_px, "PIXELS", "Height; if you give one of the two, the proportions stay")
-      ->check(Between(1, 1 << 30))
-      ->excludes(scale_flag);
+  CLI::Option* width = add("-w,--width", width_px, "PIXELS",
+                           "Width of the result, instead of a factor")
+                           ->transform(WidthWithoutFilter())
+                           ->check(Between(1, 1 << 30))
+                           ->excludes(scale_flag);
+  CLI::Option* height =
+      add("--height", height_px, "PIXELS",
+          "Height; if you give one of the two, the proportions stay")
+          ->check(Between(1, 1 << 30))
+          ->excludes(scale_flag);
   add("--short-side", short_side_px, "PIXELS", "The shorter side, instead of width and height")
       ->check(Between(1, 1 << 30))
       ->excludes(scale_flag);
@@ -238,7 +241,8 @@ void UpscaleFlags::AddTo(CLI::App& command) {
   add("--fit", fit, "contain|cover|stretch",
       "Into both --width and --height: keep the proportions, cut off both ends, or distort")
       ->check(CLI::IsMember({"contain", "cover", "stretch"}).description(""))
-      ->excludes(scale_flag);
+      ->needs(width)
+      ->needs(height);
   add("--max-pixels", max_pixels, "N", "Most pixels of the result; larger ones are made smaller")
       ->check(Between(int64_t{1}, int64_t{1} << 40));
   command.add_flag("--no-enlarge", no_enlarge, "Never make an image larger than it is");
