@@ -7,13 +7,14 @@
 
 #include "engine/image/endian.h"
 #include "engine/image/memory_io.h"
+#include "engine/image/orientation.h"
 
 namespace upscaled {
 namespace {
 
 constexpr size_t kTiffHeaderBytes = 8;
 constexpr size_t kEntryBytes = 12;
-constexpr uint32_t kShortType = 3, kLongType = 4;
+constexpr uint32_t kShortType = 3, kLongType = 4, kRationalType = 5;
 // Cameras write less than a hundred. A directory with more is not read, nor is it edited.
 constexpr size_t kMaxEntries = 1024;
 
@@ -23,6 +24,9 @@ enum Tag : uint32_t {
   kStripOffset = 0x0111,
   kOrientation = 0x0112,
   kStripBytes = 0x0117,
+  kXResolution = 0x011A,
+  kYResolution = 0x011B,
+  kResolutionUnit = 0x0128,
   kThumbnailOffset = 0x0201,
   kThumbnailBytes = 0x0202,
   kXmp = 0x02BC,
@@ -148,6 +152,39 @@ class TiffEditor {
     }
   }
 
+  // The values of the first entries `a` and `b`, if there are both.
+  void Exchange(const TiffReader::Directory& directory, Tag a, Tag b) {
+    const size_t at_a = EntryOf(directory, a), at_b = EntryOf(directory, b);
+    if (at_a == 0 || at_b == 0) return;
+    std::swap_ranges(bytes_.begin() + at_a + 2, bytes_.begin() + at_a + kEntryBytes,
+                     bytes_.begin() + at_b + 2);
+  }
+
+  // Moves the first directory, which is whole, to the end of the file, with a density in it.
+  void AddDensity(const TiffReader::Directory& first, uint32_t x, uint32_t y, uint32_t unit) {
+    const std::string next = bytes_.substr(first.end(), 4);
+    std::vector<std::pair<uint32_t, std::string>> entries;  // by their tags
+    for (size_t i = 0; i < first.entries; ++i) {
+      const size_t entry = first.entry(i);
+      entries.emplace_back(reader().Load16(entry), bytes_.substr(entry, kEntryBytes));
+    }
+    EraseEntriesOf(first);
+    bytes_.resize(bytes_.size() + bytes_.size() % 2);
+    const auto values = static_cast<uint32_t>(bytes_.size());
+    for (const uint32_t side : {x, y}) bytes_ += Number(side, 4) + Number(1, 4);
+    const auto add = [&](Tag tag, uint32_t type, const std::string& value) {
+      entries.emplace_back(tag, Number(tag, 2) + Number(type, 2) + Number(1, 4) + value);
+    };
+    add(kXResolution, kRationalType, Number(values, 4));
+    add(kYResolution, kRationalType, Number(values + 8, 4));
+    add(kResolutionUnit, kShortType, Number(unit, 2) + Number(0, 2));
+    std::ranges::stable_sort(entries, {}, &std::pair<uint32_t, std::string>::first);
+    Store(4, static_cast<uint32_t>(bytes_.size()), 4);
+    bytes_ += Number(static_cast<uint32_t>(entries.size()), 2);
+    for (const auto& [tag, entry] : entries) bytes_ += entry;
+    bytes_ += next;
+  }
+
   void CutErasedEnd() {
     std::ranges::sort(erased_, {}, &Range::end);
     for (; !erased_.empty(); erased_.pop_back()) {
@@ -162,17 +199,27 @@ class TiffEditor {
     size_t begin, end;
   };
 
-  uint32_t ValueOf(const TiffReader::Directory& directory, Tag tag) const {
+  // 0: the directory has none.
+  size_t EntryOf(const TiffReader::Directory& directory, Tag tag) const {
     for (size_t i = 0; i < directory.entries; ++i)
-      if (reader().Load16(directory.entry(i)) == tag)
-        return reader().Load32(directory.entry(i) + 8);
+      if (reader().Load16(directory.entry(i)) == tag) return directory.entry(i);
     return 0;
   }
+  uint32_t ValueOf(const TiffReader::Directory& directory, Tag tag) const {
+    const size_t entry = EntryOf(directory, tag);
+    return entry == 0 ? 0 : reader().Load32(entry + 8);
+  }
 
-  void Store(size_t at, uint32_t value, int count) {
+  // In the file's byte order.
+  std::string Number(uint32_t value, int count) const {
     const bool big_endian = reader().big_endian();
+    std::string bytes;
     for (int i = 0; i < count; ++i)
-      bytes_[at + i] = static_cast<char>(value >> 8 * (big_endian ? count - 1 - i : i));
+      bytes.push_back(static_cast<char>(value >> 8 * (big_endian ? count - 1 - i : i)));
+    return bytes;
+  }
+  void Store(size_t at, uint32_t value, int count) {
+    bytes_.replace(at, count, Number(value, count));
   }
 
   // The header is never a part of a range.
@@ -248,26 +295,35 @@ bool StripExifLocation(std::string& exif) {
   return !editor.gave_up() && !first.refused && !details.refused;
 }
 
-std::string ExifOfDensity(const PixelDensity& density) {
+void TurnDensity(Orientation orientation, ImageMetadata& metadata) {
+  if (!SwapsSides(orientation)) return;
+  if (metadata.density.has_value()) std::swap(metadata.density->x, metadata.density->y);
+  TiffEditor editor(metadata.exif);
+  if (editor.reader().IsTiff())
+    editor.Exchange(editor.reader().First(), kXResolution, kYResolution);
+}
+
+bool SetExifDensity(std::string& exif, const PixelDensity& density) {
   using Unit = PixelDensity::Unit;
-  constexpr uint32_t kRationalType = 5;
-  constexpr uint32_t kEntries = 3, kValues = 8 + 2 + kEntries * kEntryBytes + 4;
+  TiffEditor editor(exif);
+  if (!editor.reader().IsTiff()) return false;
+  TiffReader::Directory first = editor.reader().First();
+  if (!first.whole) return false;
+  for (const Tag tag : {kXResolution, kYResolution, kResolutionUnit})
+    editor.EraseEntries(first, tag, /*leads_to_directory=*/false);
   const uint32_t unit = density.unit == Unit::kAspect       ? 1
                         : density.unit == Unit::kCentimetre ? 3
                                                             : 2;  // inches
   const auto value_of = [&density](uint32_t value) {
     return density.unit == Unit::kMetre ? ConvertDensity(value, Unit::kMetre, Unit::kInch) : value;
   };
-  std::string exif("II\x2a\0\x08\0\0\0", 8);
-  const auto append = [&exif](uint32_t value, int bytes) {
-    for (int i = 0; i < bytes; ++i) exif.push_back(static_cast<char>(value >> 8 * i));
-  };
-  append(kEntries, 2);
-  append(0x011A, 2), append(kRationalType, 2), append(1, 4), append(kValues, 4);
-  append(0x011B, 2), append(kRationalType, 2), append(1, 4), append(kValues + 8, 4);
-  append(0x0128, 2), append(kShortType, 2), append(1, 4), append(unit, 4);
-  append(0, 4);  // no other directory
-  for (const uint32_t value : {density.x, density.y}) append(value_of(value), 4), append(1, 4);
+  editor.AddDensity(first, value_of(density.x), value_of(density.y), unit);
+  return !editor.gave_up();
+}
+
+std::string ExifOfDensity(const PixelDensity& density) {
+  std::string exif("II\x2a\0\x08\0\0\0\0\0\0\0\0\0", 14);  // a directory without entries
+  SetExifDensity(exif, density);
   return exif;
 }
 

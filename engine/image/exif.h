@@ -32,6 +32,12 @@ bool CorrectExif(std::string& exif, Size size, bool keep_orientation);
 // Takes out the GPS directory, and the first directory's blocks of XMP and IPTC. False as above.
 bool StripExifLocation(std::string& exif);
 
+// Exchanges the resolutions of the two sides, in EXIF too, if `orientation` exchanges the sides.
+void TurnDensity(Orientation orientation, ImageMetadata& metadata);
+
+// Has the block state `density`, in place of any other. False: `exif` is no whole TIFF file.
+bool SetExifDensity(std::string& exif, const PixelDensity& density);
+
 // A block with only the density.
 std::string ExifOfDensity(const PixelDensity& density);
 

@@ -15,7 +15,9 @@
 #include "absl/strings/str_join.h"
 #include "engine/image/codec.h"
 #include "engine/image/exif.h"
+#include "engine/image/memory_io.h"
 #include "engine/image/metadata.h"
+#include "engine/image/tiff_directory.h"
 #include "tests/support/colour_profiles.h"
 #include "tests/support/odd_files.h"
 #include "tests/support/test_image.h"
@@ -429,6 +431,105 @@ TEST(MetadataPolicyTest, BlocksBehindThePixelsAreKeptWhereTheyFit) {
   }
 }
 
+// A number of the first directory, such as a resolution; -1: there is none.
+double ExifNumber(const std::string& exif, uint16_t tag) {
+  const auto file = TiffFile::Open(AsBytes(exif));
+  if (!file.has_value()) return -1;
+  const TiffDirectory directory = file->Read(file->first_directory());
+  const TiffEntry* const entry = directory.Find(tag);
+  if (entry == nullptr) return -1;
+  return entry->type == kTiffShort ? static_cast<double>(file->Number(*entry))
+                                   : file->Rational(*entry);
+}
+
+TEST(MetadataPolicyTest, ResolutionsGoIntoTheExifOfFormatsWithoutOne) {
+  using Unit = PixelDensity::Unit;
+  const struct {
+    PixelDensity density;
+    double x, y, unit;
+  } kDensities[] = {{{Unit::kInch, 300, 200}, 300, 200, 2},
+                    {{Unit::kCentimetre, 118, 79}, 118, 79, 3},
+                    {{Unit::kMetre, 11811, 7874}, 300, 200, 2},
+                    {{Unit::kAspect, 2, 1}, 2, 1, 1}};
+  for (const ImageFormat to : {ImageFormat::kWebp, ImageFormat::kAvif, ImageFormat::kJxl}) {
+    for (const auto& [density, x, y, unit] : kDensities) {
+      for (const bool big_endian : {false, true}) {
+        for (const bool has_another : {false, true}) {
+          ImageMetadata source = {.exif = CameraExif(big_endian), .density = density};
+          if (has_another)
+            ASSERT_TRUE(SetExifDensity(source.exif, {Unit::kCentimetre, 28, 29}));
+          std::vector<std::string> warnings;
+          const ImageMetadata result =
+              MetadataForResult(source, MetadataPolicy::kKeep, to, {80, 60, 3, SampleType::kU8},
+                                /*too_late=*/false, warnings);
+          EXPECT_THAT(warnings, IsEmpty());
+          EXPECT_EQ(ExifNumber(result.exif, kTiffXResolution), x);
+          EXPECT_EQ(ExifNumber(result.exif, kTiffYResolution), y);
+          EXPECT_EQ(ExifNumber(result.exif, kTiffResolutionUnit), unit);
+          EXPECT_EQ(ExifNumber(result.exif, kTiffOrientation), 1);
+          EXPECT_THAT(result.exif, AllOf(HasSubstr("Maker"), HasSubstr("2026:01:02 03:04:05")));
+        }
+      }
+    }
+    std::vector<std::string> warnings;
+    const std::string cut = CameraExif(false).substr(0, 60);
+    (void)MetadataForResult({.exif = cut, .density = kDensities[0].density}, MetadataPolicy::kKeep,
+                            to, {80, 60, 3, SampleType::kU8}, /*too_late=*/false, warnings);
+    EXPECT_THAT(warnings, Contains(HasSubstr("the resolution of 300x200 is left out")));
+  }
+}
+
+// A tag of TIFF has one text: of EXIF, of the texts before the pixels, or of those after them.
+TEST(MetadataPolicyTest, TextsBehindThePixelsGoIntoTiffOrAreNamed) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = test::PhotoImage({8, 8, 3, SampleType::kU8}, random);
+  const auto result = [&](const ImageMetadata& first, const ImageMetadata& late,
+                          std::vector<std::string>& warnings) {
+    const auto fit = [&](const ImageMetadata& metadata, const ImageMetadata* earlier) {
+      return MetadataForResult(metadata, MetadataPolicy::kKeep, ImageFormat::kTiff, image.spec(),
+                               /*too_late=*/false, warnings, earlier);
+    };
+    StringSink sink;
+    const auto encoder = CreateImageEncoder({.format = ImageFormat::kTiff}, image.spec(),
+                                            fit(first, nullptr), sink);
+    EXPECT_TRUE((*encoder)->WriteRows(image.view()).ok());
+    (*encoder)->AddLateMetadata(fit(late, &first));
+    EXPECT_TRUE((*encoder)->Finish().ok());
+    return test::Decode(sink.bytes())->metadata.exif;
+  };
+  std::vector<std::string> warnings;
+  const ImageMetadata software = {.texts = {{.keyword = "Software", .text = "a brush"}}};
+  const ImageMetadata author = {.texts = {{.keyword = "Author", .text = "a painter"}}};
+  EXPECT_THAT(result(software, author, warnings),
+              AllOf(HasSubstr("a brush"), HasSubstr("a painter")));
+  EXPECT_THAT(result(software, software, warnings), HasSubstr("a brush"));
+  EXPECT_THAT(warnings, IsEmpty());
+
+  const ImageMetadata other = {.texts = {{.keyword = "Software", .text = "a pen"}}};
+  EXPECT_THAT(result(software, other, warnings), Not(HasSubstr("a pen")));
+  EXPECT_THAT(warnings, Contains(HasSubstr("the text of Software is left out")));
+  warnings.clear();
+  const ImageMetadata copyright = {.texts = {{.keyword = "Copyright", .text = "(c) Another"}}};
+  ImageMetadata camera = {.exif = CameraExif(false)};
+  EXPECT_THAT(result(camera, copyright, warnings), HasSubstr("(c) Someone"));
+  EXPECT_EQ(warnings.size(), 1u);
+  camera.texts = copyright.texts;
+  EXPECT_THAT(result(camera, {}, warnings), HasSubstr("(c) Someone"));
+  EXPECT_EQ(warnings.size(), 2u);
+}
+
+TEST(MetadataPolicyTest, ASecondBlockBehindThePixelsIsNamed) {
+  const ImageMetadata first = {.exif = CameraExif(false), .xmp = kXmp, .iptc = IptcSet(120, "a")};
+  for (const ImageFormat to : {ImageFormat::kPng, ImageFormat::kTiff}) {
+    std::vector<std::string> warnings;
+    const ImageMetadata late =
+        MetadataForResult(first, MetadataPolicy::kKeep, to, {8, 8, 3, SampleType::kU8},
+                          /*too_late=*/false, warnings, &first);
+    EXPECT_EQ(BytesOf(late), 0u);
+    EXPECT_EQ(warnings.size(), 3u);
+  }
+}
+
 // Any change of any byte: nothing outside the block is touched (a sanitizer looks), in no time.
 TEST(HostileExifTest, IsEditedSafely) {
   std::mt19937 random = test::FreshRandom();
@@ -443,6 +544,11 @@ TEST(HostileExifTest, IsEditedSafely) {
     (void)StripExifLocation(exif);
     (void)CorrectExif(exif, {80, 60}, false);
     EXPECT_LE(exif.size(), before);
+    ImageMetadata metadata = {.exif = exif};
+    TurnDensity(Orientation::kRotate90, metadata);
+    EXPECT_EQ(metadata.exif.size(), exif.size());
+    (void)SetExifDensity(exif, {PixelDensity::Unit::kInch, 300, 200});
+    EXPECT_LE(exif.size(), 2 * before + 64);
   }
 }
 
