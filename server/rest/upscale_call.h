@@ -51,6 +51,8 @@ class UpscaleCall final : public RestCall {
   // Whether the client prefers a job, and its request can be one.
   bool WantsJob() const;
   absl::Status SubmitJob();
+  // Whether Accept takes the result, unless the request names a format. Not: leaves a fault (406).
+  absl::Status CheckAccept(const upscale::v1::UpscaleImageHeader& header);
   void Announce(const upscale::v1::UpscaleImageHeader& header);
   // Whether the client gets the source after `error`.
   bool AnswerOriginal(const absl::Status& error);
@@ -58,7 +60,7 @@ class UpscaleCall final : public RestCall {
     return {cancellation(), record(), start(), reservation_, payer(), deadline()};
   }
 
-  std::optional<HttpFault> fault_;  // the answer if the result is not the one of If-Match
+  std::optional<HttpFault> fault_;  // the answer if If-Match or Accept refuses the result
   AdmissionController::Reservation reservation_, kept_memory_;
   Watchdog::Id watch_;
   UpscaleParameters parameters_;
