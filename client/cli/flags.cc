@@ -222,16 +222,15 @@ void UpscaleFlags::AddTo(CLI::App& command) {
   CLI::Option* scale_flag =
       add("-s,--scale", scale, "FACTOR", "Above 0 to 16; default: the model's own")
           ->check(Between(1e-3, 16.0));
-  CLI::Option* width = add("-w,--width", width_px, "PIXELS",
-                           "Width of the result, instead of a factor")
-                           ->transform(WidthWithoutFilter())
-                           ->check(Between(1, 1 << 30))
-                           ->excludes(scale_flag);
-  CLI::Option* height =
-      add("--height", height_px, "PIXELS",
-          "Height; if you give one of the two, the proportions stay")
+  CLI::Option* width =
+      add("-w,--width", width_px, "PIXELS", "Width of the result, instead of a factor")
+          ->transform(WidthWithoutFilter())
           ->check(Between(1, 1 << 30))
           ->excludes(scale_flag);
+  CLI::Option* height = add("--height", height_px, "PIXELS",
+                            "Height; if you give one of the two, the proportions stay")
+                            ->check(Between(1, 1 << 30))
+                            ->excludes(scale_flag);
   add("--short-side", short_side_px, "PIXELS", "The shorter side, instead of width and height")
       ->check(Between(1, 1 << 30))
       ->excludes(scale_flag);

@@ -148,11 +148,12 @@ absl::StatusOr<FilmFacts> ParseFilmFacts(const std::string& facts, const std::st
 
 absl::StatusOr<FilmFacts> ReadFilmFacts(const std::string& path) {
   const std::string input = "file:" + path;
-  ASSIGN_OR_RETURN(const std::string facts,
-                   ReadFfmpeg(Probe(input, "V:0",
-                                    "stream=r_frame_rate,width,height,pix_fmt,field_order,color_space,"
-                                    "color_primaries,color_transfer,color_range:format=start_time",
-                                    "default=nw=1")));
+  ASSIGN_OR_RETURN(
+      const std::string facts,
+      ReadFfmpeg(Probe(input, "V:0",
+                       "stream=r_frame_rate,width,height,pix_fmt,field_order,color_space,"
+                       "color_primaries,color_transfer,color_range:format=start_time",
+                       "default=nw=1")));
   ASSIGN_OR_RETURN(const std::string times,
                    ReadFfmpeg(Probe(input, "V:0", "packet=pts_time,flags", "csv=p=0")));
   return ParseFilmFacts(facts, times);

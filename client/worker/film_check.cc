@@ -100,9 +100,9 @@ absl::StatusOr<std::vector<std::string>> CheckFilm(const std::string& source,
   }
   const bool halves = absl::StrContains(pixels, "420p") || absl::StrContains(pixels, "422p");
   if (halves && part.codec != kLosslessCodec && MayHaveOddSide(options, facts)) {
-    warnings.push_back(absl::StrCat("a side of the result that is odd loses its last row or column: ",
-                                    part.codec, " of ", pixels, " has even ones; --codec ",
-                                    kLosslessCodec, " keeps them"));
+    warnings.push_back(
+        absl::StrCat("a side of the result that is odd loses its last row or column: ", part.codec,
+                     " of ", pixels, " has even ones; --codec ", kLosslessCodec, " keeps them"));
   }
   ASSIGN_OR_RETURN(const std::vector<FilmStream> streams, ReadFilmStreams(file.get()));
   bool has_film = false;

@@ -22,7 +22,7 @@ absl::StatusOr<std::vector<std::string>> CheckFilm(const std::string& source,
                                                    const server::FilmPart& part,
                                                    Container container);
 
-// Whether a side of the result may be odd, by what is known before a server has chosen the model.
+// Whether a side of the result may be odd: no server has chosen the model yet.
 bool MayHaveOddSide(const v1::UpscaleOptions& options, const FilmFacts& facts);
 
 }  // namespace upscaled::client

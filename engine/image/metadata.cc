@@ -299,8 +299,7 @@ uint32_t ConvertDensity(uint32_t value, PixelDensity::Unit from, PixelDensity::U
 
 ImageMetadata MetadataForResult(ImageMetadata metadata, MetadataPolicy policy, ImageFormat format,
                                 const ImageSpec& encoded, bool too_late,
-                                std::vector<std::string>& warnings,
-                                const ImageMetadata* earlier) {
+                                std::vector<std::string>& warnings, const ImageMetadata* earlier) {
   MetadataEditor editor(std::move(metadata), format, encoded, warnings);
   if (policy == MetadataPolicy::kStrip) editor.StripAll();
   if (policy == MetadataPolicy::kIcc) editor.KeepColoursOnly();

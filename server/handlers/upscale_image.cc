@@ -108,9 +108,10 @@ absl::Status CheckNameOnly(const pb::UpscaleImageStart& start) {
 }
 
 absl::StatusOr<pb::UpscaleSummary> NothingStored(const Digest& digest) {
-  return MakeError(absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidImage,
-                   absl::StrCat("the image is not sent, and no result of the image with the SHA-256 ",
-                                ToHex(digest), " is stored for this caller and these options"));
+  return MakeError(
+      absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidImage,
+      absl::StrCat("the image is not sent, and no result of the image with the SHA-256 ",
+                   ToHex(digest), " is stored for this caller and these options"));
 }
 
 absl::Status SendHeader(MessageWriter<pb::UpscaleImageResponse>& writer,

@@ -158,8 +158,7 @@ absl::StatusOr<TargetSize> TargetFromProto(const pb::UpscaleOptions& proto) {
     }
     ASSIGN_OR_RETURN(target.fit, FitFromProto(size.fit()));
     if (size.fit() != pb::FIT_UNSPECIFIED && (target.width_px == 0 || target.height_px == 0)) {
-      return InvalidOption("size.fit", "given",
-                           "absent unless both width_px and height_px are");
+      return InvalidOption("size.fit", "given", "absent unless both width_px and height_px are");
     }
   }
   if (proto.max_pixels() < 0) {

@@ -75,8 +75,10 @@ bool AcceptsFormat(std::string_view accept, ImageFormat format) {
   double weight = 0;
   for (const MediaRange& range : ParseAccept(accept)) {
     names_images |= IsAny(range) || absl::StartsWithIgnoreCase(range.type, "image/");
-    const int its_rank =
-        FormatOf(range) == format ? 3 : IsAnyImage(range) ? 2 : IsAny(range) ? 1 : 0;
+    const int its_rank = FormatOf(range) == format ? 3
+                         : IsAnyImage(range)       ? 2
+                         : IsAny(range)            ? 1
+                                                   : 0;
     if (its_rank < rank || its_rank == 0) continue;
     weight = its_rank > rank ? range.weight : std::max(weight, range.weight);
     rank = its_rank;

@@ -348,9 +348,9 @@ absl::Status ParameterReader::Read(const FormField& field) {
   const std::string value = field.value.value_or("1");
   if (value.empty()) return absl::OkStatus();
   if (const auto other = OptionAgainst(parameter->name, parameters_)) {
-    return Invalid(absl::StrCat(field.name, " is given next to ", *other,
-                                "; only one of them can be"),
-                   field.name);
+    return Invalid(
+        absl::StrCat(field.name, " is given next to ", *other, "; only one of them can be"),
+        field.name);
   }
   if (parameter->set(value, parameters_)) return absl::OkStatus();
   return Invalid(

@@ -431,7 +431,7 @@ TEST(MetadataPolicyTest, BlocksBehindThePixelsAreKeptWhereTheyFit) {
   }
 }
 
-// A number of the first directory, such as a resolution; -1: there is none.
+// A number of the first directory, such as a resolution; -1 without it.
 double ExifNumber(const std::string& exif, uint16_t tag) {
   const auto file = TiffFile::Open(AsBytes(exif));
   if (!file.has_value()) return -1;
@@ -456,8 +456,7 @@ TEST(MetadataPolicyTest, ResolutionsGoIntoTheExifOfFormatsWithoutOne) {
       for (const bool big_endian : {false, true}) {
         for (const bool has_another : {false, true}) {
           ImageMetadata source = {.exif = CameraExif(big_endian), .density = density};
-          if (has_another)
-            ASSERT_TRUE(SetExifDensity(source.exif, {Unit::kCentimetre, 28, 29}));
+          if (has_another) ASSERT_TRUE(SetExifDensity(source.exif, {Unit::kCentimetre, 28, 29}));
           std::vector<std::string> warnings;
           const ImageMetadata result =
               MetadataForResult(source, MetadataPolicy::kKeep, to, {80, 60, 3, SampleType::kU8},
@@ -490,8 +489,8 @@ TEST(MetadataPolicyTest, TextsBehindThePixelsGoIntoTiffOrAreNamed) {
                                /*too_late=*/false, warnings, earlier);
     };
     StringSink sink;
-    const auto encoder = CreateImageEncoder({.format = ImageFormat::kTiff}, image.spec(),
-                                            fit(first, nullptr), sink);
+    const auto encoder =
+        CreateImageEncoder({.format = ImageFormat::kTiff}, image.spec(), fit(first, nullptr), sink);
     EXPECT_TRUE((*encoder)->WriteRows(image.view()).ok());
     (*encoder)->AddLateMetadata(fit(late, &first));
     EXPECT_TRUE((*encoder)->Finish().ok());

@@ -155,18 +155,10 @@ TEST(ParameterReaderTest, RefusesByName) {
 // Errors of the contract's options have the name that the caller gave, in the message and as the
 // field.
 TEST(ReadOptionsTest, NamesParametersAsTheyWereGiven) {
-  const std::pair<const char*, const char*> kCases[] = {{"width", "-1"},
-                                                        {"width_px", "2000000"},
-                                                        {"height", "-1"},
-                                                        {"short_side", "-1"},
-                                                        {"long_side_px", "-1"},
-                                                        {"noise", "9"},
-                                                        {"noise_level", "9"},
-                                                        {"scale", "99"},
-                                                        {"quality", "101"},
-                                                        {"sigma_space", "99"},
-                                                        {"max_pixels", "-1"},
-                                                        {"tile_px", "1"}};
+  const std::pair<const char*, const char*> kCases[] = {
+      {"width", "-1"},        {"width_px", "2000000"}, {"height", "-1"},     {"short_side", "-1"},
+      {"long_side_px", "-1"}, {"noise", "9"},          {"noise_level", "9"}, {"scale", "99"},
+      {"quality", "101"},     {"sigma_space", "99"},   {"max_pixels", "-1"}, {"tile_px", "1"}};
   for (const auto& [name, value] : kCases) {
     UpscaleParameters p;
     const bool is_sigma = absl::StartsWith(name, "sigma");
