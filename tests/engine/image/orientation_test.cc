@@ -80,6 +80,7 @@ TEST(OrientationTest, ResolutionsGoWithTheSides) {
         const std::optional<PixelDensity>& density = decoded->metadata.density;
         EXPECT_EQ(density.has_value(), format != ImageFormat::kWebp);
         if (density.has_value()) EXPECT_EQ(density->x < density->y, turned);
+        if (format == ImageFormat::kTiff) continue;  // its EXIF had nothing but the density
         const auto exif = TiffFile::Open(AsBytes(decoded->metadata.exif));
         ASSERT_TRUE(exif.has_value());
         const TiffDirectory directory = exif->Read(exif->first_directory());
