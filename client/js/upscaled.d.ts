@@ -267,6 +267,8 @@ export interface Model {
   scales: number[];
   /** -1 (none) included. */
   noise_levels: number[];
+  /** The pairs that one pass computes: not every scale has every level. */
+  variants: { scale: number; noise_level: number }[];
   /** "exact", "fast". */
   precisions: string[];
   halo_px: number;
