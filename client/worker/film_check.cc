@@ -18,6 +18,8 @@
 namespace upscaled::client {
 namespace {
 
+namespace v1 = ::upscale::v1;
+
 constexpr char kLosslessCodec[] = "ffv1";
 
 class FilmTrial {

@@ -8,6 +8,7 @@
 #include "client/video/film_facts.h"
 #include "client/worker/film_commands.h"
 #include "server/jobs/film_part.h"
+#include "upscale/v1/upscale.pb.h"
 
 namespace upscaled::client {
 
@@ -18,11 +19,11 @@ namespace upscaled::client {
 // FAILED_PRECONDITION if ffmpeg is not installed.
 absl::StatusOr<std::vector<std::string>> CheckFilm(const std::string& source,
                                                    const FilmFacts& facts,
-                                                   const v1::UpscaleOptions& options,
+                                                   const ::upscale::v1::UpscaleOptions& options,
                                                    const server::FilmPart& part,
                                                    Container container);
 
 // Whether a side of the result may be odd: no server has chosen the model yet.
-bool MayHaveOddSide(const v1::UpscaleOptions& options, const FilmFacts& facts);
+bool MayHaveOddSide(const ::upscale::v1::UpscaleOptions& options, const FilmFacts& facts);
 
 }  // namespace upscaled::client
