@@ -196,7 +196,7 @@ absl::StatusOr<std::vector<server::NewJob>> FilmJobs(const SubmitFlags& flags) {
                                .range = facts.range,
                                .codec = flags.codec};
   ASSIGN_OR_RETURN(const std::vector<std::string> warnings,
-                   CheckFilm(task.source, facts, *task.film, container));
+                   CheckFilm(task.source, facts, task.options, *task.film, container));
   for (const std::string& warning : warnings)
     std::fprintf(stderr, "upscale: warning: %s: %s\n", flags.inputs[0].c_str(), warning.c_str());
   std::vector<server::NewJob> jobs;

@@ -60,11 +60,10 @@ struct RawFilm {
 };
 
 absl::StatusOr<double> ParseRate(absl::string_view text) {
-  const std::pair<absl::string_view, absl::string_view> parts =
-      absl::StrSplit(text, absl::MaxSplits('/', 1));
+  const std::vector<absl::string_view> parts = absl::StrSplit(text, '/');
   double frames = 0, seconds = 1;
-  if (!absl::SimpleAtod(parts.first, &frames) ||
-      (!parts.second.empty() && !absl::SimpleAtod(parts.second, &seconds)) ||
+  if (parts.size() > 2 || !absl::SimpleAtod(parts[0], &frames) ||
+      (parts.size() == 2 && !absl::SimpleAtod(parts[1], &seconds)) ||
       !(frames / seconds > 0 && frames / seconds <= 1e6)) {
     return absl::InvalidArgumentError(
         absl::StrCat("the rate ", text, " is none, such as 24 or 24000/1001"));
@@ -78,7 +77,8 @@ absl::StatusOr<RawFilm> ParseRaw(const std::string& value) {
       absl::StrSplit(parts[0], absl::MaxSplits('x', 1));
   Size size;
   if (parts.size() < 2 || parts.size() > 3 || !absl::SimpleAtoi(sides.first, &size.width) ||
-      !absl::SimpleAtoi(sides.second, &size.height)) {
+      !absl::SimpleAtoi(sides.second, &size.height) ||
+      parts[0] != absl::StrCat(size.width, "x", size.height)) {
     return absl::InvalidArgumentError(
         absl::StrCat("--raw ", value, " is no WxH:FORMAT[:RATE], such as 640x360:yuv420p:24"));
   }

@@ -190,7 +190,10 @@ export class Job implements JobFacts {
   events(options?: {
     signal?: AbortSignal;
   }): AsyncGenerator<{ event: "state" | "tiles" } & Partial<JobFacts> & Record<string, unknown>>;
-  /** Waits until the job has ended; the promise is kept with this job. Aborting ends only the wait. */
+  /**
+   * Waits until the job has ended; the promise is kept with this job. Aborting ends only the wait. A
+   * full server is asked again, until it has refused for two minutes on end.
+   */
   wait(options?: { signal?: AbortSignal }): Promise<this>;
   /**
    * Waits for the job, and gives its image as upscale() does. Throws the error that it failed with,
@@ -264,6 +267,8 @@ export interface Model {
   scales: number[];
   /** -1 (none) included. */
   noise_levels: number[];
+  /** The pairs that one pass computes: not every scale has every level. */
+  variants: { scale: number; noise_level: number }[];
   /** "exact", "fast". */
   precisions: string[];
   halo_px: number;

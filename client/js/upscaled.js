@@ -320,12 +320,24 @@ export class Job {
     }
   }
 
-  /** Waits until the job has ended; the promise is kept with this job. Aborting ends only the wait. */
+  /**
+   * Waits until the job has ended; the promise is kept with this job. Aborting ends only the wait. A
+   * full server is asked again, until it has refused for two minutes on end.
+   */
   async wait({ signal } = {}) {
+    let refused = 0; // seconds
     for (let pause = FIRST_POLL; ; pause = Math.min(1.5 * pause, LAST_POLL)) {
-      await this.refresh({ signal });
-      if (this.ended) return this;
-      await sleep(1000 * pause, signal);
+      let asked = 0;
+      try {
+        await this.refresh({ signal });
+        if (this.ended) return this;
+        refused = 0;
+      } catch (error) {
+        if (!error.retryable || refused >= MAX_TOTAL_WAIT) throw error;
+        asked = waitBefore(0, error.retryAfter);
+        refused += Math.max(pause, asked);
+      }
+      await sleep(1000 * Math.max(pause, asked), signal);
     }
   }
 

@@ -23,6 +23,9 @@ constexpr int kMaxEncodeThreads = 4;
 ModelCard CardOf(const v1::Model& model) {
   ModelCard card;
   card.name = model.name();
+  for (const v1::ModelVariant& pair : model.variants())
+    card.variants.push_back({.scale = pair.scale(), .noise_level = pair.noise_level()});
+  if (!card.variants.empty()) return card;
   for (const int scale : model.scales()) {
     for (const int level : model.noise_levels()) {
       card.variants.push_back({.scale = scale, .noise_level = level});

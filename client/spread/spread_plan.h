@@ -36,8 +36,9 @@ absl::StatusOr<server::RequestOptions> ReadOptions(const ::upscale::v1::UpscaleO
 // How these options have the source read.
 DecodeLimits DecodeLimitsFor(const server::RequestOptions& options);
 
-// INVALID_ARGUMENT for options that contradict each other, the image or the model. A server may
-// still refuse a pass if the model has its scale and its noise level, but not together.
+// INVALID_ARGUMENT for options that contradict each other, the image or the model. A server of an
+// earlier release may still refuse a pass if the model has its scale and its noise level, but not
+// together.
 absl::StatusOr<SpreadPlan> PlanSpread(const server::RequestOptions& options,
                                       const ::upscale::v1::Model& model, const ImageHeader& source);
 

@@ -121,7 +121,14 @@ class FilmRun {
     std::string before;
     for (int64_t number = 0;; ++number) {
       absl::StatusOr<std::optional<std::string>> bytes = reader_.Next();
-      if (bytes.ok() && bytes->has_value() && number < options_.resume_at) continue;
+      // Held blocks go back to the first frame: those left out count.
+      const bool is_held = options_.hold_noise > 0 && bytes.ok() && bytes->has_value();
+      if (is_held && !before.empty())
+        HoldNoise(reader_.format(), options_.hold_noise, before, **bytes);
+      if (bytes.ok() && bytes->has_value() && number < options_.resume_at) {
+        if (is_held) before = **std::move(bytes);
+        continue;
+      }
       absl::MutexLock lock(&mutex_);
       mutex_.Await(absl::Condition(this, &FilmRun::HasRoom));
       if (!bytes.ok()) read_error_ = bytes.status();
@@ -132,8 +139,6 @@ class FilmRun {
       }
       all_read_ = ended_ || !bytes.ok() || !bytes->has_value();
       if (all_read_) return;
-      if (options_.hold_noise > 0 && !before.empty())
-        HoldNoise(reader_.format(), options_.hold_noise, before, **bytes);
       auto frame = std::make_unique<Frame>();
       frame->number = number;
       frame->repeats = number > options_.resume_at && **bytes == before;

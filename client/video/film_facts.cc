@@ -71,14 +71,11 @@ absl::Status CheckNotInterlaced(const Facts& facts) {
                                                  "); deinterlace it first (ffmpeg -vf bwdif)"));
 }
 
-absl::StatusOr<std::string> MatrixOf(const Facts& facts) {
+absl::StatusOr<std::string> MatrixOf(const Facts& facts, int height_px) {
   const std::string space = Known(facts, "color_space");
   if (space == "bt709") return "709";
   if (space == "bt2020nc") return "2020";
   if (space == "smpte170m" || space == "bt470bg") return "601";
-  int height_px = 0;
-  if (!absl::SimpleAtoi(Known(facts, "height"), &height_px) || height_px < 1)
-    return absl::InvalidArgumentError("the film has no height");
   if (space.empty()) return NameOf(MatrixByHeight(height_px));
   return absl::InvalidArgumentError(absl::StrCat(
       "the film's colours are ", space, "; smpte170m, bt470bg, bt709 and bt2020nc are read"));
@@ -127,6 +124,9 @@ absl::StatusOr<FilmFacts> ParseFilmFacts(const std::string& facts, const std::st
                  .primaries = Known(values, "color_primaries"),
                  .transfer = Known(values, "color_transfer"),
                  .range = Known(values, "color_range")};
+  if (!absl::SimpleAtoi(Known(values, "width"), &film.width_px) || film.width_px < 1 ||
+      !absl::SimpleAtoi(Known(values, "height"), &film.height_px) || film.height_px < 1)
+    return absl::InvalidArgumentError("the film has no width or no height");
   const std::pair<absl::string_view, absl::string_view> rate =
       absl::StrSplit(values["r_frame_rate"], absl::MaxSplits('/', 1));
   if (!absl::SimpleAtoi(rate.first, &film.rate) || !absl::SimpleAtoi(rate.second, &film.rate_by) ||
@@ -136,7 +136,7 @@ absl::StatusOr<FilmFacts> ParseFilmFacts(const std::string& facts, const std::st
   }
   ASSIGN_OR_RETURN(const std::vector<double> all, ParseTimes(times));
   RETURN_IF_ERROR(CheckPixelFormat(film.pixel_format));
-  ASSIGN_OR_RETURN(film.matrix, MatrixOf(values));
+  ASSIGN_OR_RETURN(film.matrix, MatrixOf(values, film.height_px));
   RETURN_IF_ERROR(
       CheckEven(all, static_cast<double>(film.rate) / static_cast<double>(film.rate_by)));
   film.frames = static_cast<int64_t>(all.size());
@@ -148,11 +148,12 @@ absl::StatusOr<FilmFacts> ParseFilmFacts(const std::string& facts, const std::st
 
 absl::StatusOr<FilmFacts> ReadFilmFacts(const std::string& path) {
   const std::string input = "file:" + path;
-  ASSIGN_OR_RETURN(const std::string facts,
-                   ReadFfmpeg(Probe(input, "V:0",
-                                    "stream=r_frame_rate,height,pix_fmt,field_order,color_space,"
-                                    "color_primaries,color_transfer,color_range:format=start_time",
-                                    "default=nw=1")));
+  ASSIGN_OR_RETURN(
+      const std::string facts,
+      ReadFfmpeg(Probe(input, "V:0",
+                       "stream=r_frame_rate,width,height,pix_fmt,field_order,color_space,"
+                       "color_primaries,color_transfer,color_range:format=start_time",
+                       "default=nw=1")));
   ASSIGN_OR_RETURN(const std::string times,
                    ReadFfmpeg(Probe(input, "V:0", "packet=pts_time,flags", "csv=p=0")));
   return ParseFilmFacts(facts, times);

@@ -13,8 +13,9 @@ struct FilmFacts {
   int64_t frames = 0;
   int64_t rate = 0, rate_by = 1;  // frames in this many seconds
   double start_s = 0;             // of the first frame, after the beginning of the file
-  std::string pixel_format;       // ffmpeg's name
-  std::string matrix;             // "601", "709" or "2020": as the file says, or by the height
+  int width_px = 0, height_px = 0;
+  std::string pixel_format;  // ffmpeg's name
+  std::string matrix;        // "601", "709" or "2020": as the file says, or by the height
   // As ffmpeg names them, such as "bt2020", "smpte2084" and "tv"; "": the file does not say it.
   std::string primaries, transfer, range;
 };

@@ -550,7 +550,8 @@ absl::StatusOr<FilmFormat> RawFormat(Size size, absl::string_view name) {
   }
   if (known && rest.empty()) return format;
   if (known && absl::ConsumeSuffix(&rest, "le") && absl::SimpleAtoi(rest, &format.yuv.depth) &&
-      format.yuv.depth > 8 && format.yuv.depth <= 16 && !absl::StartsWith(name, "yuvj"))
+      rest == absl::StrCat(format.yuv.depth) && format.yuv.depth > 8 && format.yuv.depth <= 16 &&
+      !absl::StartsWith(name, "yuvj"))
     return format;
   return absl::UnimplementedError(
       absl::StrCat("raw frames of ", name,

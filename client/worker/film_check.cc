@@ -3,8 +3,10 @@
 #include <fcntl.h>
 
 #include <cerrno>
+#include <cmath>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "client/temporary_folder.h"
@@ -15,6 +17,10 @@
 
 namespace upscaled::client {
 namespace {
+
+namespace v1 = ::upscale::v1;
+
+constexpr char kLosslessCodec[] = "ffv1";
 
 class FilmTrial {
  public:
@@ -67,8 +73,21 @@ std::string WithoutRange(absl::string_view pixel_format) {
 
 }  // namespace
 
+bool MayHaveOddSide(const v1::UpscaleOptions& options, const FilmFacts& facts) {
+  const auto is_odd = [](double side_px) { return std::fmod(std::floor(side_px + 0.5), 2) != 0; };
+  const v1::TargetSize& size = options.size();
+  const bool has_both = size.width_px() > 0 && size.height_px() > 0;
+  const bool is_filled = size.fit() == v1::FIT_COVER || size.fit() == v1::FIT_STRETCH;
+  if (options.max_pixels() > 0 || options.no_enlarge()) return true;
+  if (options.has_size())
+    return !has_both || !is_filled || is_odd(size.width_px()) || is_odd(size.height_px());
+  const double scale = options.has_scale() ? options.scale() : 1;  // a model's is a whole number
+  return is_odd(facts.width_px * scale) || is_odd(facts.height_px * scale);
+}
+
 absl::StatusOr<std::vector<std::string>> CheckFilm(const std::string& source,
                                                    const FilmFacts& facts,
+                                                   const v1::UpscaleOptions& options,
                                                    const server::FilmPart& part,
                                                    Container container) {
   const UniqueFd file(open(source.c_str(), O_RDONLY | O_CLOEXEC));
@@ -80,6 +99,12 @@ absl::StatusOr<std::vector<std::string>> CheckFilm(const std::string& source,
   if (WithoutRange(pixels) != WithoutRange(facts.pixel_format)) {
     warnings.push_back(absl::StrCat("the result has pixels of ", pixels, ", the film of ",
                                     facts.pixel_format, "; --codec ffv1 keeps them"));
+  }
+  const bool halves = absl::StrContains(pixels, "420p") || absl::StrContains(pixels, "422p");
+  if (halves && part.codec != kLosslessCodec && MayHaveOddSide(options, facts)) {
+    warnings.push_back(
+        absl::StrCat("a side of the result that is odd loses its last row or column: ", part.codec,
+                     " of ", pixels, " has even ones; --codec ", kLosslessCodec, " keeps them"));
   }
   ASSIGN_OR_RETURN(const std::vector<FilmStream> streams, ReadFilmStreams(file.get()));
   bool has_film = false;

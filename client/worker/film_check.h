@@ -8,16 +8,22 @@
 #include "client/video/film_facts.h"
 #include "client/worker/film_commands.h"
 #include "server/jobs/film_part.h"
+#include "upscale/v1/upscale.pb.h"
 
 namespace upscaled::client {
 
 // Encodes a frame of the film's pixels, and tries each kept stream in the result's container, in a
-// folder of its own. Returns warnings: streams left behind or changed, samples of fewer bits.
+// folder of its own. Returns warnings: streams left behind or changed, samples of fewer bits, odd
+// sides that the codec cannot have.
 // INVALID_ARGUMENT if the container does not take the codec or a stream, named by the error;
 // FAILED_PRECONDITION if ffmpeg is not installed.
 absl::StatusOr<std::vector<std::string>> CheckFilm(const std::string& source,
                                                    const FilmFacts& facts,
+                                                   const ::upscale::v1::UpscaleOptions& options,
                                                    const server::FilmPart& part,
                                                    Container container);
+
+// Whether a side of the result may be odd: no server has chosen the model yet.
+bool MayHaveOddSide(const ::upscale::v1::UpscaleOptions& options, const FilmFacts& facts);
 
 }  // namespace upscaled::client

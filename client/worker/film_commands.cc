@@ -16,9 +16,12 @@
 namespace upscaled::client {
 namespace {
 
-constexpr const char* kH264[] = {"-c:v", "libx264", "-preset", "medium", "-crf", "16"};
-constexpr const char* kH265[] = {"-c:v", "libx265", "-preset",      "medium",
-                                 "-crf", "18",      "-x265-params", "log-level=error"};
+// Both encoders refuse sides that subsampled chroma does not divide.
+constexpr char kWholeChroma[] = "crop=iw-mod(iw\\,hsub):ih-mod(ih\\,vsub):0:0";
+constexpr const char* kH264[] = {"-vf",     kWholeChroma, "-c:v", "libx264",
+                                 "-preset", "medium",     "-crf", "16"};
+constexpr const char* kH265[] = {"-vf",    kWholeChroma, "-c:v", "libx265",      "-preset",
+                                 "medium", "-crf",       "18",   "-x265-params", "log-level=error"};
 constexpr const char* kFfv1[] = {"-c:v", "ffv1", "-level", "3", "-g", "1"};
 constexpr VideoCodec kVideoCodecs[] = {{"h264", kH264}, {"h265", kH265}, {"ffv1", kFfv1}};
 

@@ -80,6 +80,8 @@ constexpr Signature kSignatures[] = {
     {Bytes("RIFF????AVI "), {"an AVI video", ""}},
     {Bytes("RIFF????WAVE"), {"WAV sound", ""}},
     {Bytes("\0\0\0\0\0\0\0\0"), {"a file of zeros", ""}},
+    {Bytes("\xff\xfe"), {"text in UTF-16", ""}},
+    {Bytes("\xfe\xff"), {"text in UTF-16", ""}},
 };
 
 // By how a text begins, in any case, behind white space.

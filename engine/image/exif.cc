@@ -8,6 +8,7 @@
 
 #include "engine/image/endian.h"
 #include "engine/image/memory_io.h"
+#include "engine/image/orientation.h"
 
 namespace upscaled {
 namespace {
@@ -210,6 +211,14 @@ class TiffEditor {
     }
   }
 
+  // The values of the first entries `a` and `b`, if there are both.
+  void Exchange(const TiffReader::Directory& directory, Tag a, Tag b) {
+    const size_t at_a = EntryOf(directory, a), at_b = EntryOf(directory, b);
+    if (at_a == 0 || at_b == 0) return;
+    std::swap_ranges(bytes_.begin() + at_a + 2, bytes_.begin() + at_a + kEntryBytes,
+                     bytes_.begin() + at_b + 2);
+  }
+
   // Moves the first directory, which is whole, behind all other bytes, and adds `density` to it.
   void MoveWithDensity(const TiffReader::Directory& first, const DensityEntries& density) {
     std::vector<std::pair<uint32_t, std::string>> entries;  // by tag
@@ -252,11 +261,15 @@ class TiffEditor {
     size_t begin, end;
   };
 
-  uint32_t ValueOf(const TiffReader::Directory& directory, Tag tag) const {
+  // 0: the directory has none.
+  size_t EntryOf(const TiffReader::Directory& directory, Tag tag) const {
     for (size_t i = 0; i < directory.entries; ++i)
-      if (reader().Load16(directory.entry(i)) == tag)
-        return reader().Load32(directory.entry(i) + 8);
+      if (reader().Load16(directory.entry(i)) == tag) return directory.entry(i);
     return 0;
+  }
+  uint32_t ValueOf(const TiffReader::Directory& directory, Tag tag) const {
+    const size_t entry = EntryOf(directory, tag);
+    return entry == 0 ? 0 : reader().Load32(entry + 8);
   }
 
   // In the file's byte order.
@@ -343,6 +356,14 @@ bool StripExifLocation(std::string& exif) {
   editor.EraseEntries(details, kGpsDirectory, /*leads_to_directory=*/true);
   editor.CutErasedEnd();
   return editor.IsDone(first, details);
+}
+
+void TurnDensity(Orientation orientation, ImageMetadata& metadata) {
+  if (!SwapsSides(orientation)) return;
+  if (metadata.density.has_value()) std::swap(metadata.density->x, metadata.density->y);
+  TiffEditor editor(metadata.exif);
+  if (editor.reader().IsTiff())
+    editor.Exchange(editor.reader().First(), kXResolution, kYResolution);
 }
 
 bool SetExifDensity(const PixelDensity& density, std::string& exif) {

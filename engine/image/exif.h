@@ -32,6 +32,9 @@ bool CorrectExif(std::string& exif, Size size, bool keep_orientation);
 // Takes out the GPS directory, and the first directory's blocks of XMP and IPTC. False as above.
 bool StripExifLocation(std::string& exif);
 
+// Exchanges the resolutions of the two sides, in EXIF too, if `orientation` exchanges the sides.
+void TurnDensity(Orientation orientation, ImageMetadata& metadata);
+
 // Adds the density to a block without one. An empty `exif` becomes a block with nothing else.
 // False: `exif` states another density, or is damaged; then it stays.
 bool SetExifDensity(const PixelDensity& density, std::string& exif);

@@ -8,6 +8,7 @@
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/image/codec_checks.h"
+#include "engine/image/exif.h"
 #include "engine/image/orientation.h"
 #include "engine/image/stored_image.h"
 
@@ -48,6 +49,7 @@ class CanvasDecoder final : public ImageDecoder {
         frames_(header.animation.has_value() ? header.animation->frames : frame),
         cancellation_(cancellation) {
     metadata_ = std::move(reader_->metadata);
+    TurnDensity(header.orientation, metadata_);
     warnings_ = reader_->warnings;
   }
 

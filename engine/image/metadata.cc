@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <map>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -168,17 +170,26 @@ class MetadataEditor {
     metadata_.density.reset();
   }
 
-  // A text becomes a tag, unless the tag has a text.
-  void FitTiff() {
-    std::vector<uint16_t> taken;
+  // A text becomes a tag, unless the tag has a text: in EXIF, or of blocks that came earlier.
+  void FitTiff(const ImageMetadata* earlier) {
+    std::map<uint16_t, std::string> held = TiffTextsOf(metadata_.exif);
+    if (earlier != nullptr) {
+      held.merge(TiffTextsOf(earlier->exif));
+      for (const ImageText& text : earlier->texts)
+        if (const auto tag = TiffTagOfText(text.keyword)) held.emplace(*tag, text.text);
+    }
     std::erase_if(metadata_.texts, [&](const ImageText& text) {
       const std::optional<uint16_t> tag = TiffTagOfText(text.keyword);
-      if (tag.has_value() && std::ranges::count(taken, *tag) == 0) {
-        taken.push_back(*tag);
-        return false;
+      if (!tag.has_value()) {
+        warnings_.push_back(
+            absl::StrCat("tiff holds no text of ", text.keyword, ": it is left out"));
+        return true;
       }
-      warnings_.push_back(absl::StrCat("tiff holds no text of ", text.keyword, ": it is left out"));
-      return true;
+      const auto [other, is_new] = held.emplace(*tag, text.text);
+      if (!is_new && other->second != text.text)
+        warnings_.push_back(absl::StrCat("the text of ", text.keyword,
+                                         " is left out: tiff has another one in its place"));
+      return !is_new;
     });
   }
 
@@ -188,6 +199,18 @@ class MetadataEditor {
     if (is_turned_ || (is_heeded && !metadata_.exif.empty())) return;
     warnings_.push_back(
         "nothing in the result says how the image lies: viewers show it as it is stored");
+  }
+
+  // A file has each of these blocks once; the first one counts.
+  void DropRepeated(const ImageMetadata& earlier) {
+    const auto drop = [this](std::string& late, const std::string& first, const char* name) {
+      if (!late.empty() && !first.empty())
+        Drop(late, absl::StrCat("the ", name, " after the pixels is left out: the source has one ",
+                                "before them"));
+    };
+    drop(metadata_.exif, earlier.exif, "EXIF");
+    drop(metadata_.xmp, earlier.xmp, "XMP");
+    drop(metadata_.iptc, earlier.iptc, "IPTC");
   }
 
   // Blocks known too late.
@@ -262,7 +285,7 @@ void AddMissing(ImageMetadata late, ImageMetadata& metadata) {
   }
   if (metadata.xmp.empty()) metadata.xmp = std::move(late.xmp);
   if (metadata.iptc.empty()) metadata.iptc = std::move(late.iptc);
-  if (metadata.texts.empty()) metadata.texts = std::move(late.texts);
+  std::ranges::move(late.texts, std::back_inserter(metadata.texts));
 }
 
 size_t BytesOf(const ImageMetadata& metadata) {
@@ -286,18 +309,19 @@ uint32_t ConvertDensity(uint32_t value, PixelDensity::Unit from, PixelDensity::U
 
 ImageMetadata MetadataForResult(ImageMetadata metadata, MetadataPolicy policy, ImageFormat format,
                                 const ImageSpec& encoded, bool too_late,
-                                std::vector<std::string>& warnings) {
+                                std::vector<std::string>& warnings, const ImageMetadata* earlier) {
   MetadataEditor editor(std::move(metadata), format, encoded, warnings);
   if (policy == MetadataPolicy::kStrip) editor.StripAll();
   if (policy == MetadataPolicy::kIcc) editor.KeepColoursOnly();
   if (policy == MetadataPolicy::kStripLocation) editor.StripLocation();
+  if (earlier != nullptr) editor.DropRepeated(*earlier);
   editor.Correct();
   editor.FitProfile();
   editor.FitColours();
   if (format == ImageFormat::kJpeg) editor.FitJpeg();
   if (format == ImageFormat::kWebp || format == ImageFormat::kAvif || format == ImageFormat::kJxl)
     editor.FitThreeBlocks();
-  if (format == ImageFormat::kTiff) editor.FitTiff();
+  if (format == ImageFormat::kTiff) editor.FitTiff(earlier);
   if (too_late) editor.DropAll();
   editor.NameLostOrientation();
   return editor.Take();

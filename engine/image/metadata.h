@@ -51,7 +51,7 @@ struct ImageMetadata {
   friend bool operator==(const ImageMetadata&, const ImageMetadata&) = default;
 };
 
-// Adds the descriptions of `late` missing in `metadata`: EXIF, XMP, IPTC and texts.
+// Adds the texts of `late` to `metadata`, and its EXIF, XMP and IPTC if `metadata` has none.
 void AddMissing(ImageMetadata late, ImageMetadata& metadata);
 
 // Blocks behind the pixels are kept up to here together.
@@ -75,9 +75,11 @@ enum class MetadataPolicy : uint8_t {
 // place in the format into others (colour chunks into a profile, text into comments, density into
 // EXIF). Adds a sentence to `warnings` for each block lost although `policy` keeps it. `too_late`:
 // the blocks became known after the first row, and the file has no room for them then
-// (HoldsLateMetadata).
+// (HoldsLateMetadata). `earlier`: the source's blocks before the first row, where these came after
+// it; null: these are those.
 ImageMetadata MetadataForResult(ImageMetadata metadata, MetadataPolicy policy, ImageFormat format,
                                 const ImageSpec& encoded, bool too_late,
-                                std::vector<std::string>& warnings);
+                                std::vector<std::string>& warnings,
+                                const ImageMetadata* earlier = nullptr);
 
 }  // namespace upscaled

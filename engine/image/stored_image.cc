@@ -4,6 +4,7 @@
 
 #include "engine/base/status_macros.h"
 #include "engine/image/codec_checks.h"
+#include "engine/image/exif.h"
 #include "engine/image/orientation.h"
 
 namespace upscaled {
@@ -14,6 +15,7 @@ class Decoder final : public ImageDecoder {
   Decoder(const ImageHeader& header, std::unique_ptr<StoredImage> stored)
       : ImageDecoder(header), stored_(std::move(stored)) {
     metadata_ = std::move(stored_->metadata);
+    TurnDensity(header.orientation, metadata_);
     warnings_ = stored_->warnings;
     if (header.orientation != Orientation::kIdentity)
       upright_ = MakeUpright(*stored_, header.orientation);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "engine/image/memory_io.h"
 #include "engine/image/tiff_colour.h"
 
 namespace upscaled {
@@ -105,6 +106,18 @@ std::optional<uint16_t> TiffTagOfText(std::string_view keyword) {
   for (const auto& [text, tag] : kTags)
     if (text == keyword) return tag;
   return std::nullopt;
+}
+
+std::map<uint16_t, std::string> TiffTextsOf(std::string_view exif) {
+  std::map<uint16_t, std::string> texts;
+  const std::optional<TiffFile> block = TiffFile::Open(AsBytes(exif));
+  if (!block.has_value()) return texts;
+  const ExifFields fields = ReadExifFields(*block, block->first_directory(), false);
+  for (const TiffField& field : fields.image) {
+    if (field.type == kTiffAscii)
+      texts.emplace(field.tag, field.value.substr(0, field.value.find('\0')));
+  }
+  return texts;
 }
 
 void AppendExifDirectories(const ExifFields& fields, uint32_t base, std::string& out,

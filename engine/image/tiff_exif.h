@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,6 +32,9 @@ std::vector<uint16_t> RemoveForeignTags(TiffFields& image);
 
 // The tag of an image for a text of PNG or JPEG. nullopt: TIFF has none for it.
 std::optional<uint16_t> TiffTagOfText(std::string_view keyword);
+
+// The texts of the image in a block of EXIF, by their tags. Safe for any bytes.
+std::map<uint16_t, std::string> TiffTextsOf(std::string_view exif);
 
 // Appends the directories of `fields` but `image` to `out`, as AppendTiffDirectory, and adds the
 // tags for them to `image`.

@@ -204,16 +204,18 @@ class FrameRun {
     return absl::OkStatus();
   }
 
-  // The source's blocks as the result carries them.
-  ImageMetadata ResultMetadata(ImageMetadata metadata, bool too_late) {
+  // The source's blocks as the result carries them. `earlier`: see MetadataForResult.
+  ImageMetadata ResultMetadata(ImageMetadata metadata, bool too_late,
+                               const ImageMetadata* earlier = nullptr) {
     return MetadataForResult(std::move(metadata), plan_.encode.metadata, plan_.encode.format,
-                             encoded(), too_late, stats_.warnings);
+                             encoded(), too_late, stats_.warnings, earlier);
   }
 
   absl::Status End() {
     const Timed timed = TimeEncoding();
-    encoder_->AddLateMetadata(
-        ResultMetadata(decoder_.late_metadata(), /*too_late=*/!HoldsLateMetadata(plan_.encode)));
+    encoder_->AddLateMetadata(ResultMetadata(decoder_.late_metadata(),
+                                             /*too_late=*/!HoldsLateMetadata(plan_.encode),
+                                             &decoder_.metadata()));
     return encoder_->Finish();
   }
 

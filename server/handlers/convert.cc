@@ -17,6 +17,11 @@ pb::Model ToProto(const CatalogEntry& entry, bool is_default) {
   model.set_version(card.version);
   for (const int scale : card.Scales()) model.add_scales(scale);
   for (const int level : card.NoiseLevels()) model.add_noise_levels(level);
+  for (const ModelVariant& variant : card.variants) {
+    pb::ModelVariant& pair = *model.add_variants();
+    pair.set_scale(variant.scale);
+    pair.set_noise_level(variant.noise_level);
+  }
   for (const Precision precision : card.precisions) model.add_precisions(ToProto(precision));
   model.set_halo_px(entry.halo_px);
   model.set_is_default(is_default);

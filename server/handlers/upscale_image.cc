@@ -107,6 +107,13 @@ absl::Status CheckNameOnly(const pb::UpscaleImageStart& start) {
                    {{"field", "source_sha256"}});
 }
 
+absl::StatusOr<pb::UpscaleSummary> NothingStored(const Digest& digest) {
+  return MakeError(
+      absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidImage,
+      absl::StrCat("the image is not sent, and no result of the image with the SHA-256 ",
+                   ToHex(digest), " is stored for this caller and these options"));
+}
+
 absl::Status SendHeader(MessageWriter<pb::UpscaleImageResponse>& writer,
                         const pb::UpscaleImageHeader& header) {
   pb::UpscaleImageResponse response;
@@ -153,10 +160,13 @@ class ImageCall {
     HeldSource held(streams_.input, request_.input_bytes);
 
     // A client without bytes asks for a stored result of the source it names.
-    if (MayFindSource()) {
+    if (request_.claimed_digest.has_value() && !request_.name_only) {
       ASSIGN_OR_RETURN(const bool unsent, held.IsEmpty());
-      ASSIGN_OR_RETURN(const bool known, unsent ? FindSource(*request_.claimed_digest) : false);
-      if (known) return Summary();
+      if (unsent) {
+        const Digest& digest = *request_.claimed_digest;
+        ASSIGN_OR_RETURN(const bool known, MayFindSource() ? FindSource(digest) : false);
+        return known ? Summary() : NothingStored(digest);
+      }
     }
 
     // The header of the source settles sizes, format and networks.
@@ -225,8 +235,7 @@ class ImageCall {
 
   // Without keys, a digest would be enough to get results of others' images.
   bool MayFindSource() const {
-    return request_.claimed_digest.has_value() && !request_.name_only && !tenant().empty() &&
-           sharing_.store() != nullptr && request_.options.frame <= 1;
+    return !tenant().empty() && sharing_.store() != nullptr && request_.options.frame <= 1;
   }
 
   // A result too large to fit is not computed.

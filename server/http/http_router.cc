@@ -4,9 +4,11 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "server/base/error.h"
 
 namespace upscaled::server {
@@ -103,12 +105,12 @@ HttpFault HttpRouter::Refusal(const HttpRequest& request) const {
 }
 
 std::string HttpRouter::AllowedMethods(std::string_view path) const {
-  std::string methods;
+  std::vector<std::string> methods;
   for (const HttpRoute& route : routes_) {
-    if (!Match(route.path, path)) continue;
-    absl::StrAppend(&methods, methods.empty() ? "" : ", ", MethodsOf(route));
+    const std::string its = MethodsOf(route);
+    if (Match(route.path, path) && std::ranges::count(methods, its) == 0) methods.push_back(its);
   }
-  return methods;
+  return absl::StrJoin(methods, ", ");
 }
 
 }  // namespace upscaled::server

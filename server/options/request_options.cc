@@ -120,6 +120,18 @@ absl::StatusOr<Depth> DepthFromProto(pb::Depth proto) {
   }
 }
 
+// "width_px 100, long_side_px 50"
+std::string GivenSides(const pb::TargetSize& size) {
+  const std::pair<const char*, int> sides[] = {{"width_px", size.width_px()},
+                                               {"height_px", size.height_px()},
+                                               {"short_side_px", size.short_side_px()},
+                                               {"long_side_px", size.long_side_px()}};
+  std::string given;
+  for (const auto& [name, pixels] : sides)
+    if (pixels != 0) absl::StrAppend(&given, given.empty() ? "" : ", ", name, " ", pixels);
+  return given.empty() ? "without a side" : given;
+}
+
 absl::StatusOr<TargetSize> TargetFromProto(const pb::UpscaleOptions& proto) {
   TargetSize target;
   if (proto.has_scale()) {
@@ -141,16 +153,12 @@ absl::StatusOr<TargetSize> TargetFromProto(const pb::UpscaleOptions& proto) {
     const bool has_box = target.width_px > 0 || target.height_px > 0;
     if (has_box + (target.short_side_px > 0) + (target.long_side_px > 0) != 1) {
       return InvalidOption(
-          "size",
-          absl::StrCat("width_px ", target.width_px, ", height_px ", target.height_px,
-                       ", short_side_px ", target.short_side_px, ", long_side_px ",
-                       target.long_side_px),
+          "size", GivenSides(size),
           "a width, a height or both, or a short side, or a long side, of at least one pixel");
     }
     ASSIGN_OR_RETURN(target.fit, FitFromProto(size.fit()));
     if (size.fit() != pb::FIT_UNSPECIFIED && (target.width_px == 0 || target.height_px == 0)) {
-      return InvalidOption("size.fit", pb::Fit_Name(size.fit()),
-                           "absent unless both width_px and height_px are given");
+      return InvalidOption("size.fit", "given", "absent unless both width_px and height_px are");
     }
   }
   if (proto.max_pixels() < 0) {

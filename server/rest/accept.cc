@@ -1,6 +1,7 @@
 #include "server/rest/accept.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -35,18 +36,28 @@ bool IsSlow(ImageFormat format) {
   return format == ImageFormat::kAvif || format == ImageFormat::kJxl;
 }
 
+std::vector<MediaRange> ParseAccept(std::string_view accept) {
+  std::vector<MediaRange> ranges;
+  for (const absl::string_view text : absl::StrSplit(ToAbsl(accept), ',', absl::SkipWhitespace()))
+    ranges.push_back(ParseMediaRange(text));
+  return ranges;
+}
+
+bool IsAny(const MediaRange& range) { return range.type == "*/*"; }
+bool IsAnyImage(const MediaRange& range) { return absl::EqualsIgnoreCase(range.type, "image/*"); }
+
+std::optional<ImageFormat> FormatOf(const MediaRange& range) {
+  return FormatFromMediaType({range.type.data(), range.type.size()});
+}
+
 }  // namespace
 
 std::optional<ImageFormat> PreferredFormat(std::string_view accept) {
   std::optional<ImageFormat> best;
   double best_weight = 0, any_weight = 0;
-  for (const absl::string_view text : absl::StrSplit(ToAbsl(accept), ',', absl::SkipWhitespace())) {
-    const MediaRange range = ParseMediaRange(text);
-    if (range.type == "*/*" || absl::EqualsIgnoreCase(range.type, "image/*")) {
-      any_weight = std::max(any_weight, range.weight);
-    }
-    const std::optional<ImageFormat> format =
-        FormatFromMediaType({range.type.data(), range.type.size()});
+  for (const MediaRange& range : ParseAccept(accept)) {
+    if (IsAny(range) || IsAnyImage(range)) any_weight = std::max(any_weight, range.weight);
+    const std::optional<ImageFormat> format = FormatOf(range);
     if (!format.has_value() || !CanEncode(*format)) continue;
     const bool cheaper =
         range.weight == best_weight && best.has_value() && IsSlow(*best) && !IsSlow(*format);
@@ -56,6 +67,23 @@ std::optional<ImageFormat> PreferredFormat(std::string_view accept) {
     }
   }
   return best_weight >= any_weight ? best : std::nullopt;
+}
+
+bool AcceptsFormat(std::string_view accept, ImageFormat format) {
+  bool names_images = false;
+  int rank = 0;  // of the most specific range so far
+  double weight = 0;
+  for (const MediaRange& range : ParseAccept(accept)) {
+    names_images |= IsAny(range) || absl::StartsWithIgnoreCase(range.type, "image/");
+    const int its_rank = FormatOf(range) == format ? 3
+                         : IsAnyImage(range)       ? 2
+                         : IsAny(range)            ? 1
+                                                   : 0;
+    if (its_rank < rank || its_rank == 0) continue;
+    weight = its_rank > rank ? range.weight : std::max(weight, range.weight);
+    rank = its_rank;
+  }
+  return weight > 0 || !names_images;
 }
 
 }  // namespace upscaled::server

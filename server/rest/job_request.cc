@@ -19,7 +19,7 @@ absl::StatusOr<JobRequest> ToJobRequest(const RestHost& host, const UpscaleParam
                      "jobs have the priority of their worker (upscale-worker --priority)",
                      {{"field", kPriorityField}});
   }
-  ASSIGN_OR_RETURN(RequestOptions options, FromProto(parameters.options));
+  ASSIGN_OR_RETURN(RequestOptions options, ReadOptions(parameters));
   if (!options.format.has_value()) options.format = PreferredFormat(http.AllFields("Accept"));
   ASSIGN_OR_RETURN(const auto models, host.handlers.catalog.FindChain(options.model));
   JobRequest request{.options = parameters.options,

@@ -45,6 +45,7 @@ namespace pb = upscale::v1;
 // buffer.
 constexpr int64_t kCallBytes = AnswerSink::kPieceBytes + MultipartReader::kBufferBytes;
 constexpr size_t kCopyBytes = size_t{64} << 10;
+constexpr size_t kMaxShownBytes = 64;  // of a field in an error
 
 absl::Status Late(absl::Duration timeout) {
   return MakeError(absl::StatusCode::kAborted, ErrorReason::kStalled,
@@ -172,7 +173,7 @@ absl::Status UpscaleCall::Answer() {
     progress_ = host().board.Enter({payer().tenant, record().request_id}, BodyBytes(request()));
     upload_.OnReceived([this](int64_t bytes) { progress_->Receive(bytes); });
   }
-  ASSIGN_OR_RETURN(RequestOptions options, FromProto(parameters_.options));
+  ASSIGN_OR_RETURN(RequestOptions options, ReadOptions(parameters_));
   if (!options.format.has_value()) options.format = PreferredFormat(request().AllFields("Accept"));
   if (!parameters_.url.empty()) {
     RETURN_IF_ERROR(upload_.Fetch(parameters_.url, host().fetcher, cancellation()));
@@ -211,6 +212,7 @@ absl::Status UpscaleCall::SubmitJob() {
 absl::Status UpscaleCall::Judge(const RequestOptions& options) {
   ASSIGN_OR_RETURN(const ImageVerdict verdict,
                    JudgeImage(host().handlers, MakeContext(), options, upload_.image()));
+  RETURN_IF_ERROR(CheckAccept(verdict.header));
   HttpResponse response = JsonResponse(VerdictJson(verdict));
   response.fields.push_back({"X-Request-Id", record().request_id});
   const std::string body = std::exchange(response.body, "");
@@ -238,6 +240,7 @@ absl::Status UpscaleCall::Upscale(RequestOptions options) {
             if (absl::Status status = CheckIfMatch(request(), header.etag()); !status.ok()) {
               return KeepFault({412, status});
             }
+            RETURN_IF_ERROR(CheckAccept(header));
             Announce(header);
             return absl::OkStatus();
           },
@@ -248,6 +251,19 @@ absl::Status UpscaleCall::Upscale(RequestOptions options) {
   if (sink().begun()) header_warnings_.clear();
   last_fields_ = SummaryFields(summary, summary_json_, std::move(header_warnings_));
   return sink().Settle();
+}
+
+absl::Status UpscaleCall::CheckAccept(const pb::UpscaleImageHeader& header) {
+  const std::string accept = request().AllFields("Accept");
+  const std::optional<ImageFormat> format = FromProto(header.format());
+  const bool is_asked = parameters_.options.format() != pb::IMAGE_FORMAT_UNSPECIFIED;
+  if (is_asked || !format.has_value() || AcceptsFormat(accept, *format)) return absl::OkStatus();
+  const absl::Status refusal = MakeError(
+      absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
+      absl::StrCat("Accept is \"", accept.substr(0, kMaxShownBytes), "\", and the result would be ",
+                   ToAbsl(FormatName(*format)), "; accept it, or name a format (format=png)"),
+      {{"field", "Accept"}});
+  return KeepFault({406, refusal});
 }
 
 void UpscaleCall::Announce(const pb::UpscaleImageHeader& header) {

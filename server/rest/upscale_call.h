@@ -50,6 +50,8 @@ class UpscaleCall final : public RestCall {
   // Whether the client prefers a job, and its request can be one.
   bool WantsJob() const;
   absl::Status SubmitJob();
+  // Whether Accept takes the result, unless the request names a format. Not: leaves a fault (406).
+  absl::Status CheckAccept(const upscale::v1::UpscaleImageHeader& header);
   void Announce(const upscale::v1::UpscaleImageHeader& header);
   // Whether the client gets the source after `error`.
   bool AnswerOriginal(const absl::Status& error);

@@ -8,6 +8,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "engine/base/alternatives.h"
 #include "engine/base/string_view.h"
@@ -291,12 +293,37 @@ absl::Status UnknownOption(const std::string& name) {
                  name.substr(0, kMaxShownBytes));
 }
 
-// The two ways to say how large the result is exclude each other.
-bool ExcludesSize(std::string_view name, const pb::UpscaleOptions& options) {
-  if (name == "scale") return options.has_size();
+// The given name of an option that excludes `name`: there are two ways to say how large the result
+// is. nullopt: nothing excludes it.
+std::optional<std::string> OptionAgainst(std::string_view name,
+                                         const UpscaleParameters& parameters) {
   constexpr std::string_view kOfSize[] = {"width_px", "height_px", "short_side_px", "long_side_px",
                                           "fit"};
-  return std::ranges::count(kOfSize, name) != 0 && options.has_scale();
+  const auto given = [&](std::string_view other) -> std::optional<std::string> {
+    const auto found = parameters.names.find(other);
+    return found == parameters.names.end() ? std::nullopt : std::optional(found->second);
+  };
+  if (name == "scale" && parameters.options.has_size()) {
+    for (const std::string_view other : kOfSize)
+      if (const auto found = given(other)) return found;
+  }
+  const bool is_size = std::ranges::count(kOfSize, name) != 0;
+  return is_size && parameters.options.has_scale() ? given("scale") : std::nullopt;
+}
+
+// `error` of the contract's options, with the names that the caller gave them.
+absl::Status WithGivenNames(const absl::Status& error, const UpscaleParameters& parameters) {
+  ErrorMetadata metadata = MetadataOf(error);
+  std::string message(error.message());
+  for (const auto& [name, given] : parameters.names) {
+    for (const char* const path : {"size.", "prefilter.", ""}) {
+      const std::string field = path + name;
+      message = absl::StrReplaceAll(message, {{field, given}});
+      if (const auto at = metadata.find("field"); at != metadata.end() && at->second == field)
+        at->second = given;
+    }
+  }
+  return MakeError(error.code(), ReasonOf(error), message, metadata);
 }
 
 }  // namespace
@@ -307,26 +334,34 @@ absl::Status ParameterReader::Read(const FormField& field) {
         return field.name == p.name || (!p.short_name.empty() && field.name == p.short_name);
       });
   if (parameter == std::end(kParameters)) return UnknownOption(field.name);
-  if (!read_.insert(parameter->name).second) {
-    return Invalid(absl::StrCat(ToAbsl(parameter->name), " is given more than once"),
-                   parameter->name);
+  const auto [before, is_new] = parameters_.names.emplace(parameter->name, field.name);
+  if (!is_new) {
+    const bool same = before->second == field.name;
+    return Invalid(absl::StrCat(field.name, " is given more than once",
+                                same ? "" : absl::StrCat(", before as ", before->second)),
+                   field.name);
   }
   if (!field.value.has_value() && !parameter->is_switch) {
     return Invalid(absl::StrCat(field.name, " has no value; it must be ", ValuesOf(*parameter)),
-                   parameter->name);
+                   field.name);
   }
   const std::string value = field.value.value_or("1");
   if (value.empty()) return absl::OkStatus();
-  if (ExcludesSize(parameter->name, parameters_.options)) {
+  if (const auto other = OptionAgainst(parameter->name, parameters_)) {
     return Invalid(
-        "scale is given next to width_px, height_px, a short or a long side, or a fit; only one "
-        "of them can be",
-        parameter->name);
+        absl::StrCat(field.name, " is given next to ", *other, "; only one of them can be"),
+        field.name);
   }
   if (parameter->set(value, parameters_)) return absl::OkStatus();
   return Invalid(
       absl::StrCat(field.name, " is ", Shown(value), "; it must be ", ValuesOf(*parameter)),
-      parameter->name);
+      field.name);
+}
+
+absl::StatusOr<RequestOptions> ReadOptions(const UpscaleParameters& parameters) {
+  absl::StatusOr<RequestOptions> options = FromProto(parameters.options);
+  if (options.ok()) return options;
+  return WithGivenNames(options.status(), parameters);
 }
 
 std::vector<std::string_view> ParameterNames() {

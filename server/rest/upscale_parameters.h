@@ -1,13 +1,16 @@
 // The parameters of a request of POST /v1/upscale, out of the fields of its query and its form.
 #pragma once
 
+#include <functional>
 #include <limits>
-#include <set>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/options/request_options.h"
 #include "server/rest/form.h"
 #include "upscale/v1/upscale.pb.h"
 
@@ -23,6 +26,8 @@ struct UpscaleParameters {
   std::string download;  // a file name; "": shown, not saved
   // For a job: the URL for a message at its end, and the client's own name; "": none.
   std::string webhook, reference;
+  // The given names, by the contract's: {"width_px": "width"}.
+  std::map<std::string, std::string, std::less<>> names;
 };
 
 // Reads fields one after the other.
@@ -37,8 +42,10 @@ class ParameterReader {
 
  private:
   UpscaleParameters& parameters_;
-  std::set<std::string_view> read_;
 };
+
+// Checks and reads the options. Errors as FromProto, with the given names of the parameters.
+absl::StatusOr<RequestOptions> ReadOptions(const UpscaleParameters& parameters);
 
 // The names of all options, each followed by its short one, if it has one.
 std::vector<std::string_view> ParameterNames();

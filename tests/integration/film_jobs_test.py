@@ -212,6 +212,19 @@ def colours_of_the_film_are_the_results(films: Films) -> None:
         assert told in streams(result, entries)[0], (result, streams(result, entries))
 
 
+def odd_sides_lose_a_row_or_a_column(films: Films) -> None:
+    """Encoders with halved chroma have even sides; the others keep all. The submitter is told."""
+    source = films.folder / "odd.mkv"
+    run("ffmpeg", "-nostdin", "-v", "error", "-y", "-f", "lavfi", "-i", "testsrc2=size=66x46:rate=25", "-frames:v", "5", "-c:v", "ffv1", "-pix_fmt", "yuv420p", source)
+    for codec, told in (("h264", "98,68"), ("h265", "98,68"), ("ffv1", "99,69")):
+        result = films.folder / "results" / f"odd-{codec}.mkv"
+        command = (films.upscale, "submit", "--video", "-i", source, "-o", result, "-s", "1.5", "--codec", codec, "--queue", films.queue)
+        done = subprocess.run([str(part) for part in command], capture_output=True, check=True, timeout=300, text=True)
+        assert ("loses its last row or column" in done.stderr) == (codec != "ffv1"), (codec, done.stderr)
+        films.work(0)
+        assert streams(result, "width,height") == [told], (codec, streams(result, "width,height"))
+
+
 def refused_before_anything_is_computed(films: Films) -> None:
     """Results that could not be joined, and films that could not be read."""
     film, queue = films.folder / "film.mkv", films.folder / "never"
@@ -285,6 +298,7 @@ def main(*programs: str) -> int:
             films_cut_by_an_edit_list_are_whole(films)
             subtitles_fit_their_container(films)
             colours_of_the_film_are_the_results(films)
+            odd_sides_lose_a_row_or_a_column(films)
             refused_before_anything_is_computed(films)
             other_sources_are_refused(films)
             a_worker_without_the_folder_says_so(films)

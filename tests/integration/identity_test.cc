@@ -206,7 +206,9 @@ TEST_F(IdentityTest, ADigestFindsWhatItsOwnTenantHasStored) {
     while (stream->Read(&response)) *image += response.chunk();
     return stream->Finish();
   };
-  EXPECT_EQ(over_http("uploader", "").status, 422) << "nothing is stored";
+  const HttpAnswer missed = over_http("uploader", "");
+  EXPECT_EQ(missed.status, 422) << "nothing is stored";
+  EXPECT_THAT(missed.body, HasSubstr("is stored for this caller and these options"));
   const HttpAnswer mine = over_http("uploader", image_);
   ASSERT_EQ(mine.status, 200) << mine.body;
   const HttpAnswer again = over_http("uploader", "");

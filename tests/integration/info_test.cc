@@ -62,6 +62,8 @@ TEST(InfoTest, ListsTheBundledModels) {
   EXPECT_TRUE(model.is_default());
   EXPECT_THAT(model.scales(), ElementsAre(2));
   EXPECT_THAT(model.noise_levels(), ElementsAre(-1, 1, 2, 3));
+  ASSERT_EQ(model.variants_size(), 4);
+  for (const pb::ModelVariant& variant : model.variants()) EXPECT_EQ(variant.scale(), 2);
   EXPECT_THAT(model.precisions(), Contains(pb::PRECISION_EXACT));
   EXPECT_EQ(model.default_precision(), pb::PRECISION_EXACT);
   EXPECT_EQ(model.halo_px(), 8);  // eight 3x3 layers

@@ -40,7 +40,7 @@ std::vector<BadOption> BadOptions() {
       {"ScaleNegative", [](O& o) { o.set_scale(-2); }, "INVALID_OPTION", {"-2", "16"}},
       {"ScaleTooLarge", [](O& o) { o.set_scale(16.01); }, "INVALID_OPTION", {"16.01", "16"}},
       {"ScaleNan", [](O& o) { o.set_scale(std::nan("")); }, "INVALID_OPTION", {"nan", "16"}},
-      {"SizeEmpty", [](O& o) { o.mutable_size(); }, "INVALID_OPTION", {"width_px 0"}},
+      {"SizeEmpty", [](O& o) { o.mutable_size(); }, "INVALID_OPTION", {"size is without a side"}},
       {"SidesContradict",
        [](O& o) {
          o.mutable_size()->set_width_px(5);
@@ -58,7 +58,7 @@ std::vector<BadOption> BadOptions() {
          o.mutable_size()->set_fit(pb::FIT_COVER);
        },
        "INVALID_OPTION",
-       {"size.fit", "FIT_COVER", "height_px"}},
+       {"size.fit is given", "height_px"}},
       {"Fit",
        [](O& o) {
          o.mutable_size()->set_width_px(5);

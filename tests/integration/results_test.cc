@@ -501,7 +501,8 @@ TEST_F(ResultsTest, WithoutKeysADigestFindsNothing) {
   for (const std::string& known : {std::string(), whole.header->etag()}) {
     if (!known.empty()) start.add_known_etags(known);
     const Outcome unsent = UpscaleImage(server.stub(), start, "");
-    EXPECT_TRUE(IsError(unsent.status, StatusCode::INVALID_ARGUMENT, "INVALID_IMAGE", "empty"));
+    EXPECT_TRUE(IsError(unsent.status, StatusCode::INVALID_ARGUMENT, "INVALID_IMAGE",
+                        "the image is not sent, and no result of"));
     EXPECT_FALSE(unsent.header.has_value());
   }
   const HttpAnswer over_http =

@@ -321,6 +321,12 @@ test("a job is submitted, waited for and fetched", async () => {
   assert.equal(again.state, "done");
 });
 
+test("a wait for a job goes on when the server is full for a moment", async () => {
+  const job = await client.job("refused");
+  assert.equal((await job.wait()).state, "done");
+  assert.equal(server.calls.filter(({ path }) => path === "/v1/jobs/refused").length, 3);
+});
+
 test("a job's failure and its cancellation are thrown", async () => {
   const bad = await client.submit(IMAGE, { model: "bad" });
   await assert.rejects(bad.result(), upscaled.InvalidImageError);

@@ -33,7 +33,8 @@ export async function startFakeServer() {
     response.end(`event: ${last}\ndata: {"reason":"DEVICE_FAILURE","detail":"it burns"}\n\n`);
   }
 
-  // Jobs end when they have been asked for three times: "ok" is done, others fail; DELETE cancels.
+  // Jobs end when they have been asked for three times: "ok" is done, others fail; DELETE cancels. The second
+  // question about "refused" is, and then it is done.
   const asked = {};
   function sendJob(request, response) {
     const id = request.url.split("/")[3];
@@ -50,13 +51,17 @@ export async function startFakeServer() {
       response.end(IMAGE);
       return;
     }
+    if (id === "refused" && times === 2) {
+      sendJson(response, 429, { reason: "OVERLOADED", retry_after_seconds: 0.01 });
+      return;
+    }
     const size = { width_px: 20, height_px: 10 };
     const error = { code: "INVALID_ARGUMENT", reason: "INVALID_IMAGE", message: "no image" };
     const warnings = ["alpha is left out"];
     const webhook = { state: "waiting", tries: 1, error: "the answer was 500" };
     let job = { id, state: "running", progress: { tiles_done: 1, tiles: 2 } };
     if (times === -Infinity) job = { id, state: "cancelled" };
-    else if (times > 2 && id === "ok") job = { id, state: "done", size, warnings, webhook };
+    else if (times > 2 && (id === "ok" || id === "refused")) job = { id, state: "done", size, warnings, webhook };
     else if (times > 2) job = { id, state: "failed", error };
     if (request.url.endsWith("/events")) {
       response.writeHead(200, { "content-type": "text/event-stream" });

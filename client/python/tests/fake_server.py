@@ -31,6 +31,7 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     # Jobs end when they have been asked for three times: "ok" is done, others fail; DELETE cancels.
+    # The second question about "refused" is, and then it is done.
     def _job(self):
         job_id = self.path.split("/")[3]
         size = {"width_px": 20, "height_px": 10}
@@ -52,9 +53,12 @@ class _Handler(BaseHTTPRequestHandler):
             return
         asked = self.server.asked[job_id] = self.server.asked.get(job_id, 0) + 1
         job = {"id": job_id, "state": "running", "progress": {"tiles_done": 1, "tiles": 2}}
+        if job_id == "refused" and asked == 2:
+            self._json(429, {"reason": "OVERLOADED", "retry_after_seconds": 0.01})
+            return
         if job_id in self.server.cancelled:
             job = {"id": job_id, "state": "cancelled"}
-        elif asked > 2 and job_id == "ok":
+        elif asked > 2 and job_id in ("ok", "refused"):
             webhook = {"state": "waiting", "tries": 1, "error": "the answer was 500"}
             job = {"id": job_id, "state": "done", "size": size, "webhook": webhook}
             job["warnings"] = ["alpha is left out"]

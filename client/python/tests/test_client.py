@@ -76,6 +76,10 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(result.warnings, job.warnings)
         self.assertEqual(job.webhook["error"], "the answer was 500")
 
+    def test_a_wait_goes_on_when_the_server_is_full_for_a_moment(self):
+        job = self.client.job("refused").wait(timeout=20)
+        self.assertEqual((job.state, self.server.asked["refused"]), ("done", 3))
+
     def test_a_jobs_failure_and_its_cancellation_are_raised(self):
         with self.assertRaises(InvalidImageError):
             self.client.submit(IMAGE, model="bad").result()

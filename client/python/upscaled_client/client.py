@@ -7,7 +7,6 @@ import http.client
 import io
 import json
 import os
-import random
 import re
 import ssl
 import stat
@@ -22,6 +21,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from .cancellation import Cancellation
 from .errors import ConnectionBroken, UpscaledError, error_of, error_of_response
 from .jobs import Job
+from .retry import MAX_TOTAL_WAIT_S, wait_before
 
 
 @dataclass(frozen=True)
@@ -516,9 +516,9 @@ class Client:
                 asked = error.retry_after or 0
                 if retries <= 0 or (asked <= 0 and tries >= retries):
                     raise
-                wait = _wait_before(tries, asked)
+                wait = wait_before(tries, asked)
                 waited += wait
-                if waited > _MAX_TOTAL_WAIT_S:
+                if waited > MAX_TOTAL_WAIT_S:
                     raise
                 cancellation.sleep(wait)
                 if asked <= 0:
@@ -573,20 +573,6 @@ class Client:
         if response.status >= 300:
             raise error_of_response(response)
         return response
-
-
-_MAX_TOTAL_WAIT_S = 120.0  # All waits of a call together.
-
-
-def _wait_before(tries: int, asked: float) -> float:
-    """Seconds to wait before another try.
-
-    Until the moment that the server asks for, and up to a tenth longer; otherwise twice as long
-    from try to try, half of it random.
-    """
-    if asked > 0:
-        return max(asked, 0.2) * random.uniform(1, 1.1)
-    return 0.25 * 2**tries * random.uniform(0.5, 1)
 
 
 def _current_traceparent() -> Optional[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional
 
 from .cancellation import Cancellation
 from .errors import UpscaledError, error_of
+from .retry import MAX_TOTAL_WAIT_S, wait_before
 
 if TYPE_CHECKING:
     from .client import Client, Result
@@ -68,18 +69,28 @@ class Job:
     ) -> "Job":
         """Waits until the job has ended; returns this job.
 
-        Raises TimeoutError after `timeout` seconds. The job goes on then.
+        Raises TimeoutError after `timeout` seconds. The job goes on then. A full server is asked
+        again, until it has refused for two minutes on end.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         cancellation = cancellation or Cancellation()
         pause = _FIRST_POLL_S
+        refused = 0.0
         while True:
-            self.refresh()
-            if self.ended:
-                return self
-            if deadline is not None and time.monotonic() + pause > deadline:
+            wait = pause
+            try:
+                self.refresh()
+                if self.ended:
+                    return self
+                refused = 0.0
+            except UpscaledError as error:
+                if not error.retryable or refused >= MAX_TOTAL_WAIT_S:
+                    raise
+                wait = max(pause, wait_before(0, error.retry_after or 0))
+                refused += wait
+            if deadline is not None and time.monotonic() + wait > deadline:
                 raise TimeoutError(f"job {self.id} is {self.state} after {timeout} s")
-            cancellation.sleep(pause)
+            cancellation.sleep(wait)
             pause = min(1.5 * pause, _LAST_POLL_S)
 
     def result(

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 
+#include <algorithm>
 #include <functional>
 #include <set>
 #include <string>
@@ -119,6 +120,33 @@ TEST(SpreadPlanTest, EveryOptionIsHonoured) {
   const auto* const message = v1::UpscaleOptions::descriptor();
   for (int i = 0; i < message->field_count(); ++i) {
     EXPECT_THAT(tested, Contains(message->field(i)->name()));
+  }
+}
+
+// A model as Real-CUGAN, whose networks of x3 and x4 lack levels that the one of x2 has.
+TEST(SpreadPlanTest, PassesArePairsThatTheModelHas) {
+  v1::Model model;
+  model.set_name("gaps");
+  for (const auto& [scale, level] :
+       {std::pair{2, -1}, {2, 0}, {2, 1}, {2, 2}, {2, 3}, {3, -1}, {3, 0}, {3, 3}}) {
+    model.mutable_variants()->Add();
+    model.mutable_variants()->rbegin()->set_scale(scale);
+    model.mutable_variants()->rbegin()->set_noise_level(level);
+  }
+  for (const int scale : {2, 3}) model.add_scales(scale);
+  for (const int level : {-1, 0, 1, 2, 3}) model.add_noise_levels(level);
+  for (const int scale : {2, 3}) {
+    for (const int level : {0, 1, 2, 3}) {
+      const std::string text = absl::StrCat("scale: ", scale, " noise_level: ", level);
+      const auto plan = PlanSpread(*ReadOptions(Parse(text)), model, SomeSource());
+      ASSERT_TRUE(plan.ok()) << text << plan.status();
+      for (const ModelVariant& pass : plan->passes) {
+        const auto is_pass = [&](const v1::ModelVariant& pair) {
+          return pair.scale() == pass.scale && pair.noise_level() == pass.noise_level;
+        };
+        EXPECT_TRUE(std::ranges::any_of(model.variants(), is_pass)) << text;
+      }
+    }
   }
 }
 

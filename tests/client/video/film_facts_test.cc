@@ -16,8 +16,9 @@ using ::testing::HasSubstr;
 
 std::string Facts(const std::string& rate, const std::string& color_space = "unknown",
                   const std::string& start = "0.000000") {
-  return absl::StrCat("height=480\npix_fmt=yuv420p\nfield_order=progressive\ncolor_space=",
-                      color_space, "\nr_frame_rate=", rate, "\nstart_time=", start, "\n");
+  return absl::StrCat(
+      "width=640\nheight=480\npix_fmt=yuv420p\nfield_order=progressive\ncolor_space=", color_space,
+      "\nr_frame_rate=", rate, "\nstart_time=", start, "\n");
 }
 
 // The same with another value of `name`.

@@ -321,6 +321,22 @@ TEST_F(FilmTest, HeldNoiseCostsNothing) {
   EXPECT_EQ(progress_.repeated, 8);
 }
 
+TEST_F(FilmTest, HeldNoiseIsTheSameFromAnyFrameOn) {
+  const std::string film = NoisyFilm(9);
+  const size_t header_bytes = film.find("FRAME"), frame_bytes = (film.size() - header_bytes) / 9;
+  options_.hold_noise = 2;
+  ASSERT_TRUE(Run(film).ok());
+  const std::string whole = sink_.bytes();
+  for (int resume_at = 1; resume_at < 9; ++resume_at) {
+    options_.resume_at = resume_at;
+    sink_ = MemorySink();
+    progress_ = {};
+    ASSERT_TRUE(Run(film).ok());
+    std::string rest = whole;
+    EXPECT_EQ(sink_.bytes(), rest.erase(header_bytes, resume_at * frame_bytes)) << resume_at;
+  }
+}
+
 TEST_F(FilmTest, MoreNoiseThanIsHeldStays) {
   const std::string film = NoisyFilm(9);
   for (const int levels : {0, 1}) {

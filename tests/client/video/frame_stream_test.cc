@@ -253,7 +253,8 @@ TEST(RawTest, GrayHasFullRange) {
 
 TEST(RawTest, RefusesByName) {
   for (const char* name : {"", "nv12", "yuv411p", "yuv420p8le", "yuv420p17le", "yuv420p10be",
-                           "yuv420p10", "yuvj420p10le", "gray8", "bgr24", "rgb24le", "420p"}) {
+                           "yuv420p10", "yuv420p+10le", "yuv420p 10le", "yuv420p010le",
+                           "yuvj420p10le", "gray8", "bgr24", "rgb24le", "420p"}) {
     const auto format = RawFormat({4, 4}, name);
     EXPECT_TRUE(absl::IsUnimplemented(format.status())) << name;
     EXPECT_THAT(std::string(format.status().message()), HasSubstr(name));

@@ -6,7 +6,11 @@
 #include <memory>
 #include <string>
 
+#include <google/protobuf/text_format.h>
+
+#include "absl/strings/str_cat.h"
 #include "client/upscale_client.h"
+#include "client/worker/film_check.h"
 #include "engine/base/unique_fd.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -45,6 +49,28 @@ TEST(FilmPartRunnerTest, AFailureToJoinMayPass) {
   EXPECT_TRUE(absl::IsUnavailable(joined)) << joined;
   EXPECT_THAT(std::string(joined.message()), HasSubstr("No space left on device"));
   EXPECT_TRUE(std::filesystem::exists(parts / "part-000000.nut"));
+}
+
+TEST(FilmCheckTest, KnowsResultsWithAnOddSide) {
+  const auto may_be_odd = [](int width_px, int height_px, const char* options) {
+    v1::UpscaleOptions parsed;
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(options, &parsed)) << options;
+    return MayHaveOddSide(parsed, {.width_px = width_px, .height_px = height_px});
+  };
+  EXPECT_FALSE(may_be_odd(640, 360, ""));
+  EXPECT_FALSE(may_be_odd(640, 360, "scale: 3"));
+  EXPECT_FALSE(may_be_odd(640, 360, "scale: 1.5"));
+  EXPECT_FALSE(may_be_odd(641, 361, "scale: 2"));
+  EXPECT_FALSE(may_be_odd(641, 361, "size { width_px: 20 height_px: 10 fit: FIT_COVER }"));
+  EXPECT_TRUE(may_be_odd(641, 360, ""));
+  EXPECT_TRUE(may_be_odd(640, 361, "scale: 3"));
+  EXPECT_TRUE(may_be_odd(642, 360, "scale: 1.5"));
+  EXPECT_TRUE(may_be_odd(640, 360, "size { width_px: 20 height_px: 11 fit: FIT_STRETCH }"));
+  EXPECT_TRUE(may_be_odd(640, 360, "size { width_px: 20 height_px: 10 }")) << "contain";
+  for (const char* const side : {"width_px", "height_px", "short_side_px", "long_side_px"})
+    EXPECT_TRUE(may_be_odd(640, 360, absl::StrCat("size { ", side, ": 100 }").c_str())) << side;
+  EXPECT_TRUE(may_be_odd(640, 360, "max_pixels: 10000"));
+  EXPECT_TRUE(may_be_odd(640, 360, "no_enlarge: true"));
 }
 
 }  // namespace

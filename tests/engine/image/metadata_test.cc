@@ -508,6 +508,57 @@ TEST(MetadataPolicyTest, BlocksBehindThePixelsAreKeptWhereTheyFit) {
   }
 }
 
+// A tag of TIFF has one text: of EXIF, of the texts before the pixels, or of those after them.
+TEST(MetadataPolicyTest, TextsBehindThePixelsGoIntoTiffOrAreNamed) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = test::PhotoImage({8, 8, 3, SampleType::kU8}, random);
+  const auto result = [&](const ImageMetadata& first, const ImageMetadata& late,
+                          std::vector<std::string>& warnings) {
+    const auto fit = [&](const ImageMetadata& metadata, const ImageMetadata* earlier) {
+      return MetadataForResult(metadata, MetadataPolicy::kKeep, ImageFormat::kTiff, image.spec(),
+                               /*too_late=*/false, warnings, earlier);
+    };
+    StringSink sink;
+    const auto encoder =
+        CreateImageEncoder({.format = ImageFormat::kTiff}, image.spec(), fit(first, nullptr), sink);
+    EXPECT_TRUE((*encoder)->WriteRows(image.view()).ok());
+    (*encoder)->AddLateMetadata(fit(late, &first));
+    EXPECT_TRUE((*encoder)->Finish().ok());
+    return test::Decode(sink.bytes())->metadata.exif;
+  };
+  std::vector<std::string> warnings;
+  const ImageMetadata software = {.texts = {{.keyword = "Software", .text = "a brush"}}};
+  const ImageMetadata author = {.texts = {{.keyword = "Author", .text = "a painter"}}};
+  EXPECT_THAT(result(software, author, warnings),
+              AllOf(HasSubstr("a brush"), HasSubstr("a painter")));
+  EXPECT_THAT(result(software, software, warnings), HasSubstr("a brush"));
+  EXPECT_THAT(warnings, IsEmpty());
+
+  const ImageMetadata other = {.texts = {{.keyword = "Software", .text = "a pen"}}};
+  EXPECT_THAT(result(software, other, warnings), Not(HasSubstr("a pen")));
+  EXPECT_THAT(warnings, Contains(HasSubstr("the text of Software is left out")));
+  warnings.clear();
+  const ImageMetadata copyright = {.texts = {{.keyword = "Copyright", .text = "(c) Another"}}};
+  ImageMetadata camera = {.exif = CameraExif(false)};
+  EXPECT_THAT(result(camera, copyright, warnings), HasSubstr("(c) Someone"));
+  EXPECT_EQ(warnings.size(), 1u);
+  camera.texts = copyright.texts;
+  EXPECT_THAT(result(camera, {}, warnings), HasSubstr("(c) Someone"));
+  EXPECT_EQ(warnings.size(), 2u);
+}
+
+TEST(MetadataPolicyTest, ASecondBlockBehindThePixelsIsNamed) {
+  const ImageMetadata first = {.exif = CameraExif(false), .xmp = kXmp, .iptc = IptcSet(120, "a")};
+  for (const ImageFormat to : {ImageFormat::kPng, ImageFormat::kTiff}) {
+    std::vector<std::string> warnings;
+    const ImageMetadata late =
+        MetadataForResult(first, MetadataPolicy::kKeep, to, {8, 8, 3, SampleType::kU8},
+                          /*too_late=*/false, warnings, &first);
+    EXPECT_EQ(BytesOf(late), 0u);
+    EXPECT_EQ(warnings.size(), 3u);
+  }
+}
+
 // Any change of any byte: nothing outside the block is touched (a sanitizer looks), in no time.
 TEST(HostileExifTest, IsEditedSafely) {
   std::mt19937 random = test::FreshRandom();
@@ -522,7 +573,10 @@ TEST(HostileExifTest, IsEditedSafely) {
     (void)StripExifLocation(exif);
     (void)CorrectExif(exif, {80, 60}, false);
     EXPECT_LE(exif.size(), before);
-    (void)SetExifDensity({PixelDensity::Unit::kInch, 300, 300}, exif);
+    ImageMetadata metadata = {.exif = exif};
+    TurnDensity(Orientation::kRotate90, metadata);
+    EXPECT_EQ(metadata.exif.size(), exif.size());
+    (void)SetExifDensity({PixelDensity::Unit::kInch, 300, 200}, exif);
   }
 }
 

@@ -7,6 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "engine/image/codec.h"
+#include "engine/image/exif.h"
+#include "engine/image/memory_io.h"
+#include "engine/image/tiff_directory.h"
 #include "tests/support/odd_files.h"
 #include "tests/support/test_image.h"
 
@@ -60,6 +63,35 @@ TEST(OrientationTest, EveryFormatIsTurnedUpright) {
           EXPECT_EQ(again->header.orientation, Orientation::kIdentity);
           EXPECT_FALSE(again->metadata.exif.empty());
         }
+}
+
+// The resolutions of the file's two sides, in the order of the upright picture's.
+TEST(OrientationTest, ResolutionsGoWithTheSides) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = test::PhotoImage({37, 21, 3, SampleType::kU8}, random);
+  for (const ImageFormat format :
+       {ImageFormat::kJpeg, ImageFormat::kPng, ImageFormat::kWebp, ImageFormat::kTiff})
+    for (int orientation = 1; orientation <= 8; ++orientation)
+      for (const bool big_endian : {false, true}) {
+        SCOPED_TRACE(::testing::Message() << FormatName(format) << orientation << big_endian);
+        ImageMetadata metadata = {.density = PixelDensity{PixelDensity::Unit::kInch, 300, 200}};
+        metadata.exif = test::ExifSegment(orientation, big_endian).substr(kExifPrefixBytes);
+        ASSERT_TRUE(SetExifDensity(*metadata.density, metadata.exif));
+        const auto decoded =
+            test::Decode(*test::Encode(image.view(), {.format = format}, metadata));
+        ASSERT_TRUE(decoded.ok()) << decoded.status();
+        const bool turned = static_cast<int>(decoded->header.orientation) > 4;
+        EXPECT_EQ(turned, orientation > 4);
+        const std::optional<PixelDensity>& density = decoded->metadata.density;
+        EXPECT_EQ(density.has_value(), format != ImageFormat::kWebp);
+        if (density.has_value()) EXPECT_EQ(density->x < density->y, turned);
+        if (format == ImageFormat::kTiff) continue;  // its EXIF had nothing but the density
+        const auto exif = TiffFile::Open(AsBytes(decoded->metadata.exif));
+        ASSERT_TRUE(exif.has_value());
+        const TiffDirectory directory = exif->Read(exif->first_directory());
+        EXPECT_EQ(exif->Rational(*directory.Find(kTiffXResolution)), turned ? 200 : 300);
+        EXPECT_EQ(exif->Rational(*directory.Find(kTiffYResolution)), turned ? 300 : 200);
+      }
 }
 
 TEST(OrientationTest, PngSaysItBeforeThePixelsOrNotAtAll) {

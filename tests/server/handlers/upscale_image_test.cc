@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 #include "server/handlers/result_sharing.h"
@@ -281,6 +282,10 @@ TEST_F(UpscaleImageHandlerTest, RefusesASourceOfAnotherDigest) {
   pb::UpscaleImageStart start;
   start.set_source_sha256(DigestBytes("something else"));
   ExpectRefusal(Upload(start, PngOf(40, 30)), ErrorReason::kInvalidOption, "SHA-256");
+  ExpectRefusal(Upload(start, ""), ErrorReason::kInvalidImage,
+                absl::StrCat("no result of the image with the SHA-256 ",
+                             absl::BytesToHexString(start.source_sha256()), " is stored"));
+  ExpectRefusal(Upload({}, ""), ErrorReason::kInvalidImage, "the image is empty");
   EXPECT_EQ(sharing_->counts().computed, 0);
 }
 

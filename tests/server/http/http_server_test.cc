@@ -81,6 +81,14 @@ TEST_F(HttpServerTest, SaysWhatThereIs) {
   EXPECT_THAT(posted, HasSubstr("Allow: GET, HEAD\r\n"));
 }
 
+TEST(HttpRouterTest, AllowsEachMethodOnce) {
+  const HttpHandler none = [](const HttpRequest&, std::unique_ptr<HttpResponseWriter>) {};
+  const HttpRouter router("a test", {{.method = "GET", .path = "/", .handler = none},
+                                     {.method = "GET", .path = "/", .handler = none},
+                                     {.method = "DELETE", .path = "/", .handler = none}});
+  EXPECT_EQ(router.AllowedMethods("/"), "GET, HEAD, DELETE");
+}
+
 TEST(HttpRouterTest, NamesEachPathOnce) {
   const HttpHandler none = [](const HttpRequest&, std::unique_ptr<HttpResponseWriter>) {};
   const HttpRouter router(

@@ -1,6 +1,7 @@
 #include <set>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "engine/image/codec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -124,8 +125,15 @@ TEST(ParameterReaderTest, RefusesByName) {
   EXPECT_THAT(Refusal("sacle=2"), HasSubstr("no option \"sacle\"; there are model, noise_level"));
   EXPECT_THAT(Refusal("scale=2&scale=2"), HasSubstr("scale is given more than once"));
   EXPECT_THAT(Refusal("noise=1&noise_level=2"), HasSubstr("noise_level is given more than once"));
-  EXPECT_THAT(Refusal("scale=2&width=3"), HasSubstr("scale is given next to width_px"));
-  EXPECT_THAT(Refusal("height=3&scale=2"), HasSubstr("scale is given next to width_px"));
+  EXPECT_THAT(Refusal("noise=1&noise_level=2"), HasSubstr("before as noise"));
+  EXPECT_THAT(Refusal("width=1&width=2"), HasSubstr("width is given more than once"));
+  for (const char* const side : {"width", "height_px", "short_side", "long_side", "fit"}) {
+    const std::string size = absl::StrCat(side, "=", side == std::string("fit") ? "cover" : "3");
+    EXPECT_THAT(Refusal(absl::StrCat("scale=2&", size)),
+                HasSubstr(absl::StrCat(side, " is given next to scale")));
+    EXPECT_THAT(Refusal(absl::StrCat(size, "&scale=2")),
+                HasSubstr(absl::StrCat("scale is given next to ", side)));
+  }
   EXPECT_THAT(Refusal("scale=two"), HasSubstr("scale is \"two\"; it must be a number"));
   for (const char* const frame : {"frame=0", "frame=-1", "frame=last", "frame=1.5"}) {
     EXPECT_THAT(Refusal(frame), HasSubstr("must be all, first, or the number of a frame")) << frame;
@@ -142,6 +150,58 @@ TEST(ParameterReaderTest, RefusesByName) {
   }
   EXPECT_THAT(Refusal("precision=double"), HasSubstr("exact or fast"));
   EXPECT_THAT(Refusal("on_error=ignore"), HasSubstr("problem or original"));
+}
+
+// Errors of the contract's options have the name that the caller gave, in the message and as the
+// field.
+TEST(ReadOptionsTest, NamesParametersAsTheyWereGiven) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {"width", "-1"},        {"width_px", "2000000"}, {"height", "-1"},     {"short_side", "-1"},
+      {"long_side_px", "-1"}, {"noise", "9"},          {"noise_level", "9"}, {"scale", "99"},
+      {"quality", "101"},     {"sigma_space", "99"},   {"max_pixels", "-1"}, {"tile_px", "1"}};
+  for (const auto& [name, value] : kCases) {
+    UpscaleParameters p;
+    const bool is_sigma = absl::StartsWith(name, "sigma");
+    ASSERT_TRUE(Read(absl::StrCat(name, "=", value, is_sigma ? "&sigma_range=9" : ""), p).ok());
+    const absl::Status status = ReadOptions(p).status();
+    EXPECT_TRUE(absl::StartsWith(status.message(), absl::StrCat(name, " is ", value))) << status;
+    EXPECT_EQ(MetadataOf(status).at("field"), name);
+    EXPECT_EQ(ReasonOf(status), ErrorReason::kInvalidOption);
+  }
+  UpscaleParameters p;
+  ASSERT_TRUE(Read("width=5&long_side=6", p).ok());
+  EXPECT_THAT(ReadOptions(p).status().message(), HasSubstr("size is width 5, long_side 6; it"));
+  ASSERT_TRUE(Read("width=5&fit=cover", p = {}).ok());
+  EXPECT_THAT(ReadOptions(p).status().message(), HasSubstr("fit is given; it must be absent"));
+  ASSERT_TRUE(Read("width=5&noise=2", p = {}).ok());
+  ASSERT_TRUE(ReadOptions(p).ok());
+  EXPECT_EQ(ReadOptions(p)->target.width_px, 5);
+}
+
+TEST(AcceptsFormatTest, HeedsTheMostSpecificRange) {
+  const struct {
+    const char* accept;
+    bool png, jpeg;
+  } kCases[] = {{"", true, true},
+                {"*/*", true, true},
+                {"image/*", true, true},
+                {"application/json", true, true},
+                {"text/html, application/xml", true, true},
+                {"image/png", true, false},
+                {"image/png;q=0", false, false},
+                {"image/png;q=0, */*", false, true},
+                {"image/*;q=0, image/png;q=0.1", true, false},
+                {"*/*;q=0, image/*", true, true},
+                {"image/gif", false, false},
+                {"image/gif, image/svg+xml", false, false},
+                {"text/html, image/gif, */*;q=0.1", true, true},
+                {"*/*;q=0", false, false},
+                {"IMAGE/JPEG", false, true},
+                {"image/jpg", false, true}};
+  for (const auto& [accept, png, jpeg] : kCases) {
+    EXPECT_EQ(AcceptsFormat(accept, ImageFormat::kPng), png) << accept;
+    EXPECT_EQ(AcceptsFormat(accept, ImageFormat::kJpeg), jpeg) << accept;
+  }
 }
 
 TEST(ParameterNamesTest, AreAllDifferent) {

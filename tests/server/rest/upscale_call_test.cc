@@ -211,6 +211,20 @@ TEST_F(UpscaleCallTest, TakesALargeDataUrlOfAForm) {
   EXPECT_EQ(client->status(), 200) << client->body();
 }
 
+TEST_F(UpscaleCallTest, RefusesAResultThatAcceptExcludes) {
+  const std::string image = PngOf(8, 8);
+  for (const char* const accept : {"image/gif", "image/png;q=0, */*", "image/*;q=0", "*/*;q=0"}) {
+    for (const char* const query : {"", "dry_run=1", "on_error=original"}) {
+      const auto client = env_.Post(query, image, {{"Accept", accept}});
+      EXPECT_EQ(Reason(*client, 406), "INVALID_OPTION") << accept << query;
+      EXPECT_THAT(client->body(), HasSubstr("the result would be png")) << accept;
+    }
+    EXPECT_EQ(env_.Post("format=png", image, {{"Accept", accept}})->status(), 200) << accept;
+  }
+  for (const char* const accept : {"image/png", "image/*", "application/json", "image/gif, */*"})
+    EXPECT_EQ(env_.Post("", image, {{"Accept", accept}})->status(), 200) << accept;
+}
+
 TEST_F(UpscaleCallTest, RefusesEncodedBodies) {
   const std::string image = PngOf(8, 8);
   for (const char* encoding : {"gzip", "br", "deflate", "GZIP, identity"}) {
