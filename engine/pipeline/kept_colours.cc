@@ -96,8 +96,8 @@ size_t KeptColours::Bytes(const ImageSpec& source, const ImageSpec& result) {
   const int scale = result.width_px / source.width_px;
   return PaddedFloats(source.width_px + 2 * kRadiusPx, kRgbChannels) * kRows * sizeof(float) +
          PaddedFloats(result.width_px, result.channels) * (sizeof(float) + sizeof(uint32_t)) +
-         ImageBytes(OneRow(source)) +
-         ImageBytes(WithHeight(result, kHeldRows * scale)) + kOverheadBytes;
+         ImageBytes(OneRow(source)) + ImageBytes(WithHeight(result, kHeldRows * scale)) +
+         kOverheadBytes;
 }
 
 absl::Status KeptColours::ReadRows(MutableImageView rows) {
@@ -134,7 +134,8 @@ absl::Status KeptColours::PullSourceRow() {
 
 void KeptColours::Subtract(const ImageView& source, const ImageView& result) {
   std::ranges::fill(sums_, 0);
-  for (int j = 0; j < scale_; ++j) AddSamples(result.row_as<uint16_t>(j), sums_.size(), sums_.data());
+  for (int j = 0; j < scale_; ++j)
+    AddSamples(result.row_as<uint16_t>(j), sums_.size(), sums_.data());
   float* inner = difference_.data() + kRgbChannels * kRadiusPx;
   if (source.spec.type == SampleType::kU8) {
     SubtractRow<uint8_t>(source, sums_.data(), scale_, inner);

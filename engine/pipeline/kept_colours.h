@@ -57,10 +57,10 @@ class KeptColours final : public RowSource {
   RowSource& source_;
   const int width_, height_;  // the source's
   const int scale_;
-  const size_t samples_;         // of RGB in a row of the source
+  const size_t samples_;  // of RGB in a row of the source
   const std::vector<ColumnPhase> phases_;
   const HalfGaussian gaussian_;  // the sum over both sides is 1
-  Image held_result_;  // a ring of the rows that wait for their correction
+  Image held_result_;            // a ring of the rows that wait for their correction
   Image source_row_;
   std::vector<uint32_t> sums_;  // of the result's rows of a source row
   // Source - reduced result, with kKeptColoursRadiusPx replicated pixels at both ends.
