@@ -68,13 +68,13 @@ Rect Widen(const Rect& rect, int px, Size frame) {
                    {0, 0, frame.width, frame.height});
 }
 
-// Of the frames, their result, and the part of it that is being computed.
+// The memory of two frames, their result, and a row of a part.
 size_t KeptBytes(const UpscalePlan& local) {
   return 2 * ImageBytes(local.source) + ImageBytes(local.result) + local.result.row_bytes() +
          FrameChange::Bytes(local.source.size());
 }
 
-// The network of a plan if its result is kept, too; else nullopt.
+// The network of a plan if its own result is kept, too.
 std::optional<UpscalePlan> KeptNetwork(const UpscalePlan& local) {
   std::optional<UpscalePlan> network = NetworkPart(local);
   const size_t bytes =
