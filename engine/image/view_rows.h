@@ -24,7 +24,7 @@ class ViewRows final : public RowSource {
   }
 
  private:
-  const ImageView view_;
+  ImageView view_;
   int next_row_ = 0;
 };
 

@@ -16,25 +16,38 @@ PassSpec NetworkOf(PassSpec pass) {
 
 int RoundsOf(const PassSpec& pass) { return pass.keeps_colours ? kKeptColoursRounds : 0; }
 
+// Makes the rounds of kept colours after `result`.
+std::vector<std::unique_ptr<KeptColours>> KeepColours(int rounds, RowSource& result,
+                                                      absl::FunctionRef<RowSource&(int)> source) {
+  std::vector<std::unique_ptr<KeptColours>> kept;
+  RowSource* rows = &result;
+  for (int i = 0; i < rounds; ++i)
+    rows = kept.emplace_back(std::make_unique<KeptColours>(*rows, source(i))).get();
+  return kept;
+}
+
 }  // namespace
 
-CorrectedPass::CorrectedPass(const PassSpec& pass, RowSource& source, TileRun& run)
-    : source_(source, kKept + RoundsOf(pass), CorrectedPassReadAheadRows(pass)),
-      pass_(MakePass(NetworkOf(pass), source_.reader(kNetwork), run)),
-      gray_(KeepColours(RoundsOf(pass)), source_.reader(kGray), pass.result_type) {}
+Corrections::Corrections(const PassSpec& pass, RowSource& result,
+                         absl::FunctionRef<RowSource&(int)> source)
+    : kept_(KeepColours(RoundsOf(pass), result, source)),
+      gray_(kept_.empty() ? result : *kept_.back(), source(RoundsOf(pass)), pass.result_type) {}
 
-RowSource& CorrectedPass::KeepColours(int rounds) {
-  RowSource* rows = pass_.get();
-  for (int i = 0; i < rounds; ++i) {
-    rows =
-        kept_.emplace_back(std::make_unique<KeptColours>(*rows, source_.reader(kKept + i))).get();
-  }
-  return *rows;
-}
+int Corrections::SourceReaders(const PassSpec& pass) { return RoundsOf(pass) + 1; }
+
+CorrectedPass::CorrectedPass(const PassSpec& pass, RowSource& source, TileRun& run)
+    : source_(source, 1 + Corrections::SourceReaders(pass), CorrectedPassReadAheadRows(pass)),
+      pass_(MakePass(NetworkOf(pass), source_.reader(0), run)),
+      corrections_(pass, *pass_,
+                   [this](int reader) -> RowSource& { return source_.reader(1 + reader); }) {}
 
 int CorrectedPassReadAheadRows(const PassSpec& pass) {
   const int corrections = RoundsOf(pass) * (kKeptColoursBorderPx + 1) + kGrayAreasBorderPx + 1;
   return std::min(pass.source.height_px, MaxReadAheadRows(pass) + corrections);
+}
+
+int CorrectionBorderPx(const PassSpec& pass) {
+  return std::max(RoundsOf(pass) * kKeptColoursBorderPx, kGrayAreasBorderPx);
 }
 
 int ColourBorderPx(const PassSpec& pass) {

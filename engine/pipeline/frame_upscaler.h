@@ -4,6 +4,9 @@
 // A pixel of a local network's result depends on the source's pixels around it. So the result of a
 // frame equals the frame before, except around changed pixels. Those parts are computed as cut-outs
 // of the frame (FrameChange). The bytes are those of whole frames.
+//
+// Corrections look farther than most networks. So the network's own result is kept, too, if it
+// fits: the network then computes only what its own view asks for, and corrections the rest.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +19,7 @@
 #include "engine/base/cancellation.h"
 #include "engine/image/image.h"
 #include "engine/image/row_source.h"
+#include "engine/image/view_rows.h"
 #include "engine/pipeline/frame_change.h"
 #include "engine/pipeline/tile_executor.h"
 #include "engine/pipeline/upscaler.h"
@@ -37,8 +41,8 @@ class FrameUpscaler {
   int64_t unchanged_px() const { return unchanged_px_; }
   int unchanged_frames() const { return unchanged_frames_; }
 
-  // Its memory in addition to plan.memory_bytes: two frames, and the result of one. 0: no frame is
-  // kept.
+  // Its memory in addition to plan.memory_bytes: two frames, the result of one and, if that fits,
+  // the network's own. 0: no frame is kept.
   static size_t Bytes(const UpscalePlan& plan, int frames);
 
  private:
@@ -48,14 +52,22 @@ class FrameUpscaler {
   absl::StatusOr<std::vector<ChangedPart>> Read(RowSource& frame);
   absl::StatusOr<std::vector<UpscalePlan>> PlanParts(const std::vector<ChangedPart>& parts) const;
   absl::StatusOr<UpscalePlan> PlanCutOut(Size size) const;
-  // Whether the plans give the bytes of `local_`, for less work and within its memory.
+  // Whether the plans give the bytes of `network_`, for less work and within its memory.
   bool ReplaceWhole(const std::vector<UpscalePlan>& parts) const;
+  // Computes a part of what `network_` gives.
   absl::Status Compute(const UpscalePlan& plan, const ChangedPart& part);
-  std::unique_ptr<RowSource> MakeWhole(RowSource& frame) const;
+  // Corrects everything that depends on this part of the network's result.
+  absl::Status Correct(const Rect& changed);
+  std::unique_ptr<RowSource> MakeWhole(const UpscalePlan& plan, RowSource& frame) const;
+  // The rows of the whole kept frame, kept in turn.
+  std::unique_ptr<RowSource> MakeKept();
   UpscaleProgress ProgressOfFrame() const;
+  bool corrects() const { return !network_.options.corrects; }
 
   // The stages up to a final resize, and the resize and those behind it.
   UpscalePlan local_, finish_;
+  // If frames are kept: `local_` without its corrections if these are made apart, else `local_`.
+  UpscalePlan network_;
   const int frames_;
   TileExecutor& executor_;
   Cancellation* const cancellation_;
@@ -63,8 +75,11 @@ class FrameUpscaler {
   std::optional<FrameChange> change_;  // set: frames are kept
   Image frame_, before_;               // this frame's source and the last one's
   Image result_;                       // that `local_` gives of the frame
-  // The rows of the frame, of its result by `local_`, and by `finish_` if `finish_` has stages.
-  std::unique_ptr<RowSource> frame_rows_, local_rows_, finished_rows_;
+  Image network_result_;               // that `network_` gives, if corrections are made apart
+  // The rows of the frame, of its result by `network_`, by `local_`, and by `finish_` if `finish_`
+  // has stages.
+  std::vector<ViewRows> frame_rows_;
+  std::unique_ptr<RowSource> network_rows_, local_rows_, finished_rows_;
   int number_ = 0;  // of the frame
   int64_t unchanged_px_ = 0;
   int unchanged_frames_ = 0;

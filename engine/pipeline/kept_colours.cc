@@ -1,10 +1,8 @@
 #include "engine/pipeline/kept_colours.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
@@ -22,21 +20,22 @@ constexpr int kCorrectionRows = 3;
 constexpr int kHeldRows = kKeptColoursBorderPx + 1;
 
 // Half a Gaussian, from its middle on; its sum over both sides is 1.
-std::array<float, kRadiusPx + 1> MakeGaussian() {
+HalfGaussian MakeGaussian() {
   std::array<double, kRadiusPx + 1> weights{};
   double sum = 0;
   for (int i = 0; i <= kRadiusPx; ++i) {
     weights[i] = std::exp(-0.5 * i * i / (kKeptColoursSigmaPx * kKeptColoursSigmaPx));
     sum += i == 0 ? weights[i] : 2 * weights[i];
   }
-  std::array<float, kRadiusPx + 1> normalised{};
+  HalfGaussian normalised{};
   for (int i = 0; i <= kRadiusPx; ++i) normalised[i] = static_cast<float>(weights[i] / sum);
   return normalised;
 }
 
-// `width` samples of one colour in `row`: source - mean of the result's, over 0..65535.
+// The differences of a row: source - mean of the result's, over 0..65535. `sums`: of the result's
+// rows of it, `scale` of them.
 template <typename T>
-void SubtractRow(const ImageView& source, const ImageView& result, int scale, float* difference) {
+void SubtractRow(const ImageView& source, const uint32_t* sums, int scale, float* difference) {
   constexpr float kUnit = kFullScale<uint16_t> / kFullScale<T>;
   const int channels = source.spec.channels;
   const float share = 1.0f / static_cast<float>(scale * scale);
@@ -44,13 +43,28 @@ void SubtractRow(const ImageView& source, const ImageView& result, int scale, fl
   for (int x = 0; x < source.width_px(); ++x, from += channels, difference += kRgbChannels) {
     for (int c = 0; c < kRgbChannels; ++c) {
       uint32_t sum = 0;
-      for (int j = 0; j < scale; ++j) {
-        const uint16_t* to = result.row_as<uint16_t>(j) + x * scale * channels + c;
-        for (int i = 0; i < scale; ++i) sum += to[i * channels];
-      }
+      for (int i = 0; i < scale; ++i) sum += sums[i * channels + c];
       difference[c] = kUnit * static_cast<float>(from[c]) - share * static_cast<float>(sum);
     }
+    sums += scale * channels;
   }
+}
+
+float SecondWeight(const LinearPhase& phase, int scale) {
+  return static_cast<float>(phase.second_parts) / static_cast<float>(2 * scale);
+}
+
+std::vector<ColumnPhase> ColumnPhases(int scale) {
+  std::vector<ColumnPhase> phases;
+  for (int i = 0; i < scale; ++i) {
+    const LinearPhase phase = LinearPhaseOf(i, scale);
+    phases.push_back({kRgbChannels * phase.first, SecondWeight(phase, scale)});
+  }
+  return phases;
+}
+
+size_t PaddedFloats(int width, int channels) {
+  return static_cast<size_t>(width) * static_cast<size_t>(channels) + kRowPaddingFloats;
 }
 
 }  // namespace
@@ -61,13 +75,17 @@ KeptColours::KeptColours(RowSource& result, RowSource& source)
       width_(source.spec().width_px),
       height_(source.spec().height_px),
       scale_(result.spec().width_px / width_),
+      samples_(static_cast<size_t>(kRgbChannels * width_)),
+      phases_(ColumnPhases(scale_)),
       gaussian_(MakeGaussian()),
       held_result_(WithHeight(result.spec(), kHeldRows * scale_)),
       source_row_(OneRow(source.spec())),
-      difference_(static_cast<size_t>(kRgbChannels * (width_ + 2 * kRadiusPx))),
-      smoothed_(kSmoothedRows, Row(static_cast<size_t>(kRgbChannels * width_))),
-      corrections_(kCorrectionRows, Row(static_cast<size_t>(kRgbChannels * width_))),
-      mixed_(static_cast<size_t>(kRgbChannels * (width_ + 2))) {
+      sums_(static_cast<size_t>(result.spec().width_px * result.spec().channels)),
+      difference_(PaddedFloats(width_ + 2 * kRadiusPx, kRgbChannels)),
+      smoothed_(kSmoothedRows, Row(PaddedFloats(width_, kRgbChannels))),
+      corrections_(kCorrectionRows, Row(PaddedFloats(width_, kRgbChannels))),
+      mixed_(PaddedFloats(width_ + 2, kRgbChannels)),
+      enlarged_(PaddedFloats(result.spec().width_px, result.spec().channels)) {
   UPSCALED_CHECK(result.spec().type == SampleType::kU16 && result.spec().channels >= kRgbChannels);
   UPSCALED_CHECK(source.spec().channels == result.spec().channels);
 }
@@ -75,10 +93,11 @@ KeptColours::KeptColours(RowSource& result, RowSource& source)
 size_t KeptColours::Bytes(const ImageSpec& source, const ImageSpec& result) {
   constexpr size_t kOverheadBytes = 2048;
   constexpr size_t kRows = kSmoothedRows + kCorrectionRows + 2;
-  const auto width = static_cast<size_t>(source.width_px + 2 * kRadiusPx);
   const int scale = result.width_px / source.width_px;
-  return width * kRows * kRgbChannels * sizeof(float) + ImageBytes(OneRow(source)) +
-         ImageBytes(WithHeight(result, kHeldRows * scale)) + kOverheadBytes;
+  return PaddedFloats(source.width_px + 2 * kRadiusPx, kRgbChannels) * kRows * sizeof(float) +
+         PaddedFloats(result.width_px, result.channels) * (sizeof(float) + sizeof(uint32_t)) +
+         ImageBytes(OneRow(source)) + ImageBytes(WithHeight(result, kHeldRows * scale)) +
+         kOverheadBytes;
 }
 
 absl::Status KeptColours::ReadRows(MutableImageView rows) {
@@ -92,8 +111,9 @@ absl::Status KeptColours::ReadRows(MutableImageView rows) {
       SmoothDown(corrected_rows_,
                  corrections_[static_cast<size_t>(corrected_rows_ % kCorrectionRows)]);
     }
-    std::memcpy(rows.row(i), HeldResult(y).row(next_row_ % scale_), spec().row_bytes());
-    Correct(next_row_, rows.Crop({0, i, spec().width_px, 1}));
+    Enlarge(next_row_);
+    CorrectRow(HeldResult(y).row_as<uint16_t>(next_row_ % scale_), enlarged_.data(), sums_.size(),
+               rows.row_as<uint16_t>(i));
   }
   return absl::OkStatus();
 }
@@ -113,11 +133,14 @@ absl::Status KeptColours::PullSourceRow() {
 }
 
 void KeptColours::Subtract(const ImageView& source, const ImageView& result) {
+  std::ranges::fill(sums_, 0);
+  for (int j = 0; j < scale_; ++j)
+    AddSamples(result.row_as<uint16_t>(j), sums_.size(), sums_.data());
   float* inner = difference_.data() + kRgbChannels * kRadiusPx;
   if (source.spec.type == SampleType::kU8) {
-    SubtractRow<uint8_t>(source, result, scale_, inner);
+    SubtractRow<uint8_t>(source, sums_.data(), scale_, inner);
   } else {
-    SubtractRow<uint16_t>(source, result, scale_, inner);
+    SubtractRow<uint16_t>(source, sums_.data(), scale_, inner);
   }
   const float* last = inner + kRgbChannels * (width_ - 1);
   for (int i = 0; i < kRadiusPx; ++i) {
@@ -128,62 +151,39 @@ void KeptColours::Subtract(const ImageView& source, const ImageView& result) {
 
 void KeptColours::SmoothAcross(Row& smoothed) const {
   const float* from = difference_.data() + kRgbChannels * kRadiusPx;
-  for (size_t i = 0; i < smoothed.size(); ++i) smoothed[i] = gaussian_[0] * from[i];
-  for (int k = 1; k <= kRadiusPx; ++k) {
-    const float *left = from - kRgbChannels * k, *right = from + kRgbChannels * k;
-    for (size_t i = 0; i < smoothed.size(); ++i) smoothed[i] += gaussian_[k] * (left[i] + right[i]);
+  SmoothedRows left, right;
+  for (int k = 0; k <= kRadiusPx; ++k) {
+    left[k] = from - kRgbChannels * k;
+    right[k] = from + kRgbChannels * k;
   }
+  SmoothRow(gaussian_, left, right, samples_, smoothed.data());
 }
 
 void KeptColours::SmoothDown(int y, Row& correction) const {
   const auto row = [&](int at) {
     return smoothed_[static_cast<size_t>(std::clamp(at, 0, height_ - 1) % kSmoothedRows)].data();
   };
-  const float* here = row(y);
-  for (size_t i = 0; i < correction.size(); ++i) correction[i] = gaussian_[0] * here[i];
-  for (int k = 1; k <= kRadiusPx; ++k) {
-    const float *above = row(y - k), *below = row(y + k);
-    for (size_t i = 0; i < correction.size(); ++i) {
-      correction[i] += gaussian_[k] * (above[i] + below[i]);
-    }
+  SmoothedRows above, below;
+  for (int k = 0; k <= kRadiusPx; ++k) {
+    above[k] = row(y - k);
+    below[k] = row(y + k);
   }
+  SmoothRow(gaussian_, above, below, samples_, correction.data());
 }
 
 const KeptColours::Row& KeptColours::CorrectionOf(int y) const {
   return corrections_[static_cast<size_t>(std::clamp(y, 0, height_ - 1) % kCorrectionRows)];
 }
 
-void KeptColours::Correct(int row, const MutableImageView& pixels) {
+void KeptColours::Enlarge(int row) {
   const int y = row / scale_;
-  const auto weight_of = [this](const LinearPhase& phase) {
-    return static_cast<float>(phase.second_parts) / static_cast<float>(2 * scale_);
-  };
   const LinearPhase down = LinearPhaseOf(row % scale_, scale_);
-  const float* above = CorrectionOf(y + down.first).data();
-  const float* below = CorrectionOf(y + down.first + 1).data();
-  const float weight = weight_of(down);
   float* mixed = mixed_.data() + kRgbChannels;
-  for (int i = 0; i < kRgbChannels * width_; ++i) {
-    mixed[i] = above[i] + weight * (below[i] - above[i]);
-  }
+  MixRows(CorrectionOf(y + down.first).data(), CorrectionOf(y + down.first + 1).data(),
+          SecondWeight(down, scale_), samples_, mixed);
   std::copy_n(mixed, kRgbChannels, mixed - kRgbChannels);
   std::copy_n(mixed + kRgbChannels * (width_ - 1), kRgbChannels, mixed + kRgbChannels * width_);
-
-  const int channels = spec().channels;
-  for (int phase = 0; phase < scale_; ++phase) {
-    const LinearPhase across = LinearPhaseOf(phase, scale_);
-    const float right_weight = weight_of(across);
-    const float* left = mixed + kRgbChannels * across.first;
-    uint16_t* pixel = pixels.row_as<uint16_t>(0) + phase * channels;
-    for (int x = 0; x < width_; ++x, left += kRgbChannels, pixel += scale_ * channels) {
-      for (int c = 0; c < kRgbChannels; ++c) {
-        const float correction = left[c] + right_weight * (left[c + kRgbChannels] - left[c]);
-        const float value = static_cast<float>(pixel[c]) + correction;
-        pixel[c] = static_cast<uint16_t>(
-            std::min(std::max(0.0f, value + 0.5f), kFullScale<uint16_t> + 0.0f));
-      }
-    }
-  }
+  EnlargeRow(mixed, width_, phases_, spec().channels, enlarged_.data());
 }
 
 }  // namespace upscaled

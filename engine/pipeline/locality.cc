@@ -6,6 +6,7 @@
 
 #include "engine/base/int_math.h"
 #include "engine/model/shapes.h"
+#include "engine/pipeline/corrected_pass.h"
 #include "engine/pipeline/network_pass.h"
 #include "engine/pipeline/reach.h"
 #include "engine/pipeline/stages.h"
@@ -129,6 +130,19 @@ UpscalePlan LocalPart(UpscalePlan plan) {
   plan.result = PassResult(plan.passes.back());
   plan.stages = PlanStages(plan);
   return plan;
+}
+
+std::optional<UpscalePlan> NetworkPart(const UpscalePlan& local) {
+  if (local.passes.size() != 1 || local.stages.size() != 1 || local.passes[0].computes_alpha)
+    return std::nullopt;
+  UpscalePlan network = local;
+  PassSpec& pass = network.passes[0];
+  network.result = UncorrectedResult(pass);
+  pass.result_type = network.options.result_type = network.result.type;
+  pass.keeps_colours = network.options.keep_colours = false;
+  pass.corrects = network.options.corrects = false;
+  network.stages = PlanStages(network);
+  return network;
 }
 
 bool ReachAsFar(const std::vector<Stage>& some, const std::vector<Stage>& others) {

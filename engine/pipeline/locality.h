@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "engine/pipeline/upscaler.h"
@@ -53,6 +54,10 @@ Locality LocalityOf(const UpscalePlan& plan);
 
 // The plan up to a final resize, since its pixels do not depend on places in the image by period.
 UpscalePlan LocalPart(UpscalePlan plan);
+
+// The plan of the network's own result, without the corrections that make `local`'s of it. nullopt
+// unless `local` is one network, its corrections and nothing else.
+std::optional<UpscalePlan> NetworkPart(const UpscalePlan& local);
 
 // Whether stages look equally far around, apart from networks that see the whole image.
 bool ReachAsFar(const std::vector<Stage>& some, const std::vector<Stage>& others);

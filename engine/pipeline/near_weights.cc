@@ -27,6 +27,13 @@ void MeasureDistances(std::span<uint8_t> row) {
   }
 }
 
+// Lowers distances to those by way of another row, `rows_away` from it.
+void Approach(const uint8_t* distances, uint8_t rows_away, std::span<uint8_t> nearest) {
+  uint8_t* const to = nearest.data();
+  const size_t width = nearest.size();  // a store of bytes may change anything but a local
+  for (size_t x = 0; x < width; ++x) to[x] = std::min(to[x], std::max(distances[x], rows_away));
+}
+
 // The mean of two values by their parts of `whole`, times `whole`.
 int Mix(int first, int second, int second_parts, int whole) {
   return first * (whole - second_parts) + second * second_parts;
@@ -74,11 +81,8 @@ void NearWeights::Weigh(int y, SourceRow& row) const {
   std::ranges::fill(nearest, static_cast<uint8_t>(kZeroWeightFromPx));
   const int end = std::min(y + kZeroWeightFromPx, distance_rows_);
   for (int other = std::max(0, y - kZeroWeightFromPx + 1); other < end; ++other) {
-    const std::vector<uint8_t>& distances = distances_[static_cast<size_t>(other % kDistanceRows)];
-    const auto rows_away = static_cast<uint8_t>(std::abs(other - y));
-    for (size_t x = 0; x < nearest.size(); ++x) {
-      nearest[x] = std::min(nearest[x], std::max(distances[x], rows_away));
-    }
+    const uint8_t* const distances = distances_[static_cast<size_t>(other % kDistanceRows)].data();
+    Approach(distances, static_cast<uint8_t>(std::abs(other - y)), nearest);
   }
   for (uint8_t& value : nearest) {
     value = static_cast<uint8_t>(kZeroWeightFromPx - std::max<int>(value, kFullWeightUpToPx));

@@ -12,14 +12,15 @@
 
 namespace upscaled {
 
-// Nothing but `result_type`, `tta`, `keeps_colours`, `computes_alpha` and `cells` touches the
-// result.
+// Nothing but `result_type`, `tta`, `corrects`, `keeps_colours`, `computes_alpha` and `cells`
+// touches the result.
 struct PassSpec {
   std::shared_ptr<const Executable> executable;
   ImageSpec source;  // RGB or RGBA, kU8 or kU16
   SampleType result_type = SampleType::kU8;
   bool tta = false;
-  bool keeps_colours = false;   // KeptColours
+  bool corrects = true;         // Corrections; otherwise the result is the network's own
+  bool keeps_colours = false;   // KeptColours, one of them
   bool computes_alpha = false;  // AlphaPass, of RGBA; otherwise alpha is resized beside the network
   Reach reach;                  // the executable's; repeat_px a multiple of source_repeat_px, or 0
   // Flat areas of the source repeat one block of this size.

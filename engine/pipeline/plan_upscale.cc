@@ -143,6 +143,7 @@ std::vector<PassSpec> ChainPasses(const UpscalePlan& plan,
                                                   .source = spec,
                                                   .result_type = SampleType::kU16,
                                                   .tta = plan.options.tta,
+                                                  .corrects = plan.options.corrects,
                                                   .keeps_colours = plan.options.keep_colours});
     // At its own size alpha stays as it is.
     pass.computes_alpha = spec.has_alpha() && plan.options.alpha == AlphaMethod::kNetwork &&

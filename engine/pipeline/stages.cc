@@ -12,6 +12,7 @@
 #include "engine/image/wrap.h"
 #include "engine/pipeline/alpha_pass.h"
 #include "engine/pipeline/corrected_pass.h"
+#include "engine/pipeline/network_pass.h"
 
 namespace upscaled {
 namespace {
@@ -69,7 +70,9 @@ std::vector<Stage> PlanStages(const UpscalePlan& plan) {
     }
   }
   for (const PassSpec& pass : plan.passes) {
-    stages.Add(pass.computes_alpha ? PlanAlphaPass(pass) : PlanCorrectedPass(pass));
+    stages.Add(!pass.corrects        ? PlanPass(pass)
+               : pass.computes_alpha ? PlanAlphaPass(pass)
+                                     : PlanCorrectedPass(pass));
   }
   if (plan.wrap_px > 0) {
     AddUnwrapping(plan, stages);

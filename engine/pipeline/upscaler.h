@@ -62,6 +62,7 @@ struct UpscaleOptions {
   bool tta = false;          // mean of the eight flips and rotations; eight times the work
   bool seamless = false;     // a texture's borders go on at the opposite ones (PlanWrap)
   bool keep_colours = true;  // carries the source's low frequencies over (KeptColours)
+  bool corrects = true;  // false: results are the networks' own, for parts of frames (NetworkPart)
   AlphaMethod alpha = AlphaMethod::kNetwork;
   AlphaColour alpha_colour = AlphaColour::kBleed;
   int tile_px = 0;  // largest tile side in source pixels of its pass; 0 = the device's choice

@@ -97,6 +97,36 @@ TEST(FrameUpscaler, GivesTheBytesOfWholeFrames) {
   EXPECT_GT(unchanged_px, 0);
 }
 
+// The network's own result is kept, and corrections are made apart.
+TEST(FrameUpscaler, CorrectsPartsToTheBytesOfWholeFrames) {
+  std::mt19937 random = FreshRandom();
+  int64_t unchanged_px = 0;
+  for (int round = 0; round < 16; ++round) {
+    const int scale = RandomInt(random, 1, 4);
+    const auto network = std::make_shared<FakeExecutable>(scale, Size{64, 48});
+    UpscaleOptions options;
+    options.tta = RandomInt(random, 0, 3) == 0;
+    options.keep_colours = RandomInt(random, 0, 3) > 0;
+    options.alpha = AlphaMethod::kResample;
+    options.alpha_colour = AlphaColour::kKeep;
+    options.result_type = RandomInt(random, 0, 1) == 1 ? SampleType::kU16 : SampleType::kU8;
+    const ImageSpec source{RandomInt(random, 1, 260), RandomInt(random, 1, 260),
+                           RandomInt(random, 3, 4),
+                           RandomInt(random, 0, 1) == 1 ? SampleType::kU16 : SampleType::kU8};
+    Size result{source.width_px * scale, source.height_px * scale};
+    if (RandomInt(random, 0, 3) == 0)
+      result = {RandomInt(random, 1, 300), RandomInt(random, 1, 300)};
+    const UpscalePlan plan = PlanFrames(source, result, {network}, options);
+    ASSERT_TRUE(NetworkPart(LocalPart(plan)).has_value());
+    ShufflingExecutor executor(2, random());
+    FrameUpscaler upscaler(plan, 5, executor, nullptr, {});
+    ExpectResultsOfWholeFrames(plan, MovingFrames(source, 5, random), upscaler, random);
+    if (HasFatalFailure()) return;
+    unchanged_px += upscaler.unchanged_px();
+  }
+  EXPECT_GT(unchanged_px, 0);
+}
+
 TEST(FrameUpscaler, ComputesNoMoreThanChangedParts) {
   std::mt19937 random = FreshRandom();
   const auto network = std::make_shared<FakeExecutable>(2, Size{100, 100});
@@ -126,8 +156,11 @@ TEST(FrameUpscaler, ComputesNoMoreThanChangedParts) {
   const int64_t all_px = spec.size().Area();
   EXPECT_EQ(computed_of(frames[0]), all_px);
   EXPECT_EQ(computed_of(frames[1]), 0);
-  // A pixel, what it changes around it, and as much again around that.
-  const int64_t side_px = 4 * LocalityOf(plan).reach_px() + 4 * 31;
+  // A pixel, what it changes of the network's own result, and as much again around that.
+  const auto own = NetworkPart(LocalPart(plan));
+  ASSERT_TRUE(own.has_value());
+  EXPECT_LT(LocalityOf(*own).reach_px(), LocalityOf(plan).reach_px());
+  const int64_t side_px = 4 * LocalityOf(*own).reach_px() + 4 * 31;
   const int64_t part_px = computed_of(frames[2]);
   EXPECT_GT(part_px, 0);
   EXPECT_LT(part_px, side_px * side_px);
@@ -167,12 +200,27 @@ TEST(FrameUpscaler, KeepsNoFramesBeyondTheLimit) {
   const ImageSpec spec{90, 80, 3, SampleType::kU8};
   UpscaleOptions options;
   const size_t bytes = FrameUpscaler::Bytes(PlanFrames(spec, {180, 160}, {network}), 2);
-  EXPECT_GE(bytes, size_t{90} * 80 * 3 * 6);
+  // Two frames, the result, and the network's own result in 16 bits.
+  EXPECT_GE(bytes, size_t{90} * 80 * 3 * (2 + 4 + 8));
   EXPECT_EQ(FrameUpscaler::Bytes(PlanFrames(spec, {180, 160}, {network}), 1), 0u);
+  ShufflingExecutor executor(2, random());
+
+  // Without room for the network's own result, the rest is kept.
   options.kept_frame_bytes = bytes - 1;
+  const UpscalePlan less = PlanFrames(spec, {180, 160}, {network}, options);
+  const size_t less_bytes = FrameUpscaler::Bytes(less, 2);
+  EXPECT_GE(less_bytes, size_t{90} * 80 * 3 * (2 + 4));
+  EXPECT_LE(less_bytes, bytes - size_t{90} * 80 * 3 * 8);
+  const Image still = test::PhotoImage(spec, random);
+  std::vector<Image> frames;
+  for (int i = 0; i < 3; ++i) frames.push_back(test::CopyOf(still.view()));
+  FrameUpscaler keeps(less, 3, executor, nullptr, {});
+  ExpectResultsOfWholeFrames(less, frames, keeps, random);
+  EXPECT_GT(keeps.unchanged_px(), 0);
+
+  options.kept_frame_bytes = less_bytes - 1;
   const UpscalePlan plan = PlanFrames(spec, {180, 160}, {network}, options);
   EXPECT_EQ(FrameUpscaler::Bytes(plan, 2), 0u);
-  ShufflingExecutor executor(2, random());
   FrameUpscaler upscaler(plan, 3, executor, nullptr, {});
   ExpectResultsOfWholeFrames(plan, MovingFrames(spec, 3, random), upscaler, random);
   EXPECT_EQ(upscaler.unchanged_px(), 0);
