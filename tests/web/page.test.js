@@ -228,7 +228,7 @@ test("refused files say what, which limit and what to do", async () => {
   await give(page, { "notes.txt": Buffer.from("no image at all"), "house.png": sample });
   await page.waitForSelector(".job .error:not([hidden])");
   const told = await textOf(page, ".job .error:not([hidden])");
-  assert.match(told, /Not an image that this server reads/);
+  assert.match(told, /The server cannot read this image/);
   assert.match(told, /Save it as PNG, JPEG or WebP/);
   await give(page, { "tall.png": noisePng(2000, 2, { claimedHeight: 900_000 }) });
   await page.waitForFunction(() => /Too large/.test(document.querySelector("#jobs").textContent));
@@ -323,6 +323,21 @@ test("all at once: again with new settings, one ZIP file, cancelled, cleared", a
   assert.equal(listing.toString().trim(), "a-1280x960.png b-1280x960.png");
   assert.ok(bytes.length > 1000);
 
+  const refusal = await page.evaluate(async () => {
+    const { zip } = await import("./zip.js");
+    return zip(Array(65_536).fill({ name: "a", blob: new Blob() })).catch((error) => error.message);
+  });
+  assert.match(refusal, /65536 images.* 65535/);
+  await page.evaluate(() => {
+    Blob.prototype.stream = () => {
+      throw new Error("the disk is full");
+    };
+  });
+  await click(page, "Download all");
+  await page.waitForFunction(() =>
+    /Not saved: the disk is full/.test(document.querySelector("#notice").textContent),
+  );
+
   await checkAccessible(page, "two results");
   await keepScreenshot(page, "9-all");
   await click(page, "Clear");
@@ -414,6 +429,18 @@ test("a link carries settings, also if the page may not copy", async () => {
     /address bar/.test(document.querySelector("#copy-link").textContent),
   );
   assert.match(new URL(page.url()).hash, /size=8/);
+  await page.finish();
+});
+
+test("a link tells which of its settings the server does not offer", async () => {
+  const path = "/#model=none&size=8&format=bmp&then=fast-2x%2Cnone";
+  const page = await openPage(browser, { path });
+  await page.waitForSelector("#notice:not(:empty)");
+  const told = await textOf(page, "#notice");
+  assert.match(told, /asks for model=none, format=bmp, then=fast-2x,none, which/);
+  await checkAccessible(page, "a link in vain");
+  await click(page, "4×");
+  await page.waitForSelector("#notice:empty");
   await page.finish();
 });
 
@@ -569,20 +596,29 @@ for (const name of ["avif-plain.avif", "avif-alpha.avif", "gif-plain.gif", "gif-
   });
 }
 
-test("a dropped folder gives its images, those of folders in it too", async () => {
-  const page = await openPage(browser);
-  const folder = mkdtempSync(`${tmpdir()}/upscaled-folder-`);
-  mkdirSync(`${folder}/holiday/inner`, { recursive: true });
-  for (const name of ["a.png", "inner/b.png", ".hidden.png"])
-    writeFileSync(`${folder}/holiday/${name}`, sample);
+/** Drops a folder of the disk onto the page. */
+async function dropFolder(page, folder) {
   const session = await page.createCDPSession();
   const box = await (await page.$("#drop")).boundingBox();
-  const data = { items: [], files: [`${folder}/holiday`], dragOperationsMask: 1 };
+  const data = { items: [], files: [folder], dragOperationsMask: 1 };
   for (const type of ["dragEnter", "dragOver", "drop"]) {
     const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
     await session.send("Input.dispatchDragEvent", { type, x, y, data });
   }
+}
+
+test("a dropped folder gives its images, those of folders in it too", async () => {
+  const page = await openPage(browser);
+  const folder = mkdtempSync(`${tmpdir()}/upscaled-folder-`);
+  mkdirSync(`${folder}/empty`);
+  await dropFolder(page, `${folder}/empty`);
+  await page.waitForFunction(() => /no files/.test(document.querySelector("#notice").textContent));
+  mkdirSync(`${folder}/holiday/inner`, { recursive: true });
+  for (const name of ["a.png", "inner/b.png", ".hidden.png"])
+    writeFileSync(`${folder}/holiday/${name}`, sample);
+  await dropFolder(page, `${folder}/holiday`);
   await page.waitForFunction(() => document.querySelectorAll(".job").length === 2);
+  assert.equal(await textOf(page, "#notice"), "");
   const names = await page.$$eval(".job-name", (all) => all.map((one) => one.textContent).sort());
   assert.deepEqual(names, ["a.png", "b.png"]);
   await page.finish();
@@ -623,6 +659,41 @@ test("errors advise what helps", async () => {
   assert.match(advice[0], /copy or download it again/);
   assert.match(advice[1], /Save it as PNG, JPEG or WebP/);
   assert.doesNotMatch(await textOf(page, "#jobs"), /curl/);
+  await page.finish();
+});
+
+test("a damaged file of any format is not to be saved as another one", async () => {
+  const { output_formats: formats } = await (await fetch(`${url}/v1/info`)).json();
+  const files = {};
+  for (const format of formats) {
+    const answer = await fetch(`${url}/v1/upscale?format=${format}`, { method: "POST", body: sample });
+    const whole = Buffer.from(await answer.arrayBuffer());
+    files[`cut.${format}`] = whole.subarray(0, 0.6 * whole.length);
+  }
+  const middle = sample.length >> 1;
+  files["changed.png"] = Buffer.from(sample).fill(7, middle, middle + 60);
+  files["doc.pdf"] = "%PDF-1.7\n";
+  const page = await openPage(browser);
+  await give(page, files);
+  await page.waitForSelector("#start:not([disabled])");
+  await page.$eval("#start", (button) => button.click()); // its text counts images, fewer with each verdict
+  const count = Object.keys(files).length;
+  await page.waitForFunction(
+    (wanted) => document.querySelectorAll(".job .error:not([hidden])").length === wanted,
+    {},
+    count,
+  );
+  const rows = await page.$$eval(".job", (all) =>
+    all.map((row) => [
+      row.querySelector(".job-name").textContent,
+      row.querySelector(".advice").textContent,
+    ]),
+  );
+  for (const [name, advice] of rows) {
+    const wanted = name === "doc.pdf" ? /Save it as PNG/ : /copy or download it again/;
+    assert.match(advice, wanted, name);
+  }
+  assert.equal(rows.length, count);
   await page.finish();
 });
 

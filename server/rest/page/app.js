@@ -20,9 +20,10 @@ let client = makeClient();
 let selected;
 const queue = new Queue(client, onJobChanged);
 const options = new OptionsPanel(() => {
+  tell("");
   askVerdicts();
   render();
-});
+}, tell);
 const viewer = new Viewer(byId("viewer"));
 const preview = new Preview(viewer);
 const queueView = new QueueView({
@@ -94,12 +95,29 @@ function setKey(key) {
   queue.setClient(client);
 }
 
+/** Shows a sentence above the list of the images, until the next one. */
+function tell(sentence) {
+  byId("notice").textContent = sentence;
+}
+
 function addFiles(files) {
   const jobs = queue.add([...files]);
   if (!jobs.length) return;
+  tell("");
   comparison.close();
   select(jobs.find((job) => job.file.type.startsWith("image/")) ?? jobs[0]);
   askVerdicts();
+}
+
+async function addDropped(transfer) {
+  const hasFiles = transfer.types.includes("Files"); // the list is gone with the event
+  try {
+    const files = await droppedFiles(transfer);
+    if (hasFiles && !files.length) tell("There are no files in the folder.");
+    addFiles(files);
+  } catch (error) {
+    tell(`The folder cannot be read: ${error.message}`);
+  }
 }
 
 function select(job) {
@@ -127,13 +145,14 @@ async function downloadAll() {
   const done = queue.jobs.filter((job) => job.result);
   const button = byId("download-all");
   button.disabled = true;
+  tell("");
   try {
     const files = done.map((job) => ({ name: resultName(job), blob: job.result.blob }));
     const url = URL.createObjectURL(await zip(files));
     element("a", { href: url, download: "upscaled.zip" }).click();
     setTimeout(() => URL.revokeObjectURL(url), 60_000);
   } catch (error) {
-    byId("announcer").textContent = `Not saved: ${error.message}`;
+    tell(`Not saved: ${error.message}.`);
   } finally {
     button.disabled = false;
   }
@@ -271,9 +290,9 @@ function listen() {
       if (name !== "dragleave" || !event.relatedTarget) document.body.classList.remove("dragging");
     });
   }
-  document.addEventListener("drop", async (event) => {
+  document.addEventListener("drop", (event) => {
     event.preventDefault();
-    addFiles(await droppedFiles(event.dataTransfer));
+    addDropped(event.dataTransfer);
   });
   byId("download-all").addEventListener("click", downloadAll);
   byId("cancel-all").addEventListener("click", () => queue.cancelAll());

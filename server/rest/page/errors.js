@@ -3,13 +3,16 @@
 
 import * as upscaled from "./upscaled.js";
 
+// Refusals of whole files, which another program may read and save as what the server reads.
+const ANOTHER_KIND = /\bnot an? .* image\b|takes longer/;
+
 const TELLERS = [
   [upscaled.LimitExceededError, "Too large", () => "Choose a smaller image or a smaller size."],
   [
     upscaled.InvalidImageError,
-    "Not an image that this server reads",
-    ({ message }) =>
-      /truncated|lacks|ends|damaged/.test(message)
+    "The server cannot read this image",
+    ({ reason, message }) =>
+      reason === "INVALID_IMAGE" && !ANOTHER_KIND.test(message)
         ? "The file is incomplete or damaged: copy or download it again."
         : "Save it as PNG, JPEG or WebP and try again.",
   ],

@@ -19,13 +19,18 @@ function noiseName(level) {
   return NOISE_NAMES[level] ?? String(level);
 }
 
-/** The form of the settings. `onChange` is called after each change that a person makes. */
+/**
+ * The form of the settings. `onChange` is called after each change that a person makes, `tell` with a
+ * sentence about settings that a link asks for in vain.
+ */
 export class OptionsPanel {
   #form = byId("options");
   #fields = this.#form.elements;
   #models = [];
+  #tell;
 
-  constructor(onChange) {
+  constructor(onChange, tell) {
+    this.#tell = tell;
     const choices = [
       ...FACTORS.map((factor) => [String(factor), `${factor}×`]),
       ["target", "Other"],
@@ -148,6 +153,16 @@ export class OptionsPanel {
       }
       this.#update();
     }
+    if (location.hash) this.#tellMissing(settings);
+  }
+
+  /** Says which settings of a link this server does not offer. */
+  #tellMissing(settings) {
+    const taken = new FormData(this.#form);
+    taken.set("then", this.#chain().join(","));
+    const missing = [...settings].filter(([name, value]) => value && taken.get(name) !== value);
+    const names = missing.map((setting) => setting.join("=")).join(", ");
+    if (names) this.#tell(`The link asks for ${names}, which this server does not offer.`);
   }
 
   setModel(model, noiseLevel) {

@@ -5,6 +5,7 @@ const CENTRAL = 0x02014b50;
 const END = 0x06054b50;
 const UTF8_NAMES = 0x0800;
 const MAX_BYTES = 0xffffffff; // without ZIP64
+const MAX_FILES = 0xffff;
 
 const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
   let crc = byte;
@@ -53,8 +54,13 @@ function distinct(names) {
   });
 }
 
-/** A Blob with the ZIP file of `files`, each {name, blob}. Throws a RangeError beyond 4 GiB. */
+/**
+ * A Blob with the ZIP file of `files`, each {name, blob}. Throws a RangeError beyond 4 GiB or 65,535
+ * files.
+ */
 export async function zip(files, date = new Date()) {
+  if (files.length > MAX_FILES)
+    throw new RangeError(`there are ${files.length} images; a ZIP file holds ${MAX_FILES}`);
   const names = distinct(files.map((file) => file.name));
   const parts = [];
   const directory = [];
