@@ -86,7 +86,13 @@ TEST(HttpRouterTest, AllowsEachMethodOnce) {
   const HttpRouter router("a test", {{.method = "GET", .path = "/", .handler = none},
                                      {.method = "GET", .path = "/", .handler = none},
                                      {.method = "DELETE", .path = "/", .handler = none}});
-  EXPECT_EQ(router.AllowedMethods("/"), "GET, HEAD, DELETE");
+  HttpRequest request;
+  request.method = "PUT";
+  request.path = "/";
+  const auto found = router.Find(request);
+  ASSERT_TRUE(std::holds_alternative<HttpFault>(found));
+  EXPECT_THAT(std::string(std::get<HttpFault>(found).error.message()),
+              HasSubstr("takes GET, HEAD, DELETE, not PUT"));
 }
 
 TEST(HttpRouterTest, NamesEachPathOnce) {
