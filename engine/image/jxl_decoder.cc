@@ -48,6 +48,8 @@ class JxlReader final : public WholeImage {
   absl::Status Run(MutableImageView image);
   // Gives the library more of the file. false: it has no more.
   absl::StatusOr<bool> Feed();
+  // Once the library is done: boxes it reads up to the file's end, a bare image not.
+  absl::Status NameBytesBehind();
   absl::Status ReadInfo();
   void ReadColours();
   void BeginBox();
@@ -91,6 +93,17 @@ absl::StatusOr<bool> JxlReader::Feed() {
   JxlDecoderSetInput(decoder_.get(), input_.data(), input_.size());
   if (input_ended_) JxlDecoderCloseInput(decoder_.get());
   return true;
+}
+
+absl::Status JxlReader::NameBytesBehind() {
+  bool has_more = JxlDecoderReleaseInput(decoder_.get()) > 0;
+  if (!has_more && !input_ended_) {
+    uint8_t next = 0;
+    ASSIGN_OR_RETURN(const size_t count, source_.Read({&next, 1}));
+    has_more = count > 0;
+  }
+  if (has_more) warnings.push_back("JPEG XL: bytes behind the image's end are left out");
+  return absl::OkStatus();
 }
 
 absl::Status JxlReader::ReadInfo() {
@@ -195,7 +208,7 @@ absl::Status JxlReader::Run(MutableImageView image) {
   while (true) {
     switch (const JxlDecoderStatus event = JxlDecoderProcessInput(decoder_.get())) {
       case JXL_DEC_SUCCESS:
-        return absl::OkStatus();
+        return NameBytesBehind();
       case JXL_DEC_NEED_MORE_INPUT: {
         ASSIGN_OR_RETURN(const bool fed, Feed());
         if (!fed) return absl::InvalidArgumentError("JPEG XL: the file is truncated");

@@ -268,6 +268,23 @@ TEST(JxlTest, BoxesThatAreLeftOutAreNamed) {
   EXPECT_THAT(decoded->warnings, ElementsAre("JPEG XL: boxes are left out: jumb"));
 }
 
+// In a container, other bytes than a box's end a file as damage does.
+TEST(JxlTest, BytesBehindTheImageAreNamed) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = test::PhotoImage({21, 13, 3, SampleType::kU8}, random);
+  for (const bool boxed : {false, true}) {
+    const std::string file = WriteJxl({.boxed = boxed}, image.view());
+    for (const size_t count : {0, 1, 100'000}) {
+      SCOPED_TRACE(::testing::Message() << boxed << ' ' << count);
+      const auto decoded = test::Decode(file + std::string(count, 'x'));
+      ASSERT_TRUE(decoded.ok()) << decoded.status();
+      EXPECT_EQ(decoded->warnings.size(), count > 0 ? 1u : 0u);
+      if (!boxed && count > 0)
+        EXPECT_THAT(decoded->warnings[0], HasSubstr("bytes behind the image's end are left out"));
+    }
+  }
+}
+
 TEST(JxlTest, LossyFilesOfAProfileBecomeSrgbWithAWarning) {
   std::mt19937 random = test::FreshRandom();
   const Image image = test::PhotoImage({20, 10, 3, SampleType::kU8}, random);
