@@ -89,8 +89,8 @@ TEST_F(HalfEpilogueTest, ActivatesWithTheBitsOfTheGeneralOne) {
   }
 }
 
-// Every kernel with it: tensors in part, batches, residuals of the same or half the resolution, by
-// factors where there is one tile, transposed and shuffled layers, and values beyond the range of
+// Every kernel with it: tensors in part, batches, residuals of the same or half the resolution (by
+// factors for a single tile), transposed and shuffled layers, and values beyond the range of
 // halves.
 TEST_F(HalfEpilogueTest, StoresTheBitsOfTheGeneralOne) {
   std::vector<Layer> layers = {MakeConv(Op::kConv, 16, 50, 3, 1, 1, random_),
