@@ -30,6 +30,7 @@ enum Fusion : unsigned {
   kFuseResize = 4,   // with kFuseAdd: resizes what it adds, cropped or not, to the nearest pixel
   kFuseShuffle = 8,  // shuffles the result of its convolution
   kFuseImage = 16,   // reads the image's samples, resized to the nearest pixel or not; always
+  kFuseGate = 32,    // multiplies its input, and what it adds, by a factor per channel of the image
 };
 
 // Layers computed together by one kernel.

@@ -50,6 +50,7 @@ class NodeFinder {
     }
     RETURN_IF_ERROR(first_error);
     std::reverse(nodes.begin(), nodes.end());
+    FoldGates(nodes);
     return nodes;
   }
 
@@ -181,6 +182,43 @@ class NodeFinder {
     node.residual = added;
   }
 
+  // A gate multiplies a layer by a factor per channel of the image, as squeeze-excites do.
+  bool IsGate(const Node& node) const {
+    const int index = node.layer();
+    const std::vector<int>& inputs = layers_[index].inputs;
+    return node.main == index && IsPlain(index, Op::kMul) && !per_image_[inputs[0]] &&
+           per_image_[inputs[1]] && index + 1 < static_cast<int>(layers_.size());
+  }
+  bool TakesGate(const Node& node, int gate) const {
+    const bool reads = std::ranges::find(node.inputs, gate) != node.inputs.end();
+    if (!reads && node.residual != gate) return true;
+    return node.kernel.info != nullptr && (FusesOf(node) & kFuseGate) != 0 &&
+           (!reads || node.inputs.size() == 1);
+  }
+
+  // Leaves a gate to the nodes that read it, if all of them can multiply by its factors.
+  void FoldGates(std::vector<Node>& nodes) const {
+    for (size_t i = nodes.size(); i-- > 0;) {
+      const int gate = nodes[i].layer();
+      if (!IsGate(nodes[i]) ||
+          !std::ranges::all_of(nodes, [&](const Node& n) { return TakesGate(n, gate); })) {
+        continue;
+      }
+      const int gated = layers_[gate].inputs[0], factors = layers_[gate].inputs[1];
+      for (Node& node : nodes) {
+        if (node.residual == gate) {
+          node.residual = gated;
+          node.residual_gate = factors;
+        }
+        if (!node.inputs.empty() && node.inputs[0] == gate) {
+          node.inputs[0] = gated;
+          node.gate = factors;
+        }
+      }
+      nodes.erase(nodes.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+
   const std::vector<Layer>& layers_;
   const KernelSet& kernels_;
   const KernelInfo* const forced_;
@@ -203,7 +241,9 @@ absl::Status CheckForcedIsUsed(const std::vector<Node>& nodes, const KernelInfo*
 
 std::vector<int> Node::Reads() const {
   std::vector<int> reads = inputs;
-  if (residual >= 0) reads.push_back(residual);
+  for (const int read : {residual, gate, residual_gate}) {
+    if (read >= 0) reads.push_back(read);
+  }
   return reads;
 }
 

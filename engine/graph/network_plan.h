@@ -21,12 +21,14 @@ struct Node {
   int residual = -1;         // added to the result
   int residual_crop_px = 0;  // off every side of the residual
   int residual_factor = 1;   // each pixel that is left is for residual_factor^2 pixels
+  int gate = -1;             // factors of the image, one per channel, of the input
+  int residual_gate = -1;    // and of the residual
   int resize_factor = 1;     // with reads_image: of the resize behind the input
   bool reads_image = false;  // the image's samples, not layer 0; then no inputs
   KernelChoice kernel;       // none for the input, and for a global pooling if none supports it
 
   int layer() const { return layers.back(); }
-  // The inputs and the residual.
+  // The inputs, the residual and the gates.
   std::vector<int> Reads() const;
 };
 

@@ -12,6 +12,7 @@
 #include "engine/backends/layer_profile.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
+#include "engine/graph/pooling.h"
 #include "engine/image/image.h"
 #include "engine/model/network.h"
 
@@ -21,6 +22,9 @@ namespace {
 // Layers of at most 32 columns, or of many channels, have mma.sync without the new kernel instead
 // of wgmma. It may round sums in another way, and so some halves.
 constexpr float kOtherRounding = 2e-3f;
+
+// A gate's factors round weights instead of pixels.
+constexpr float kOtherFactors = 8e-3f;
 
 constexpr ProofCase kCases[] = {
     {64, 64, false, {123, 77}, 2},
@@ -55,6 +59,9 @@ constexpr ProofCase kCases[] = {
     {64, 3, true, {960, 540}, 1, kOtherRounding, ProofLayer::kLast, 2},
     {64, 3, true, {480, 270}, 1, 0, ProofLayer::kLast, 4},
     {64, 64, true, {962, 542}, 1, kOtherRounding, ProofLayer::kEnlarging},
+    {64, 64, true, {33, 65}, 2, kOtherFactors, ProofLayer::kGated},
+    {128, 128, true, {123, 77}, 1, kOtherFactors, ProofLayer::kGated},
+    {128, 128, true, {962, 542}, 1, kOtherFactors, ProofLayer::kGated},
 };
 
 // Convolutions with random weights, of values about 1. No other layer is one that the kernel takes.
@@ -72,12 +79,17 @@ class ProofNetwork {
         break;
       case ProofLayer::kEnlarging:
         AddEnlarging(proof);
+        break;
+      case ProofLayer::kGated:
+        AddGated(proof);
     }
   }
 
   const Network& network() const { return network_; }
-  // The index of the convolution that is proven.
+  // The index of the convolution that is proven; -1: all layers are.
   int proven() const { return proven_; }
+  // Any means of the pooled layers.
+  const std::vector<ChannelMeans>& means() const { return means_; }
 
  private:
   void AddBetween(const ProofCase& proof) {
@@ -107,6 +119,21 @@ class ProofNetwork {
         AddConv("proven", down, proof.out_channels, 2, Activation::kPRelu, 2, Op::kConvTranspose);
     AddEnd(proof.adds ? AddSum(proven_, skip) : proven_);
     network_.align_px = 2;
+  }
+
+  void AddGated(const ProofCase& proof) {
+    const int wide = AddConv("wide", 0, proof.in_channels, 3, Activation::kPRelu);
+    const int pool = AddPlain(Op::kGlobalAveragePool, "pool", wide, proof.in_channels, 1);
+    const int factors = AddConv("factors", pool, proof.in_channels, 1, Activation::kSigmoid, 1,
+                                Op::kFullyConnected);
+    const int gated = AddPlain(Op::kMul, "gated", wide, proof.in_channels, 1);
+    network_.layers[gated].inputs.push_back(factors);
+    const int down = AddConv("down", gated, proof.out_channels, 2, Activation::kPRelu, 2);
+    const int up =
+        AddConv("up", down, proof.in_channels, 2, Activation::kPRelu, 2, Op::kConvTranspose);
+    AddEnd(AddSum(up, gated));
+    network_.align_px = 2;
+    means_.emplace_back(proof.in_channels, 0.25f);
   }
 
   // The last layer, 1x1.
@@ -156,15 +183,18 @@ class ProofNetwork {
 
   std::mt19937 random_{1};
   Network network_;
-  int proven_ = 0;
+  std::vector<ChannelMeans> means_;
+  int proven_ = -1;
 };
 
 // One network on one backend.
 class ProofRun {
  public:
   static absl::StatusOr<ProofRun> Create(const ProofBackend& create, const BackendOptions& options,
-                                         const Network& network) {
+                                         const ProofNetwork& proof) {
+    const Network& network = proof.network();
     ProofRun run;
+    run.pass_ = std::make_unique<PoolingPass>(PoolingPass{.means = proof.means()});
     ASSIGN_OR_RETURN(run.backend_, create(options));
     ASSIGN_OR_RETURN(run.executable_, run.backend_->Compile(network, Precision::kFast));
     run.stream_ = run.backend_->CreateStream();
@@ -181,14 +211,18 @@ class ProofRun {
     return results;
   }
 
-  // Seconds of a layer: the best of some runs.
+  // Seconds of a layer, or of all (-1): the best of some runs.
   absl::StatusOr<double> Time(const Image& image, int layer) {
     Image result(ResultOf(image));
     double best = std::numeric_limits<double>::infinity();
     for (int i = 0; i < 5; ++i) {
       ASSIGN_OR_RETURN(const std::vector<LayerProfile> layers,
                        stream_->Profile(*executable_, TaskOf(image, result)));
-      best = std::min(best, layers[layer].seconds);
+      double seconds = 0;
+      for (int l = 0; l < static_cast<int>(layers.size()); ++l) {
+        if (layer < 0 || l == layer) seconds += layers[l].seconds;
+      }
+      best = std::min(best, seconds);
     }
     return best;
   }
@@ -209,9 +243,11 @@ class ProofRun {
     task.src = image.view();
     task.src_rect = whole;
     task.dst = result.mutable_view();
+    task.pooling = pass_.get();
     return task;
   }
 
+  std::unique_ptr<PoolingPass> pass_;  // tasks point to it
   std::unique_ptr<Backend> backend_;
   std::shared_ptr<const Executable> executable_;
   std::unique_ptr<Stream> stream_;
@@ -253,15 +289,19 @@ std::string Describe(const ProofCase& proof) {
   return absl::StrCat(proof.in_channels, "-", proof.out_channels,
                       proof.layer == ProofLayer::kLast ? absl::StrCat(" x", proof.factor) : "",
                       proof.layer == ProofLayer::kEnlarging ? " up" : "",
+                      proof.layer == ProofLayer::kGated ? " gated" : "",
                       proof.adds ? " + skip" : "", ", ", proof.image.width, "x", proof.image.height,
                       proof.tiles > 1 ? absl::StrCat(", ", proof.tiles, " tiles") : "");
 }
 
 namespace {
 
+bool IsOfGates(std::string_view kernel) { return kernel.ends_with("_gates"); }
+
 BackendOptions OptionsFor(std::string_view kernel) {
   std::string name(kernel);
-  if (kernel.ends_with("_epilogue")) return {.proven_kernels = {std::move(name)}};
+  if (kernel.ends_with("_epilogue") || IsOfGates(kernel))
+    return {.proven_kernels = {std::move(name)}};
   return {.kernel = std::move(name)};
 }
 
@@ -271,13 +311,17 @@ absl::StatusOr<ProofResult> ProveKernel(const ProofBackend& create, std::string_
                                         const ProofCase& proof) {
   const ProofNetwork network(proof);
   ProofResult result;
-  absl::StatusOr<ProofRun> own = ProofRun::Create(create, OptionsFor(kernel), network.network());
+  if (IsOfGates(kernel) != (proof.layer == ProofLayer::kGated)) {
+    result.supported = false;
+    return result;
+  }
+  absl::StatusOr<ProofRun> own = ProofRun::Create(create, OptionsFor(kernel), network);
   if (absl::IsUnimplemented(own.status())) {
     result.supported = false;
     return result;
   }
   RETURN_IF_ERROR(own.status());
-  ASSIGN_OR_RETURN(ProofRun plain, ProofRun::Create(create, {}, network.network()));
+  ASSIGN_OR_RETURN(ProofRun plain, ProofRun::Create(create, {}, network));
   const Image poison = MakeImage(proof.image, true), image = MakeImage(proof.image, false);
   ASSIGN_OR_RETURN(const std::vector<Image> expected, plain.Compute(image, 1));
   RETURN_IF_ERROR(own->Compute(poison, proof.tiles).status());

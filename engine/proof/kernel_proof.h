@@ -22,6 +22,7 @@ enum class ProofLayer : uint8_t {
   kBetween,    // a 3x3 convolution between others
   kLast,       // a 3x3 convolution to the result, whose pixels it may shuffle
   kEnlarging,  // a transposed 2x2 convolution with stride 2
+  kGated,      // the same, and a 2x2 convolution, of a squeeze-excite's result
 };
 
 // A network one of whose layers is the kernel's, in precision fast.
@@ -52,8 +53,8 @@ using ProofBackend =
     std::function<absl::StatusOr<std::unique_ptr<Backend>>(const BackendOptions& options)>;
 
 // Runs a case by the kernel of this name, forced, and by the kernels that are shipped. A name that
-// ends in "_epilogue" is a part of these, which the backend is told to use. Errors are the
-// backend's.
+// ends in "_epilogue" or "_gates" is a part of these, which the backend is told to use. Errors are
+// the backend's.
 absl::StatusOr<ProofResult> ProveKernel(const ProofBackend& create, std::string_view kernel,
                                         const ProofCase& proof);
 

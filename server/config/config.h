@@ -56,7 +56,7 @@ struct ServerConfig {
   std::filesystem::path cache_folder;  // for compiled programs; "": none
   Precision precision = Precision::kExact;
   TuneMode tune = TuneMode::kOff;
-  std::filesystem::path tune_file;  // given exactly when `tune` is not kOff
+  std::filesystem::path tune_file;  // "": none, and `tune` is kOff
 
   Limits limits;
   int64_t memory_budget_bytes = 0;  // never 0 after ParseConfig, nor is the next

@@ -290,9 +290,8 @@ absl::Status CheckTls(const TlsConfig& tls) {
 }
 
 absl::Status CheckTune(const ServerConfig& config) {
-  if ((config.tune == TuneMode::kOff) == config.tune_file.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "--tune=load, --tune=fast or --tune=full and --tune-file need each other");
+  if (config.tune == TuneMode::kOff || !config.tune_file.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError("--tune=load, --tune=fast and --tune=full need --tune-file");
 }
 
 absl::Status CompleteJobs(ServerConfig& config) {

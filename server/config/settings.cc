@@ -314,7 +314,7 @@ void AddDevices(SettingList& list, ServerConfig& config) {
               {TuneMode::kOff, TuneMode::kLoad, TuneMode::kFast, TuneMode::kFull});
   list.Text("tune-file", "FILE",
             "table of measured kernels and tiles, for --tune; kernel-proofs.json in the same "
-            "folder records which new kernels are proven",
+            "folder records which new GPU kernels are proven, also with --tune=off",
             config.tune_file);
 }
 

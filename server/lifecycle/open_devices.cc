@@ -42,14 +42,15 @@ absl::StatusOr<std::shared_ptr<Tuner>> OpenTuner(const ServerConfig& config, Log
 }
 
 std::shared_ptr<KernelProofs> OpenKernelProofs(const ServerConfig& config, Logger& logger) {
-  if (config.tune == TuneMode::kOff) return nullptr;
   const auto prove = [](const std::string& device, const std::string& kernel) {
     std::error_code error;
     const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
     return RunProver(program.parent_path() / "upscaled-prove", {device, kernel});
   };
   return std::make_shared<KernelProofs>(
-      KernelProofOptions{.file = config.tune_file.parent_path() / "kernel-proofs.json",
+      KernelProofOptions{.file = config.tune_file.empty()
+                                     ? std::filesystem::path()
+                                     : config.tune_file.parent_path() / "kernel-proofs.json",
                          .prove = config.tune != TuneMode::kLoad,
                          .build = BuildId()},
       prove, logger);

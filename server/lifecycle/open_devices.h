@@ -22,8 +22,7 @@ namespace upscaled::server {
 // Null: kernels as shipped.
 absl::StatusOr<std::shared_ptr<Tuner>> OpenTuner(const ServerConfig& config, Logger& logger);
 
-// Null with --tune=off: only kernels with a run on a device of ours serve. Verdicts lie next to
-// --tune-file.
+// Verdicts lie next to --tune-file. Without it only kernels with a run on a device of ours serve.
 std::shared_ptr<KernelProofs> OpenKernelProofs(const ServerConfig& config, Logger& logger);
 // Kernels for a device in addition to the shipped ones. Kernels without a verdict prove themselves
 // first.

@@ -73,7 +73,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   const std::shared_ptr<KernelProofs> proofs = OpenKernelProofs(config, logger);
   const BackendFactory create_device = [create, options, proofs](const std::string& name) {
     BackendOptions own = options;
-    if (proofs != nullptr) own.proven_kernels = ProvenKernels(*proofs, name);
+    own.proven_kernels = ProvenKernels(*proofs, name);
     return create(name, own);
   };
   ASSIGN_OR_RETURN(const DeviceList devices, OpenDevices(config, create_device, logger));

@@ -77,13 +77,13 @@ KernelVerdict KernelProofs::Judge(const std::string& key, const std::string& dev
                                   const std::string& kernel) {
   const auto known = known_[key].find(kernel);
   if (known != known_[key].end()) return known->second;
-  if (options_.file.empty()) return {kUnproven, "no record can be kept"};
+  if (options_.file.empty()) return {kUnproven, "no record lies next to --tune-file"};
   if (!options_.prove) return {kUnproven, "the record lacks it, and --tune=load proves nothing"};
   const KernelVerdict verdict = prove_(device, kernel);
   known_[key][kernel] = verdict;
   if (Save()) return verdict;
   known_[key].erase(kernel);
-  return {kUnproven, "no record can be kept"};
+  return {kUnproven, absl::StrCat(options_.file.string(), " cannot be written")};
 }
 
 std::vector<std::string> KernelProofs::ProvenOn(const std::string& device,

@@ -72,7 +72,7 @@ trap finish EXIT
 trap 'exit 143' INT TERM
 
 # Kernels that no card of ours has run yet.
-new_kernels=(half_epilogue conv3x3_ws thin_ws enlarge_ws)
+new_kernels=(half_epilogue conv3x3_ws thin_ws enlarge_ws folded_gates)
 gpu_tests=(cuda_driver_tests cuda_image_tests cuda_backend_tests cuda_conformance_tests cuda_pipeline_tests
   cuda_golden_tests)
 shared=${UPSCALED_TEST_MODELS:-$root/../shared}
@@ -191,7 +191,7 @@ run_prove() {
   for kernel in "${new_kernels[@]}"; do
     case $kernel:$capability in
       *:7.*) continue ;;
-      half_epilogue:* | *_ws:9.0) ;;
+      half_epilogue:* | folded_gates:* | *_ws:9.0) ;;
       *) continue ;;
     esac
     log=$logs/prove-$kernel.jsonl status=0

@@ -3,6 +3,7 @@
 
 Shows that the scripts reach their end, whatever kernels do: right, wrong, a crash, or nothing installed.
 """
+import json
 import os
 import pathlib
 import subprocess
@@ -11,19 +12,29 @@ import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-NEW_KERNELS = ("half_epilogue", "conv3x3_ws", "thin_ws", "enlarge_ws")
+NEW_KERNELS = ("half_epilogue", "conv3x3_ws", "thin_ws", "enlarge_ws", "folded_gates")
 BENCH = """#!/bin/sh
 echo '{"device": "stub"}'
 for m in rrdb srvgg; do
   echo "{\\"model\\": \\"random:$m\\", \\"precision\\": \\"fast\\", \\"seconds\\": 0.001, \\"gflops\\": 1, \\"memory_mib\\": 1, \\"image\\": [1, 1], \\"steps\\": [{\\"layer\\": \\"a\\", \\"shape\\": \\"b\\", \\"kernel\\": \\"conv3x3_wgmma\\", \\"seconds\\": 0.001, \\"gflops\\": 1}]}"
 done
 """
-PROBES = """#!/bin/sh
-[ "$1" = --list ] || { echo "{\\"case\\": \\"$1\\"}"; exit 0; }
-printf 'probe_a\\nproducts_256\\nboxes_10x18\\nPing32_64-64_123x77_n2\\nPing27_64-64_960x540\\n'
-"""
+PROBED = [  # what the prototype says of a case
+    {"case": "probe_a", "wrong": 0, "first": ""},
+    {"case": "products_256_pitch160", "n": 256, "tflops": 600.0},
+    {"case": "products_128_pitch160", "n": 128, "tflops": 590.0},
+    {"case": "boxes_10x18", "box": [10, 18], "ns_a_box": 200},
+    {"case": "Ping32_64-64_123x77_n2_d0", "wrong": 1, "us": 8.0, "tflops": 10.0},
+    {"case": "Ping25_64-64_480x270_n1_d0", "wrong": 0, "us": 20.0, "tflops": 500.0},
+    {"case": "Ping25_64-64_480x270_n1_d1", "wrong": 0, "us": 16.0, "tflops": 520.0},
+    {"case": "Pair23_96-32_480x270_n1_d0", "wrong": 0, "us": 20.0, "tflops": 350.0},
+    {"case": "Ping27_128-128_964x544_n1_d0", "wrong": 0, "us": 100.0, "tflops": 500.0},
+    {"case": "Ping27Half_128-128_964x544_n1_d0", "wrong": 0, "us": 105.0, "tflops": 480.0},
+]
+PROBES = "#!/bin/sh\ncase $1 in\n--list) printf '" + "".join(f"{p['case']}\\n" for p in PROBED) + "' ;;\n" + \
+    "".join(f"{p['case']}) echo '{json.dumps(p)}' ;;\n" for p in PROBED) + "esac\n"
 PROVEN = '#!/bin/sh\necho "{\\"kernel\\": \\"$2\\", \\"verdict\\":\\"proven\\", \\"speed\\": 2}"\n'
-SMI = '#!/bin/sh\ncase $* in *compute_cap*) echo 9.0 ;; *) echo "GPU 0: a stub" ;; esac\n'
+SMI = "#!/bin/sh\ncase $* in\n*compute_cap*) echo 9.0 ;;\n*clocks.max*) printf 'name, clocks.max.sm [MHz]\\na stub, 1980 MHz\\n' ;;\n*) echo 'GPU 0: a stub' ;;\nesac\n"
 NOTHING = "#!/bin/sh\nexit 0\n"
 TESTS = """#!/bin/sh
 case $* in
@@ -111,16 +122,23 @@ class RunTest(unittest.TestCase):
         for tool in ("memcheck", "racecheck", "synccheck"):
             wanted |= {f"sanitizer-{tool}-fast_{kernel}.log" for kernel in NEW_KERNELS if kernel.endswith("_ws")}
         self.assertLessEqual(wanted, logs, said)
-        self.assertIn("5 cases, 0 with an error", said)
+        self.assertIn(f"{len(PROBED)} cases, 0 with an error", said)
+        for decided in ("10 cases, wrong: Ping32_64-64_123x77_n2_d0 | look at the first wrong one",
+                        "| boxes 10 or 18 wide? | 14.5 B/clk at best | 10 |",
+                        "| heights of tiles? | N = 128: 590, N = 256: 600 TFLOP/s | by rounds alone",
+                        "| dependent launch? | 0.80 of the time without, 1 cases | build it |",
+                        "| planes stored one by one? | 1.05 of the time without, 1 cases | only without room for two, as now |",
+                        "| RRDB's convolutions in pairs (design, 3.2)? | pairs 350, full rows 500 TFLOP/s | worth it |"):
+            self.assertIn(decided, self.table)
         self.assertIn("random:rrdb: 1.000 ms, 1.000 ms, 1.00 times as fast", said)
-        self.assertIn("With `enlarge_ws` too:", self.table)
+        self.assertIn("With `folded_gates` too:", self.table)
         self.assertEqual(self.table.count("| rrdb | fast | 1.000 | 0.0 |  | 2.000 | 2.00 | 1 |"), 1 + len(NEW_KERNELS), self.table)
 
     def test_the_whole_run(self):
         status, said, logs = self.run_bundle()
         self.assertEqual(status, 0, said)
         wanted = {"fast_thin_ws.log", "cuda_golden_tests.log", "train.log", "sanitizer-memcheck.log", "prove-thin_ws.jsonl",
-                  "cuda-enlarge_ws.jsonl", "torch.jsonl", "service.json", "upscaled.log"}
+                  "cuda-folded_gates.jsonl", "torch.jsonl", "service.json", "upscaled.log"}
         self.assertLessEqual(wanted, logs, said)
         self.assertIn("| 4 | 1.0 | 1.00 | 2.00 | 0 |", self.table)
 

@@ -2,7 +2,7 @@
 """A server on a GPU with kernels that no device has run: proof_test.py UPSCALED UPSCALED_PROVE UPSCALE STUB_GPU
 
 The stub's kernels compute wrongly, hang, crash, are slow, or are right. Each is struck off by name and with its reason,
-except the right one, and the server serves. The record survives a restart. Another driver proves anew.
+except the right one, and the server serves. The record survives a restart, and counts with --tune=off. Another driver proves anew.
 """
 import json
 import os
@@ -25,10 +25,10 @@ REASONS = {"crashes": ("crashed", "signal 6"), "good": ("proven", ""), "hangs": 
 class Server:
     """The program in `folder`, on the stub. Ends with the block."""
 
-    def __init__(self, folder: pathlib.Path, driver: str):
+    def __init__(self, folder: pathlib.Path, driver: str, tune: str = "fast", keeps: bool = True):
         self.log = (folder / "log").open("w+")
         self.process = subprocess.Popen(
-            [folder / "bin/upscaled", "--device=cuda:0", "--tune=fast", f"--tune-file={folder}/tune.json", "--listen=127.0.0.1:0",
+            [folder / "bin/upscaled", "--device=cuda:0", f"--tune={tune}", *([f"--tune-file={folder}/tune.json"] if keeps else []), "--listen=127.0.0.1:0",
              "--http=off", "--admin=off", f"--model-repository={ROOT}/engine/model/bundled"],
             stdout=self.log, stderr=subprocess.STDOUT, env={**os.environ, "STUB_DRIVER": driver})
 
@@ -67,6 +67,11 @@ def check_verdicts(upscale: str, server: Server) -> None:
     assert "good: proven, 2.00 times as fast" in text, text
 
 
+def verdicts(upscale: pathlib.Path, server: Server) -> list:
+    (device,) = json.loads(run(upscale, "info", "--server", server.address, "--json"))["devices"]
+    return [(kernel["verdict"], kernel["reason"]) for kernel in device["kernels"]]
+
+
 def main() -> int:
     upscaled, prove, upscale, stub = map(pathlib.Path, sys.argv[1:])
     with tempfile.TemporaryDirectory() as name:
@@ -86,14 +91,17 @@ def main() -> int:
             run(upscale, "image", "-i", source, "-o", folder / "result.png", "--server", server.address)
         assert (folder / "result.png").stat().st_size > 0
 
-        # The record counts without another proof.
+        # The record counts without another proof, and with the shipped order of kernels.
         (folder / "bin/upscaled-prove").unlink()
-        with Server(folder, "1") as server:
-            check_verdicts(upscale, server)
+        for tune in ("fast", "off"):
+            with Server(folder, "1", tune) as server:
+                check_verdicts(upscale, server)
+        # Without a place for the record nothing proves itself, and the server says so.
+        with Server(folder, "1", "off", keeps=False) as server:
+            assert verdicts(upscale, server) == [("unproven", "no record lies next to --tune-file")] * len(REASONS)
         # Another driver has no record, and nothing to prove with is no proof.
         with Server(folder, "2") as server:
-            (device,) = json.loads(run(upscale, "info", "--server", server.address, "--json"))["devices"]
-            assert [kernel["verdict"] for kernel in device["kernels"]] == ["failed"] * len(REASONS), device
+            assert [verdict for verdict, _ in verdicts(upscale, server)] == ["failed"] * len(REASONS)
     return 0
 
 

@@ -60,6 +60,7 @@ BatchLayout LayOut(const Program& program, const PlacedTile& plan, Precision pre
   layout.lost = pieces.Take(lost_bytes);
   layout.zeroed = shape.gathers ? layout.result : layout.lost;
   layout.received_bytes = layout.lost + lost_bytes - layout.result;
+  layout.gated = pieces.Take(program.gated_bytes);
   layout.tensors = pieces.end();
   for (const size_t bytes : SlotBytes(program, plan, precision)) {
     layout.slots.push_back(pieces.Take(bytes * tiles) - layout.tensors);

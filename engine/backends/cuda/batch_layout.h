@@ -34,6 +34,7 @@ struct BatchLayout {
   size_t lost = 0;            // behind it: for each tile, whether a sample was non-finite
   size_t zeroed = 0;          // sums and `lost`, or the latter alone: start as zeros
   size_t received_bytes = 0;  // from `result`
+  size_t gated = 0;           // Program::gated_bytes, of one tile after the other
   size_t tensors = 0;         // all slots, in one piece at the end
   std::vector<size_t> slots;  // from `tensors`
   size_t bytes = 0;           // the total

@@ -20,7 +20,7 @@ using cuda::Context;
 using cuda::ConvKernel;
 
 // Returns the names of this device's unproven kernels, for wide layers and last ones, and of the
-// epilogue of kernels for tensor cores.
+// epilogue and the gates of kernels for tensor cores.
 std::vector<std::string> UnprovenKernels(const cuda::Device& device) {
   const Layer layers[] = {
       {.op = Op::kConv, .out_channels = 64, .in_channels = 64, .kernel_px = 3, .padding_px = 1},
@@ -38,7 +38,10 @@ std::vector<std::string> UnprovenKernels(const cuda::Device& device) {
     if (!kernel.seen && serves) names.emplace_back(kernel.name);
   }
   constexpr int kTensorCores = 80;
-  if (device.limits.architecture >= kTensorCores) names.emplace_back(cuda::kHalfEpilogue);
+  if (device.limits.architecture >= kTensorCores) {
+    names.emplace_back(cuda::kHalfEpilogue);
+    names.emplace_back(cuda::kFoldedGates);
+  }
   return names;
 }
 

@@ -49,6 +49,7 @@ absl::StatusOr<std::shared_ptr<const CudaExecutable>> CudaExecutable::Create(
     ASSIGN_OR_RETURN(executable->exact_kernels_,
                      executable->MakeKernels(network, Precision::kExact));
   }
+  executable->program_.gated_bytes = executable->GatedBytes();
   RETURN_IF_ERROR(executable->ChooseTile());
   return executable;
 }
@@ -71,6 +72,14 @@ absl::StatusOr<std::vector<StepKernel>> CudaExecutable::MakeKernels(const Networ
     kernels.push_back(std::move(made));
   }
   return kernels;
+}
+
+size_t CudaExecutable::GatedBytes() const {
+  size_t bytes = 0;
+  for (const auto* kernels : {&kernels_, &exact_kernels_}) {
+    for (const StepKernel& kernel : *kernels) bytes = std::max(bytes, kernel.GatedBytes());
+  }
+  return bytes;
 }
 
 absl::Status CudaExecutable::CheckPlan(const PlacedTile& plan) const {

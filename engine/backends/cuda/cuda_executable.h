@@ -53,6 +53,7 @@ class CudaExecutable final : public Executable {
   // The program's nodes in `precision`, this executable's or kExact. Adds to weights_.
   absl::StatusOr<std::vector<StepKernel>> MakeKernels(const Network& network, Precision precision);
   TilePlan MakePlan(const Rect& tile, Size image) const override;
+  size_t GatedBytes() const;
   absl::Status ChooseTile();
   // Bytes of the host's memory, without the staging of images.
   size_t RedoneBytes(Size tile) const;

@@ -6,6 +6,7 @@
 #include "engine/backends/cuda/kernel_candidate.h"
 #include "engine/backends/cuda/kernels/conv_kernels.h"
 #include "engine/backends/cuda/kernels/elementwise_layer.h"
+#include "engine/backends/cuda/kernels/input_channels.h"
 #include "engine/backends/cuda/kernels/pack_weights.h"
 
 namespace upscaled::cuda {
@@ -42,7 +43,10 @@ unsigned CudaKernelSet::Fuses(const KernelInfo& kernel, const Layer& main) const
   const auto& conv = static_cast<const ConvKernel&>(kernel);
   const bool adds =
       conv.adds_residual == nullptr || conv.adds_residual({&main}, context_->device().limits);
-  return adds ? kernel.fuses : kernel.fuses & ~kFuseSum;
+  const bool gates = precision_ == Precision::kFast && context_->Allows(kFoldedGates) &&
+                     (main.op == Op::kConv || main.op == Op::kConvTranspose) &&
+                     main.in_channels <= kMaxGatedChannels;
+  return (adds ? kernel.fuses : kernel.fuses & ~kFuseSum) | (gates ? kFuseGate : kFuseNothing);
 }
 
 // Filled up channels aside; groups are filled up with zeros.

@@ -2,6 +2,7 @@
 // precisions.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "engine/graph/network_plan.h"
@@ -43,6 +44,8 @@ struct Program : NetworkPlan {        // without the nodes of what costs nothing
   std::vector<int> block_px;
   int period_px = 1;  // tiles so far apart look the same to every layer
   int reach_px = 0;   // how far a tile's source exceeds it, at most
+  size_t gated_bytes =
+      0;  // the largest node's weights, to be multiplied by a gate; set by the backend
   // The last node is a kConv and writes the image's samples itself; the result is not placed.
   bool writes_samples = false;
 };

@@ -5,6 +5,8 @@
 #include "engine/backends/cuda/kernels/elementwise_layer.h"
 #include "engine/backends/cuda/kernels/first_conv.h"
 #include "engine/backends/cuda/kernels/fused_conv.h"
+#include "engine/backends/cuda/kernels/gate.h"
+#include "engine/backends/cuda/kernels/input_channels.h"
 #include "engine/backends/cuda/kernels/layer_constants.h"
 #include "engine/backends/cuda/kernels/pack_weights.h"
 #include "engine/backends/cuda/kernels/pixels.h"
@@ -22,6 +24,30 @@ TensorView Cropped(TensorView residual, int crop_px) {
   residual.rect.x -= crop_px;
   residual.rect.y -= crop_px;
   return residual;
+}
+
+// One tile of a batch.
+TensorView OfTile(TensorView view, int tile, Precision precision) {
+  if (view.data == nullptr) return view;
+  view.data = static_cast<uint8_t*>(view.data) +
+              tile * view.tile_stride * kPlaneChannels * StorageBytes(precision);
+  return view;
+}
+ConvParams OfTile(ConvParams params, int tile, Precision precision) {
+  for (TensorView* view : {&params.src, &params.dst, &params.residual}) {
+    *view = OfTile(*view, tile, precision);
+  }
+  SampleView& samples = params.samples;
+  if (samples.data != nullptr) {
+    samples.data =
+        static_cast<uint8_t*>(samples.data) + tile * samples.tile_stride * BytesOf(samples.kind);
+    samples.lost += tile;
+  }
+  if (params.sums.data != nullptr) {
+    params.sums.data += tile * PlaneCount(params.dst.channels) * kPlaneChannels;
+  }
+  params.tiles = 1;
+  return params;
 }
 
 }  // namespace
@@ -58,7 +84,16 @@ absl::Status StepKernel::Pack(const std::shared_ptr<Context>& context, const Net
       const FusedLayers fused = FusedOf(network, *node_);
       const FusedConv layers{fused.main, fused.shuffle};
       conv_kernel_ = static_cast<const ConvKernel*>(kernel);
-      packed = conv_kernel_->pack(layers, precision_, limits_);
+      const auto pack = [&](const FusedConv& of) {
+        return conv_kernel_->pack(of, precision_, limits_);
+      };
+      packed = pack(layers);
+      half_weights_ = packed.half_weights;
+      if (node_->gate >= 0) {
+        const std::vector<uint16_t> channels = InputChannels(layers, pack);
+        ASSIGN_OR_RETURN(input_channels_, Upload(context, std::as_bytes(std::span(channels)),
+                                                 absl::StrCat("channels of '", own.name, "'")));
+      }
       shape_ = ShapeOf(layers);
       activation_ = ActivationOf(layers);
       break;
@@ -152,7 +187,32 @@ cudaError_t StepKernel::LaunchConv(const BatchViews& views, cudaStream_t stream)
   if (params.dst.data == nullptr) params.samples = views.samples;
   params.half_epilogue = half_epilogue_;
   if (AddsSums(views)) params.sums = views.sums;
+  if (node_->gate >= 0 || node_->residual_gate >= 0) return LaunchGatedConv(views, params, stream);
   return conv_kernel_->launch(params, precision_, limits_, stream);
+}
+
+// One tile after the other: each has its own factors, and the weights by them take turns in memory.
+cudaError_t StepKernel::LaunchGatedConv(const BatchViews& views, const ConvParams& params,
+                                        cudaStream_t stream) const {
+  for (int tile = 0; tile < params.tiles; ++tile) {
+    ConvParams own = OfTile(params, tile, precision_);
+    if (node_->gate >= 0) {
+      const GateParams gate{.weights = weights_.data(),
+                            .channels = reinterpret_cast<const uint16_t*>(input_channels_.data()),
+                            .count = WeightCount(),
+                            .factors = OfTile(views.tensors[node_->gate], tile, precision_),
+                            .gated = views.gated_weights};
+      own.weights = gate.gated;
+      const cudaError_t error = LaunchGate(gate, half_weights_, precision_, stream);
+      if (error != cudaSuccess) return error;
+    }
+    if (node_->residual_gate >= 0) {
+      own.residual_gate = OfTile(views.tensors[node_->residual_gate], tile, precision_);
+    }
+    const cudaError_t error = conv_kernel_->launch(own, precision_, limits_, stream);
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
 }
 
 cudaError_t StepKernel::LaunchElementwiseStep(const BatchViews& views, cudaStream_t stream) const {

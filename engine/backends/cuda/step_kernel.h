@@ -45,7 +45,11 @@ class StepKernel {
   const ConvKernel* conv_kernel() const { return conv_kernel_; }
   std::string_view name() const;  // human-readable
   const Node& node() const { return *node_; }
-  size_t WeightBytes() const { return weights_.bytes() + constants_.bytes(); }
+  size_t WeightBytes() const {
+    return weights_.bytes() + constants_.bytes() + input_channels_.bytes();
+  }
+  // The bytes of weights that a gate multiplies; 0 without one.
+  size_t GatedBytes() const { return node_->gate < 0 ? 0 : weights_.bytes(); }
 
  private:
   StepKernel(const Program& program, size_t node, Precision precision)
@@ -59,6 +63,9 @@ class StepKernel {
   cudaError_t Launch(const BatchViews& views, cudaStream_t stream) const;
   cudaError_t LaunchFirst(const BatchViews& views, cudaStream_t stream) const;
   cudaError_t LaunchConv(const BatchViews& views, cudaStream_t stream) const;
+  cudaError_t LaunchGatedConv(const BatchViews& views, const ConvParams& params,
+                              cudaStream_t stream) const;
+  int64_t WeightCount() const { return input_channels_.bytes() / sizeof(uint16_t); }
   cudaError_t LaunchElementwiseStep(const BatchViews& views, cudaStream_t stream) const;
 
   const Layer& layer() const { return program_->network.layers[node_->layer()]; }
@@ -72,7 +79,9 @@ class StepKernel {
   const ConvKernel* conv_kernel_ = nullptr;
   ConvShape shape_;  // a convolution's
   ActivationParams activation_;
+  bool half_weights_ = false;
   DeviceMemory weights_, constants_;
+  DeviceMemory input_channels_;  // with a gate: InputChannels
 };
 
 }  // namespace upscaled::cuda

@@ -257,6 +257,66 @@ TEST_F(NetworkPlanTest, PoolingsTakeNoKernelAndWhatNothingNeedsNoNode) {
   EXPECT_THAT(plan.nodes[2].inputs, ElementsAre(conv));
 }
 
+class GateTest : public NetworkPlanTest {
+ protected:
+  // A convolution's result, gated by its own means.
+  void SetUp() override {
+    conv_ = AppendConv(3, 8);
+    pool_ = AppendPlain(Op::kGlobalAveragePool, 8, {conv_});
+    gate_ = AppendPlain(Op::kMul, 8, {conv_, pool_});
+  }
+  static FakeKernelSet Gating() {
+    return FakeKernelSet(
+        {{{"conv", kFuseAdd | kFuseCrop | kFuseGate}, FakeKernelSet::Convolutions()},
+         {{"plain"}, FakeKernelSet::Plain()}});
+  }
+
+  int conv_ = 0, pool_ = 0, gate_ = 0;
+};
+
+TEST_F(GateTest, IsFoldedIntoAllThatReadIt) {
+  const int down = AppendConv(8, 8, {gate_});
+  const int crop = AppendPlain(Op::kCrop, 8, {gate_}, 2);
+  const int up = AppendConv(8, 8, {down});
+  const int sum = AppendPlain(Op::kAdd, 8, {up, crop});
+  const NetworkPlan plan = Plan(Gating());
+  EXPECT_THAT(Covered(plan), ElementsAre(ElementsAre(0), ElementsAre(conv_), ElementsAre(pool_),
+                                         ElementsAre(down), ElementsAre(up, crop, sum)));
+  EXPECT_THAT(plan.nodes[3].inputs, ElementsAre(conv_));
+  EXPECT_EQ(plan.nodes[3].gate, pool_);
+  EXPECT_EQ(plan.nodes[4].gate, -1);
+  EXPECT_EQ(plan.nodes[4].residual, conv_);
+  EXPECT_EQ(plan.nodes[4].residual_gate, pool_);
+  EXPECT_THAT(plan.nodes[4].Reads(), ElementsAre(down, conv_, pool_));
+}
+
+TEST_F(GateTest, StaysWhereOneCannotTakeIt) {
+  AppendConv(8, 8, {gate_});
+  AppendPlain(Op::kConcat, 16, {gate_, gate_ + 1});
+  EXPECT_EQ(Plan(Gating()).nodes.size(), network_.layers.size());
+}
+
+TEST_F(GateTest, StaysWhereItIsTheResult) {
+  EXPECT_EQ(Plan(Gating()).nodes.size(), network_.layers.size());
+}
+
+TEST_F(GateTest, StaysWithoutSuchKernels) {
+  AppendConv(8, 8, {gate_});
+  EXPECT_EQ(Plan().nodes.size(), network_.layers.size());
+}
+
+TEST_F(GateTest, OnesThatAreActivatedOrPooledStay) {
+  network_.layers[gate_].activation = Activation::kRelu;
+  AppendConv(8, 8, {gate_});
+  EXPECT_EQ(Plan(Gating()).nodes.size(), network_.layers.size());
+  network_.layers[gate_].activation = Activation::kNone;
+  EXPECT_EQ(Plan(Gating()).nodes.size(), network_.layers.size() - 1);
+  const int conv = gate_ + 1;
+  const int second = AppendPlain(Op::kGlobalAveragePool, 8, {gate_});
+  AppendPlain(Op::kMul, 8, {conv, second});
+  EXPECT_EQ(Plan(Gating()).nodes.size(), network_.layers.size());
+}
+
 TEST_F(NetworkPlanTest, EveryConvolutionIsChosenOnce) {
   class Counting final : public KernelChooser {
    public:

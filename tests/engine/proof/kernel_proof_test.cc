@@ -123,6 +123,19 @@ TEST(KernelProofTest, AnEpilogueIsProvenWithinTheShippedKernels) {
   EXPECT_FALSE(result->right);
 }
 
+TEST(KernelProofTest, GatesAreProvenByNetworksWithGatesAlone) {
+  ProofCase proof = kSmall;
+  EXPECT_FALSE(Prove({}, "new_gates", proof)->supported);
+  proof.in_channels = 8;
+  proof.layer = ProofLayer::kGated;
+  EXPECT_FALSE(Prove({}, "new", proof)->supported);
+  const auto result = Prove({.seconds = 0.5}, "new_gates", proof);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(result->right);
+  EXPECT_EQ(result->us, 9 * 0.5e6);  // of all its layers
+  EXPECT_FALSE(Prove({.error = 1e-2f}, "new_gates", proof)->right);
+}
+
 TEST(KernelProofTest, WhatIsNotSupportedProvesNothing) {
   const auto result = Prove({.supports = false});
   ASSERT_TRUE(result.ok()) << result.status();
@@ -149,13 +162,15 @@ TEST(KernelProofTest, EveryKindOfLayerIsProven) {
     if (proof.layer == ProofLayer::kBetween || proof.image.width > 123) continue;
     SCOPED_TRACE(Describe(proof));
     proof.in_channels = 8;
-    if (proof.layer == ProofLayer::kEnlarging) proof.out_channels = 8;
+    if (proof.layer >= ProofLayer::kEnlarging) proof.out_channels = 8;
     proof.image = {proof.image.width % 16, proof.image.height % 16};
-    auto result = Prove({}, "new", proof);
+    const bool gated = proof.layer == ProofLayer::kGated;
+    const std::string kernel = gated ? "new_gates" : "new";
+    auto result = Prove({}, kernel, proof);
     ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_TRUE(result->right);
-    EXPECT_EQ(result->us, 1e6);
-    result = Prove({.error = 1e-2f}, "new", proof);
+    EXPECT_EQ(result->us, gated ? 9e6 : 1e6);
+    result = Prove({.error = 1e-2f}, kernel, proof);
     ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_FALSE(result->right);
   }

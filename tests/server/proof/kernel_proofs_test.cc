@@ -13,6 +13,7 @@ namespace upscaled::server {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 class KernelProofsTest : public ::testing::Test {
@@ -80,11 +81,14 @@ TEST_F(KernelProofsTest, AnotherDeviceDriverOrBuildIsAnotherMatter) {
 TEST_F(KernelProofsTest, WithoutARecordOnlySeenKernelsServe) {
   EXPECT_THAT(Open(/*prove=*/false).ProvenOn("cuda:0", "a card", {"good"}), IsEmpty());
   file_.clear();
-  EXPECT_THAT(Open().ProvenOn("cuda:0", "a card", {"good"}), IsEmpty());
+  KernelProofs without = Open();
+  EXPECT_THAT(without.ProvenOn("cuda:0", "a card", {"good"}), IsEmpty());
+  EXPECT_THAT(without.VerdictsOn("cuda:0").at("good").reason, HasSubstr("--tune-file"));
   EXPECT_THAT(asked_, IsEmpty());
   file_ = folder_ / "no such folder" / "proofs.json";  // cannot be written
   KernelProofs proofs = Open();
   EXPECT_THAT(proofs.ProvenOn("cuda:0", "a card", {"good"}), IsEmpty());
+  EXPECT_THAT(proofs.VerdictsOn("cuda:0").at("good").reason, HasSubstr(file_.string()));
 }
 
 TEST_F(KernelProofsTest, AFileOfSomethingElseIsLeftAlone) {

@@ -7,9 +7,12 @@
 // groups. 8 neighbouring pixels of a plane are one core matrix (8 rows of 16 bytes), the next row
 // of pixels is the next one, the second plane the second half of the 16 channels: so a tap is an
 // address.
+//
+// Waits give up in the end (Patience), and the kernel then stores NaN: it never hangs.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "engine/backends/cuda/kernels/conv3x3_tile.h"
 #include "engine/backends/cuda/kernels/conv_tiles.h"
@@ -77,6 +80,7 @@ UPSCALED_DEVICE void CopyUnits(const ConvParams& params, const BlockGrid& grid,
                                const Conv3x3WgmmaLayout& layout) {
   using Tile = Conv3x3Wgmma;
   const int units = Tile::Units(params.shape);
+  Patience patience;
   UnitCounter next;
   int announced = -1;  // stage of the latest unit that is under way
   const auto announce = [&] {
@@ -88,7 +92,8 @@ UPSCALED_DEVICE void CopyUnits(const ConvParams& params, const BlockGrid& grid,
     const BlockPlace place = PlaceOf(grid, block);
 #pragma unroll 1
     for (int unit = 0; unit < units; ++unit) {
-      WaitForPhase(layout.empty + next.stage * 8, next.phase ^ 1);
+      WaitForPhase(layout.empty + next.stage * 8, next.phase ^ 1, patience);
+      if (patience.IsUsedUp()) return;  // the stage may be in use: others must not take it for full
       CopyUnit<Tile>(params, place, unit, layout.stages + next.stage * Tile::kStageBytes);
       CommitCopies();
       if (announced >= 0) {
@@ -118,6 +123,12 @@ UPSCALED_DEVICE void MultiplyStrip(uint32_t weights, uint32_t pixels, bool first
     MultiplyGroup(sums, a + tap * Tile::kTapBytes / kPixelBytes, b + shift, tap > 0 || !first);
   }
   CommitProducts();
+}
+
+// Makes results of a kernel that has given up NaN, which are computed again by others.
+UPSCALED_DEVICE void SpoilSums(float (&sums)[128]) {
+#pragma unroll
+  for (float& sum : sums) sum = std::numeric_limits<float>::quiet_NaN();
 }
 
 // Stores a warp's sums: 16 columns of a strip of 8x32 groups, as 4 rows by 8 columns at a time.
@@ -180,8 +191,12 @@ UPSCALED_DEVICE void StoreStripHalves(const ConvParams& params, uint32_t transfe
   const int second_column = planes > 1 ? first_column + kPlaneChannels : first_column;
   const SlopedColumn columns[kPlanes] = {{params, first_column + SumGroup(lane, 0)},
                                          {params, second_column + SumGroup(lane, 0)}};
-  const ColumnsPlace places[kPlanes] = {{params.shape, first_column},
-                                        {params.shape, second_column}};
+  const auto pixels_of = [&](int column) {
+    return LanePixels(params, ColumnsPlace(params.shape, column),
+                      strip.x + lane % Tile::kStripWidth, strip.y + lane / Tile::kStripWidth,
+                      strip.tile);
+  };
+  const LanePixels pixels[kPlanes] = {pixels_of(first_column), pixels_of(second_column)};
   // Matrices are a row of pixels of a plane: two rows of two planes. Lane l gives the address of
   // pixel l % 8 of matrix l / 8.
   const uint32_t turned =
@@ -189,15 +204,11 @@ UPSCALED_DEVICE void StoreStripHalves(const ConvParams& params, uint32_t transfe
   WarpSums pooled[kPlanes];
 #pragma unroll
   for (int row = 0; row < Tile::kHeight; row += kRows) {
-    const auto pixel = [&](int p) {
-      return LanePixel(params.shape, places[p], strip.x + lane % Tile::kStripWidth,
-                       strip.y + row + lane / Tile::kStripWidth, strip.tile);
-    };
     const auto passed = [&](int p) { return transfer + p * kPassedBytes + lane * kPixelBytes; };
     SyncWarp();  // the values passed before have been read
     if (adds) {
 #pragma unroll
-      for (int p = 0; p < kPlanes; ++p) pixel(p).PassResidual(params, passed(p));
+      for (int p = 0; p < kPlanes; ++p) pixels[p].PassResidual(params, row, passed(p));
       SyncWarp();
     }
 #pragma unroll
@@ -209,8 +220,8 @@ UPSCALED_DEVICE void StoreStripHalves(const ConvParams& params, uint32_t transfe
         const int at = 4 * (row + pair + i / 2) + 2 * (i % 2);
         float first = columns[i % 2].Apply(sums[at]), second = columns[i % 2].Apply(sums[at + 1]);
         if (adds) {
-          first += LowHalf(residual[i]);
-          second += HighHalf(residual[i]);
+          first = columns[i % 2].Add(first, LowHalf(residual[i]));
+          second = columns[i % 2].Add(second, HighHalf(residual[i]));
         }
         halves[i] = PackHalves(first, second);
       }
@@ -220,7 +231,7 @@ UPSCALED_DEVICE void StoreStripHalves(const ConvParams& params, uint32_t transfe
 #pragma unroll
     for (int p = 0; p < kPlanes; ++p) {
       if (p >= planes) continue;
-      pixel(p).Store(params, passed(p));
+      pixels[p].Store(params, row, passed(p));
       if (!pools) continue;
       pooled[p].AddPassed(transfer + p * kPassedBytes, [&](int group) {
         return IsInside(params.sums.part, strip.x + group % Tile::kStripWidth,
@@ -249,6 +260,7 @@ UPSCALED_DEVICE void MultiplyUnits(const ConvParams& params, const BlockGrid& gr
   };
   const bool halves = StoresHalves(params);
   const bool alone = params.residual.data == nullptr && params.sums.data == nullptr;
+  Patience patience;
   UnitCounter next;
   float sums[128];
 #pragma unroll 1
@@ -256,7 +268,7 @@ UPSCALED_DEVICE void MultiplyUnits(const ConvParams& params, const BlockGrid& gr
     int previous = -1;  // stage of the unit that is being multiplied
 #pragma unroll 1
     for (int unit = 0; unit < units; ++unit) {
-      WaitForPhase(layout.full + next.stage * 8, next.phase);
+      WaitForPhase(layout.full + next.stage * 8, next.phase, patience);
       MultiplyStrip(
           unit * Tile::kTapCount * Tile::kTapBytes,
           layout.stages + next.stage * Tile::kStageBytes + strip * Tile::kStripWidth * kPixelBytes,
@@ -271,6 +283,7 @@ UPSCALED_DEVICE void MultiplyUnits(const ConvParams& params, const BlockGrid& gr
     WaitProducts<0>();
     HoldSums(sums);
     give_back(previous);
+    if (patience.IsUsedUp()) SpoilSums(sums);
     const BlockPlace place = PlaceOf(grid, block);
     const BlockPlace own{place.tile, place.x + strip * Tile::kStripWidth, place.y};
     const int first_column = BlockY() * Tile::kColumns + warp * 16;

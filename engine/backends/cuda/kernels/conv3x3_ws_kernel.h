@@ -112,6 +112,7 @@ UPSCALED_DEVICE void WsCopyUnits(const WsParams& params, const WsBarriers& at) {
       const uint32_t full = at.full + ring.stage * 8;
       const uint32_t stage = kVariant.stages_at(params.units) + ring.stage * kVariant.stage_bytes();
       WaitForPhase(at.empty + ring.stage * 8, ring.phase ^ 1, patience);
+      if (patience.IsUsedUp()) return;  // the stage may be in use: others must not take it for full
       ArriveExpecting(full, kVariant.box_bytes() + (kVariant.together ? kVariant.unit_bytes() : 0));
       LoadBox(stage, params.src, x * kPlaneChannels, y, unit * kStepPlanes, place.tile, full);
       if constexpr (kVariant.together) {
@@ -198,10 +199,11 @@ struct WsStores {
   UPSCALED_DEVICE uint32_t residual_barrier(const WsBarriers& at) const {
     return at.residual + (group * 4 + part) * 8;
   }
-  // Brings the residual to the staging, long before it is needed.
+  // Brings the residual to the staging, long before it is needed. Nothing after giving up: it could
+  // come on top of NaN.
   UPSCALED_DEVICE void LoadResidual(const WsParams& params, const WsBarriers& at,
-                                    const BlockPlace& place) const {
-    if (!leads) return;
+                                    const BlockPlace& place, const Patience& patience) const {
+    if (!leads || patience.IsUsedUp()) return;
     WaitStoresRead();
     ArriveExpecting(residual_barrier(at), kVariant.warp_staging());
     LoadBox(staging, params.results[row].residual, BoxX(params, place), BoxY(params, place), plane,
@@ -266,8 +268,8 @@ UPSCALED_DEVICE void WsStorePlanes(const WsParams& params, const BlockPlace& pla
         const int at = 4 * sum_row + 2 * plane;
         float low = columns[plane].Apply(sums[at]), high = columns[plane].Apply(sums[at + 1]);
         if constexpr (kVariant.adds) {
-          low += LowHalf(residual[i]);
-          high += HighHalf(residual[i]);
+          low = columns[plane].Add(low, LowHalf(residual[i]));
+          high = columns[plane].Add(high, HighHalf(residual[i]));
         }
         halves[i] = PackHalves(low, high);
       }
@@ -365,7 +367,7 @@ UPSCALED_DEVICE void WsMultiplyTiles(const WsParams& params, const WsBarriers& a
   for (int tile = BlockX() + (kTurns ? group * GridX() : 0); tile < params.grid.count;
        tile += step) {
     const BlockPlace place = PlaceOf(params.grid, tile);
-    if constexpr (kVariant.adds) stores.LoadResidual(params, at, place);
+    if constexpr (kVariant.adds) stores.LoadResidual(params, at, place, patience);
     if constexpr (kTurns) {
       WaitForPhase(at.turn + group * 8, turn, patience);
       turn ^= 1;
@@ -397,7 +399,7 @@ UPSCALED_DEVICE void WsMultiplyTiles(const WsParams& params, const WsBarriers& a
       WaitForPhase(stores.residual_barrier(at), residual_phase, patience);
       residual_phase ^= 1;
     }
-    if (patience.tries <= 0) {
+    if (patience.IsUsedUp()) {
       columns[0].bias = columns[1].bias = std::numeric_limits<float>::quiet_NaN();
     }
     if constexpr (kVariant.result == WsResult::kThin) {

@@ -18,6 +18,10 @@ namespace upscaled::cuda {
 // serves as an unseen kernel does.
 inline constexpr std::string_view kHalfEpilogue = "half_epilogue";
 
+// The name of gates that are part of the convolutions that read them: the factors go into weights
+// and residuals. No device of ours has run them: they serve as an unseen kernel does.
+inline constexpr std::string_view kFoldedGates = "folded_gates";
+
 inline constexpr unsigned kFuseSum = kFuseAdd | kFuseCrop | kFuseResize;
 
 struct ConvKernel : KernelInfo {

@@ -48,6 +48,9 @@ struct ConvParams {
   // residual_factor x residual_factor of the result. As many channels; the precision of dst.
   TensorView residual;
   int residual_factor = 1;
+  // If data is not null, a factor for each channel of the residual, one pixel. Of one tile: then
+  // `tiles` is 1.
+  TensorView residual_gate;
   // Instead of dst if data is not null: the first three channels as samples, clamped and rounded.
   // dst.region and dst.channels still give the computed part.
   SampleView samples;

@@ -110,24 +110,15 @@ UPSCALED_DEVICE void InitBarrier(uint32_t barrier, int arrivals) {
 UPSCALED_DEVICE void Arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(SharedState(barrier)) : "memory");
 }
-// Until the phase of this parity is complete.
-UPSCALED_DEVICE void WaitForPhase(uint32_t barrier, int parity) {
-  asm volatile(
-      "{\n"
-      ".reg .pred complete;\n"
-      "again:\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 complete, [%0], %1;\n"
-      "@!complete bra again;\n"
-      "}" ::"r"(SharedState(barrier)),
-      "r"(parity)
-      : "memory");
-}
 // A thread's tries for all of its waits: more than a right kernel needs, as each takes a hundred
-// clocks at least, and up to a time set by the device. When they are used up no wait waits any
-// more: the kernel ends, with anything for a result.
+// clocks at least, and up to a time set by the device. When they are used up, no wait waits any
+// more. Then the thread copies nothing any more, and stores NaN: the kernel ends.
 struct Patience {
   int tries = 1 << 20;
+
+  UPSCALED_DEVICE bool IsUsedUp() const { return tries <= 0; }
 };
+// Until the phase of this parity is complete.
 UPSCALED_DEVICE void WaitForPhase(uint32_t barrier, int parity, Patience& patience) {
   asm volatile(
       "{\n"
@@ -267,9 +258,10 @@ uint32_t PackHalves(float low, float high);
 void MultiplyAdd(float (&sum)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
 void InitBarrier(uint32_t barrier, int arrivals);
 void Arrive(uint32_t barrier);
-void WaitForPhase(uint32_t barrier, int parity);
 struct Patience {
-  int tries = 1;
+  int tries = 1;  // one, for all of its waits
+
+  bool IsUsedUp() const { return tries <= 0; }
 };
 void WaitForPhase(uint32_t barrier, int parity, Patience& patience);
 void ArriveExpecting(uint32_t barrier, uint32_t bytes);

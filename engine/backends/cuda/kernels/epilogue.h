@@ -9,6 +9,18 @@
 
 namespace upscaled::cuda {
 
+// The residual's factors of a plane; ones without a gate, which leave a sum as it is.
+template <typename Storage>
+UPSCALED_DEVICE void LoadGate(const ConvParams& params, int plane, float (&gate)[kPlaneChannels]) {
+  const TensorView& view = params.residual_gate;
+  if (view.data != nullptr) {
+    Load<kPlaneChannels>(PixelAt<Storage>(view, 0, plane, view.rect.x, view.rect.y), gate);
+    return;
+  }
+#pragma unroll
+  for (float& factor : gate) factor = 1;
+}
+
 // A plane's channels of the result's pixel (x, y). Leaves the stored values in `values`, before
 // rounding.
 template <typename Storage>
@@ -17,10 +29,11 @@ UPSCALED_DEVICE void StorePixel(const ConvParams& params, int plane, int x, int 
   if (!IsInside(params.dst.region, x, y)) return;
   if (params.residual.data != nullptr) {
     const int from_x = x / params.residual_factor, from_y = y / params.residual_factor;
-    float residual[kPlaneChannels];
+    float residual[kPlaneChannels], gate[kPlaneChannels];
     Load<kPlaneChannels>(PixelAt<Storage>(params.residual, tile, plane, from_x, from_y), residual);
+    LoadGate<Storage>(params, plane, gate);
 #pragma unroll
-    for (int i = 0; i < kPlaneChannels; ++i) values[i] += residual[i];
+    for (int i = 0; i < kPlaneChannels; ++i) values[i] = fmaf(residual[i], gate[i], values[i]);
   }
   if (params.samples.data == nullptr) {
     Store<kPlaneChannels>(values, MutablePixelAt<Storage>(params.dst, tile, plane, x, y));
@@ -46,12 +59,14 @@ UPSCALED_DEVICE void StoreThinPixel(const ConvParams& params, int pixel, int x, 
 struct ColumnsPlace {
   int plane, x, y;
 
-  UPSCALED_DEVICE ColumnsPlace(const ConvShape& shape, int column) {
+  UPSCALED_DEVICE ColumnsPlace(const ConvShape& shape, int column)
+      : plane(column / kPlaneChannels), x(-shape.crop), y(-shape.crop) {
+    if (shape.out_stride == 1) return;  // saves the divisions
     const int pixel_columns = shape.PixelColumns(), pixel = column / pixel_columns;
     const int pixel_y = pixel / shape.out_stride, pixel_x = pixel - pixel_y * shape.out_stride;
     plane = (column - pixel * pixel_columns) / kPlaneChannels;
-    x = pixel_x - shape.crop;
-    y = pixel_y - shape.crop;
+    x += pixel_x;
+    y += pixel_y;
   }
 };
 

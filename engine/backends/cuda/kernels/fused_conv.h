@@ -25,6 +25,7 @@ ActivationParams ActivationOf(const FusedConv& layers);
 struct PackedConv {
   std::vector<uint8_t> weights;
   std::vector<float> constants;
+  bool half_weights = false;  // or floats
 };
 
 // Zero where columns, taps and channels are only filled up.

@@ -30,6 +30,7 @@ struct SlopedColumn {
   float bias, slope;
   // Added to the slope's result: a ReLU's -0 becomes 0, all else stays.
   float zero;
+  float gate;  // of the residual
 
   UPSCALED_DEVICE SlopedColumn(const ConvParams& params, int column) {
     const float* const constants =
@@ -40,10 +41,19 @@ struct SlopedColumn {
             : kind == ActivationKind::kRelu ? 0.0f
                                             : 1.0f;
     zero = kind == ActivationKind::kRelu ? 0.0f : -0.0f;
+    gate = 1;
+    const TensorView& gates = params.residual_gate;
+    if (gates.data == nullptr || column >= params.shape.Columns()) return;
+    const int channel = column % params.shape.PixelColumns();
+    gate = ToFloat(PixelAt<Half>(gates, 0, channel / kPlaneChannels, gates.rect.x,
+                                 gates.rect.y)[channel % kPlaneChannels]);
   }
   UPSCALED_DEVICE float Apply(float sum) const {
     const float value = sum + bias;
     return value < 0 ? fmaf(value, slope, zero) : value;
+  }
+  UPSCALED_DEVICE float Add(float value, float residual) const {
+    return fmaf(residual, gate, value);
   }
 };
 
@@ -52,29 +62,48 @@ UPSCALED_DEVICE float HighHalf(uint32_t pair) {
   return HalfToFloat(static_cast<uint16_t>(pair >> 16));
 }
 
-// A plane of one pixel, stored by one lane.
-struct LanePixel {
-  int tile, plane, x, y;
+// The pixels of a plane that one lane stores: a column of groups, by the row of groups.
+struct LanePixels {
+  // The plane and pixel where 8 columns of the group go, in row 0.
+  UPSCALED_DEVICE LanePixels(const ConvParams& params, const ColumnsPlace& columns, int group_x,
+                             int group_y, int tile)
+      : tile_(tile),
+        plane_(columns.plane),
+        x_(group_x * params.shape.out_stride + columns.x),
+        first_y_(group_y * params.shape.out_stride + columns.y - params.dst.region.y),
+        rows_(IsInside(params.dst.region, x_, params.dst.region.y) ? params.dst.region.height : 0),
+        row_bytes_(params.dst.rect.width * sizeof(PackedPixel)),
+        first_row_(reinterpret_cast<unsigned char*>(
+            MutablePixelAt<Half>(params.dst, tile, plane_, x_, params.dst.region.y))) {}
 
-  // The plane and pixel where a group's 8 columns go.
-  UPSCALED_DEVICE LanePixel(const ConvShape& shape, const ColumnsPlace& columns, int group_x,
-                            int group_y, int in_tile)
-      : tile(in_tile),
-        plane(columns.plane),
-        x(group_x * shape.out_stride + columns.x),
-        y(group_y * shape.out_stride + columns.y) {}
-
-  UPSCALED_DEVICE void PassResidual(const ConvParams& params, uint32_t to) const {
-    if (!IsInside(params.dst.region, x, y)) return;
-    const int from_x = x / params.residual_factor, from_y = y / params.residual_factor;
+  UPSCALED_DEVICE void PassResidual(const ConvParams& params, int row, uint32_t to) const {
+    const int y = RegionRow(params, row);
+    if (!IsInRegion(y)) return;
+    const int from_x = x_ / params.residual_factor;
+    const int from_y = (y + params.dst.region.y) / params.residual_factor;
     *SharedAt<PackedPixel>(to) = *reinterpret_cast<const PackedPixel*>(
-        PixelAt<Half>(params.residual, tile, plane, from_x, from_y));
+        PixelAt<Half>(params.residual, tile_, plane_, from_x, from_y));
   }
-  UPSCALED_DEVICE void Store(const ConvParams& params, uint32_t from) const {
-    if (!IsInside(params.dst.region, x, y)) return;
-    *reinterpret_cast<PackedPixel*>(MutablePixelAt<Half>(params.dst, tile, plane, x, y)) =
-        *SharedAt<const PackedPixel>(from);
+  UPSCALED_DEVICE void Store(const ConvParams& params, int row, uint32_t from) const {
+    const int y = RegionRow(params, row);
+    if (!IsInRegion(y)) return;
+    const uint64_t offset = uint64_t{static_cast<uint32_t>(y)} * row_bytes_;  // one instruction
+    *reinterpret_cast<PackedPixel*>(first_row_ + offset) = *SharedAt<const PackedPixel>(from);
   }
+
+ private:
+  UPSCALED_DEVICE int RegionRow(const ConvParams& params, int row) const {
+    return first_y_ + row * params.shape.out_stride;
+  }
+  UPSCALED_DEVICE bool IsInRegion(int y) const {
+    return static_cast<unsigned>(y) < static_cast<unsigned>(rows_);
+  }
+
+  int tile_, plane_, x_;
+  int first_y_;  // of row 0, from the region's first
+  int rows_;     // of the region; none beside it
+  uint32_t row_bytes_;
+  unsigned char* first_row_;  // the pixel in the region's first row
 };
 
 }  // namespace upscaled::cuda

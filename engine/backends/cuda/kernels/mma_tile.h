@@ -107,15 +107,15 @@ UPSCALED_DEVICE void StoreHalfSums(const ConvParams& params, uint32_t transfer, 
   for (int n = 0; n < kColumns / 8; ++n) {
     const int column = own_first + n * 8;
     if (column >= params.shape.Columns()) return;
-    const ColumnsPlace columns_place(params.shape, column);
+    const LanePixels pixels(params, ColumnsPlace(params.shape, column), place.x + lane, place.y,
+                            place.tile);
     const SlopedColumn low(params, column + SumColumn(lane));
     const SlopedColumn high(params, column + SumColumn(lane) + 1);
 #pragma unroll
     for (int row = 0; row < kRuns / 2; ++row) {
       const uint32_t passed = transfer + (n * kRuns / 2 + row) % 2 * kPassedBytes;
-      const LanePixel pixel(params.shape, columns_place, place.x + lane, place.y + row, place.tile);
       if (adds) {
-        pixel.PassResidual(params, passed + lane * kPixelBytes);
+        pixels.PassResidual(params, row, passed + lane * kPixelBytes);
         SyncWarp();
       }
 #pragma unroll
@@ -127,14 +127,14 @@ UPSCALED_DEVICE void StoreHalfSums(const ConvParams& params, uint32_t transfer, 
           float first = low.Apply(sums[m][n][2 * pair]);
           float second = high.Apply(sums[m][n][2 * pair + 1]);
           if (adds) {
-            first += LowHalf(*at);
-            second += HighHalf(*at);
+            first = low.Add(first, LowHalf(*at));
+            second = high.Add(second, HighHalf(*at));
           }
           *at = PackHalves(first, second);
         }
       }
       SyncWarp();
-      pixel.Store(params, passed + lane * kPixelBytes);
+      pixels.Store(params, row, passed + lane * kPixelBytes);
     }
   }
 }

@@ -42,19 +42,22 @@ class Weights {
 // Writes halves, or floats, one after the other.
 class Writer {
  public:
-  explicit Writer(std::vector<uint8_t>& bytes) : bytes_(bytes) {}
+  explicit Writer(PackedConv& packed) : packed_(packed) {}
 
-  void AddHalf(float value) { Add(FloatToHalfBits(value)); }
+  void AddHalf(float value) {
+    packed_.half_weights = true;
+    Add(FloatToHalfBits(value));
+  }
   void AddFloat(float value) { Add(value); }
 
  private:
   template <typename T>
   void Add(T value) {
     const auto* const first = reinterpret_cast<const uint8_t*>(&value);
-    bytes_.insert(bytes_.end(), first, first + sizeof(value));
+    packed_.weights.insert(packed_.weights.end(), first, first + sizeof(value));
   }
 
-  std::vector<uint8_t>& bytes_;
+  PackedConv& packed_;
 };
 
 // A k-step's fragments for `columns` columns: weight_at(column, channel of the step).
@@ -83,7 +86,7 @@ PackedConv PackConv3x3Mma(const FusedConv& layers, int columns) {
   const Weights weights(layers);
   const ConvShape& shape = weights.shape();
   PackedConv packed = WithConstants(layers, shape, columns);
-  Writer writer(packed.weights);
+  Writer writer(packed);
   for (int block = 0; block < BlockCount(shape, columns); ++block) {
     for (int unit = 0; unit < Conv3x3Mma::Units(shape); ++unit) {
       for (int tap = 0; tap < Conv3x3Mma::kTapCount; ++tap) {
@@ -102,6 +105,7 @@ PackedConv PackConv3x3Wgmma(const FusedConv& layers) {
   const Weights weights(layers);
   const ConvShape& shape = weights.shape();
   PackedConv packed = WithConstants(layers, shape, Tile::kColumns);
+  packed.half_weights = true;
   for (int block = 0; block < BlockCount(shape, Tile::kColumns); ++block) {
     for (int unit = 0; unit < Tile::Units(shape); ++unit) {
       const size_t first = packed.weights.size();
@@ -127,6 +131,7 @@ PackedConv PackConv3x3Ws(const FusedConv& layers, const WsVariant& variant) {
   const int units = CeilDiv(shape.in_channels, kStepChannels);
   const int blocks = variant.ColumnBlocks(shape), columns = variant.columns();
   PackedConv packed{{}, PackColumnConstants(layers, shape, blocks * columns)};
+  packed.half_weights = true;
   packed.weights.resize(size_t{1} * blocks * units * variant.unit_bytes());
   uint8_t* to = packed.weights.data();
   for (int block = 0; block < blocks; ++block) {
@@ -152,7 +157,7 @@ PackedConv PackIm2colMma(const FusedConv& layers, int columns) {
   const Weights weights(layers);
   const ConvShape& shape = weights.shape();
   PackedConv packed = WithConstants(layers, shape, columns);
-  Writer writer(packed.weights);
+  Writer writer(packed);
   for (int block = 0; block < BlockCount(shape, columns); ++block) {
     for (int step = 0; step < Tile::Units(shape.taps, shape.in_channels) * Tile::kSteps; ++step) {
       const auto weight_at = [&](int column, int channel) {
@@ -171,7 +176,7 @@ PackedConv PackColumnsMma(const FusedConv& layers, int columns) {
   const Weights weights(layers);
   const ConvShape& shape = weights.shape();
   PackedConv packed{{}, PackConstants(*layers.conv)};
-  Writer writer(packed.weights);
+  Writer writer(packed);
   for (int step = 0; step < Tile::Units(1, shape.in_channels) * Tile::kSteps; ++step) {
     // As TapColumn numbers them.
     const auto weight_at = [&](int tap_column, int channel) -> float {
@@ -191,7 +196,7 @@ PackedConv PackIm2colFfma(const FusedConv& layers, int columns) {
   const Weights weights(layers);
   const ConvShape& shape = weights.shape();
   PackedConv packed = WithConstants(layers, shape, columns);
-  Writer writer(packed.weights);
+  Writer writer(packed);
   const int planes = shape.taps * shape.taps * PlaneCount(shape.in_channels);
   for (int block = 0; block < BlockCount(shape, columns); ++block) {
     for (int plane = 0; plane < planes; ++plane) {
@@ -214,7 +219,7 @@ bool FirstConvSupports(const Layer& conv) {
 PackedConv PackFirstConv(const Layer& conv) {
   const Weights weights({&conv});
   PackedConv packed{{}, PackConstants(conv)};
-  Writer writer(packed.weights);
+  Writer writer(packed);
   for (int plane = 0; plane < PlaneCount(conv.out_channels); ++plane) {
     for (int tap = 0; tap < FirstConv::kTaps * FirstConv::kTaps; ++tap) {
       for (int channel = 0; channel < FirstConv::kChannels; ++channel) {

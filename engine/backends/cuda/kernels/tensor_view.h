@@ -46,6 +46,7 @@ UPSCALED_HD inline bool IsInside(const Rect& rect, int x, int y) {
 
 // As upscaled::SampleType.
 enum class SampleKind : uint8_t { kU8, kU16, kF32 };
+UPSCALED_HD constexpr int BytesOf(SampleKind kind) { return 1 << static_cast<int>(kind); }
 
 // Interleaved samples of a part of an image, rows without gaps; for each tile of a batch.
 struct SampleView {

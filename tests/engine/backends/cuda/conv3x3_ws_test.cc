@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <random>
@@ -17,7 +18,7 @@
 #include "engine/backends/cuda/kernels/conv_choice.h"
 #include "engine/backends/cuda/kernels/pack_weights.h"
 #include "engine/backends/cuda/kernels/ws_launch.h"
-#include "gtest/gtest-spi.h"
+#include "gmock/gmock.h"
 #include "tests/engine/backends/cuda/conv_kernel_fixture.h"
 #include "tests/engine/backends/cuda/emulator.h"
 
@@ -127,7 +128,7 @@ class Conv3x3WsTest : public test::ConvKernelFixture {
     Size in, out;
     Rect region;
     std::vector<reference::Tensor> inputs;
-    std::unique_ptr<EmulatedTensor> residual;
+    std::unique_ptr<EmulatedTensor> residual, gate;
     ConvParams params;
     Written expected;
   };
@@ -156,6 +157,10 @@ class Conv3x3WsTest : public test::ConvKernelFixture {
     }
     const bool adds = thin ? RandomInt(random_, 0, 1) == 1 : variant.adds;
     if (adds) params.residual = launch.residual->view();
+    if (adds && tiles == 1) {
+      launch.gate = std::make_unique<EmulatedTensor>(RandomGate(channels, Precision::kFast));
+      params.residual_gate = launch.gate->view();
+    }
     if (thin && channels == 3 && RandomInt(random_, 0, 3) > 0) {
       params.samples.rect = Around(launch.region);
       params.samples.kind = static_cast<cuda::SampleKind>(RandomInt(random_, 0, 2));
@@ -185,6 +190,38 @@ class Conv3x3WsTest : public test::ConvKernelFixture {
     if (!params.sums.part.empty()) params.sums.data = written.sums.data();
     written.tensor = Run(kernel, launch.layers.fused(), launch.inputs, launch.region, params);
     return written;
+  }
+
+  // The bytes of a tile's samples.
+  static std::string_view SamplesOf(const Launch& launch, const Written& written, size_t tile) {
+    const size_t bytes = launch.params.samples.tile_stride * sizeof(float);
+    return {reinterpret_cast<const char*>(written.samples.data()) + tile * bytes, bytes};
+  }
+
+  // Whether every value is the expected one or NaN. `nans` counts these, and lost tiles.
+  static bool IsRightOrNan(const Launch& launch, const Written& result, int& nans) {
+    const Written& expected = launch.expected;
+    const Rect& region = launch.region;
+    for (int tile = 0; tile < static_cast<int>(launch.inputs.size()); ++tile) {
+      if (launch.params.samples.tile_stride > 0) {
+        nans += result.lost[tile] != 0;
+        if (result.lost[tile] == 0 &&
+            SamplesOf(launch, result, tile) != SamplesOf(launch, expected, tile)) {
+          return false;
+        }
+        continue;
+      }
+      for (int c = 0; c < launch.layers.shape().out_channels; ++c) {
+        for (int y = region.y; y < region.bottom(); ++y) {
+          for (int x = region.x; x < region.right(); ++x) {
+            const float value = result.tensor->At(tile, c, x, y);
+            nans += std::isnan(value);
+            if (!std::isnan(value) && value != expected.tensor->At(tile, c, x, y)) return false;
+          }
+        }
+      }
+    }
+    return true;
   }
 
   // Runs the variant; whether it wrote every expected bit and nothing else.
@@ -227,17 +264,6 @@ class Conv3x3WsTest : public test::ConvKernelFixture {
         << wrong_ << ": variant " << index << ", " << Describe(launch.layers.conv) << ", input "
         << in.width << "x" << in.height << ", region " << region.width << "x" << region.height
         << " at " << region.x << ", " << region.y << ", " << tiles << " tiles";
-  }
-
-  // Whether the result is wrong, or the emulator finds fault.
-  bool IsNoticed(int index, const Launch& launch, const PlantedFault& fault) {
-    testing::TestPartResultArray failures;
-    testing::ScopedFakeTestPartResultReporter reporter(
-        testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &failures);
-    test::Plant(fault);
-    const bool right = IsRight(index, launch);
-    test::Plant({});
-    return !right || failures.size() > 0;
   }
 
  private:
@@ -349,10 +375,50 @@ TEST_F(Conv3x3WsTest, FaultsAreNoticed) {
       tested_stages = WsVariant::kMinStages;
       const cuda::WsParams params{.units = (launch.layers.conv.in_channels + 15) / 16,
                                   .stages = tested_stages};
-      noticed = IsNoticed(tested.variant, launch, tested.fault(cuda::WsBarriers(variant, params)));
+      noticed = test::IsNoticed(tested.fault(cuda::WsBarriers(variant, params)),
+                                [&] { return IsRight(tested.variant, launch); });
       tested_stages = 0;
     }
     EXPECT_TRUE(noticed) << tested.name;
+  }
+}
+
+// A kernel whose barriers never complete ends, and all that it could not compute is NaN, for other
+// kernels to compute again.
+TEST_F(Conv3x3WsTest, WaitsGiveUpWithNan) {
+  struct Case {
+    int variant;
+    uint32_t cuda::WsBarriers::*first;
+    uint32_t cuda::WsBarriers::*end;
+  };
+  using At = cuda::WsBarriers;
+  const Case cases[] = {
+      {3, &At::full, &At::empty},    {3, &At::empty, &At::weights},  {3, &At::weights, &At::turn},
+      {3, &At::turn, &At::residual}, {4, &At::residual, nullptr},    {7, &At::full, &At::empty},
+      {7, &At::empty, &At::weights}, {12, &At::empty, &At::weights}, {17, &At::turn, &At::residual},
+      {17, &At::full, &At::empty},   {19, &At::empty, &At::weights}, {20, &At::residual, nullptr}};
+  for (const Case& tested : cases) {
+    const WsVariant& variant = kWsVariants[tested.variant];
+    int nans = 0;
+    for (int attempt = 0; attempt < 12 && nans == 0; ++attempt) {
+      const Launch launch = MakeLaunch(
+          tested.variant, {variant.width() * 4 + 2, variant.height() + 3}, 2, /*is_whole=*/true);
+      tested_variant = tested.variant;
+      tested_stages = WsVariant::kMinStages;
+      const cuda::WsBarriers at(
+          variant, {.units = (launch.layers.conv.in_channels + 15) / 16, .stages = tested_stages});
+      const PlantedFault lost{
+          PlantedFault::kArrive, at.*tested.first,
+          tested.end == nullptr ? std::numeric_limits<uint32_t>::max() : at.*tested.end};
+      bool right = false;
+      const std::vector<std::string> failures = test::FailuresWith(
+          lost, [&] { right = IsRightOrNan(launch, RunLaunch(kWs, launch), nans); });
+      tested_stages = 0;
+      EXPECT_TRUE(right) << "variant " << tested.variant;
+      EXPECT_THAT(failures, testing::Each(testing::Not(testing::HasSubstr("wait for each other"))));
+      if (HasFailure()) return;
+    }
+    EXPECT_GT(nans, 0) << "variant " << tested.variant;
   }
 }
 

@@ -78,6 +78,15 @@ class ConvKernelFixture : public testing::Test {
     return ComputeReference(*layers.shuffle, {result}, out);
   }
 
+  // Factors for the channels of a residual, of one tile.
+  EmulatedTensor RandomGate(int channels, Precision precision) {
+    EmulatedTensor gate(channels, {1, 1}, {0, 0, 1, 1}, {0, 0, 1, 1}, 1, precision);
+    reference::Tensor factors = RandomTensor(channels, {1, 1}, random_);
+    RoundValues(precision, factors.values);
+    gate.Fill(0, factors, random_);
+    return gate;
+  }
+
   // Runs the kernel for `region` and returns its output. It finds inputs for whole blocks of
   // `block_px` pixels of the result.
   std::unique_ptr<EmulatedTensor> Run(const TestedKernel& kernel, const cuda::FusedConv& layers,

@@ -130,7 +130,7 @@ TEST(FusedConvTest, RefusesWhatDoesNotFit) {
   EXPECT_FALSE(cuda::IsFusable({&conv, &shuffle}));
 }
 
-// A residual of half the resolution, and samples instead of a tensor.
+// A residual of half the resolution, by factors or not, and samples instead of a tensor.
 TEST_F(ConvKernelTest, AddsResidualsAndStoresSamples) {
   constexpr int kFactor = 2;
   const Layer last = MakeConv(Op::kConv, 16, 3, 3, 1, 1, random_);
@@ -151,8 +151,12 @@ TEST_F(ConvKernelTest, AddsResidualsAndStoresSamples) {
     EmulatedTensor residual_tensor(3, half, whole, whole, 1, kernel.precision);
     residual_tensor.Fill(0, residual, random_);
 
+    const EmulatedTensor gate = RandomGate(3, kernel.precision);
+    const bool gated = RandomInt(random_, 0, 1) == 1;
+
     std::vector<uint8_t> samples(region.Area() * 3);
     ConvParams params;
+    if (gated) params.residual_gate = gate.view();
     params.residual = residual_tensor.view();
     params.residual_factor = kFactor;
     params.samples = {samples.data(), cuda::SampleKind::kU8, 3, region, 0};
@@ -161,7 +165,8 @@ TEST_F(ConvKernelTest, AddsResidualsAndStoresSamples) {
     for (int y = region.y; y < region.bottom(); ++y) {
       for (int x = region.x; x < region.right(); ++x) {
         for (int c = 0; c < 3; ++c) {
-          const float value = plain.at(c, x, y) + residual.at(c, x / kFactor, y / kFactor);
+          const float value = plain.at(c, x, y) + (gated ? gate.At(0, c, 0, 0) : 1) *
+                                                      residual.at(c, x / kFactor, y / kFactor);
           const float sample = std::clamp(value, 0.0f, 1.0f) * 255;
           ASSERT_NEAR(samples[cuda::SampleIndex(params.samples, 0, x, y) + c], sample,
                       0.5f + 255 * Tolerance(kernel.precision))

@@ -9,12 +9,15 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/backends/cuda/kernels/device.h"
 #include "engine/backends/cuda/kernels/half_bits.h"
 #include "engine/backends/cuda/kernels/wgmma_operand.h"
 #include "engine/model/half.h"
+#include "gtest/gtest-spi.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/cuda/fiber.h"
 
@@ -75,8 +78,9 @@ struct Thread {
   test::Fiber* fiber = nullptr;
   int index = 0;
   bool done = false;
-  std::function<bool()> ready;  // null: can go on
-  std::vector<Copy> copies;     // since the last commit, none of which has happened
+  std::function<bool()> ready;         // null: can go on
+  cuda::Patience* patience = nullptr;  // of the wait, if it may give up
+  std::vector<Copy> copies;            // since the last commit, none of which has happened
   std::deque<std::vector<Copy>> groups;
   std::vector<LaneProduct> products;  // since the warp's last meeting
   // The thread's arguments in a meeting of its warp or group.
@@ -120,9 +124,10 @@ class Block {
   Thread& thread() { return *current_; }
   unsigned char* shared() { return shared_.get(); }
 
-  // Suspends the current thread until `ready` holds.
-  void WaitUntil(std::function<bool()> ready) {
+  // Suspends the current thread until `ready` holds, or its patience, if it has one, is used up.
+  void WaitUntil(std::function<bool()> ready, cuda::Patience* patience = nullptr) {
     current_->ready = std::move(ready);
+    current_->patience = patience;
     current_->fiber->Suspend();
   }
   // Suspends until as many threads as `size` meet; the last one does `work` before all go on.
@@ -196,6 +201,7 @@ class Block {
   void Perform(const Products& products);
   void Perform(const Order& order);
   void PerformSome(bool threads_wait);
+  bool GiveUpOne();
   Barrier& BarrierAt(uint32_t at) {
     if (barriers_.count(at) == 0) ADD_FAILURE() << "no barrier at " << at;
     return barriers_[at];
@@ -265,21 +271,25 @@ void Block::Run(int x, int y, int z) {
     thread.fiber = fibers[thread.index].get();
     thread.fiber->Start([this] { RunThread(); });
   }
+  int starved = -1;  // the group of threads that waits until no other can go on, if any
   while (running_ > 0) {
+    if (random_() % 16 == 0) starved = static_cast<int>(random_() % (groups_.size() + 1)) - 1;
     // A random thread, and those after it, as far as they can go on.
     bool progress = false;
     const size_t first = random_() % threads_.size();
     for (size_t i = 0; i < threads_.size(); ++i) {
       Thread& thread = threads_[(first + i) % threads_.size()];
-      if (thread.done || (thread.ready && !thread.ready())) continue;
+      if (thread.done || thread.index / kGroup == starved) continue;
+      if (thread.ready && !thread.ready()) continue;
       thread.ready = nullptr;
       progress = true;
       current_ = &thread;
       thread.fiber->Resume();
     }
+    if (!progress && std::exchange(starved, -1) >= 0) continue;
     const bool orders = !orders_.empty();
     PerformSome(!progress);
-    if (!progress && !orders) {
+    if (!progress && !orders && !GiveUpOne()) {
       ADD_FAILURE() << running_ << " threads wait for each other";
       fibers.clear();  // theirs will never return
       break;
@@ -290,6 +300,19 @@ void Block::Run(int x, int y, int z) {
     if (barrier.bytes != 0) ADD_FAILURE() << "the barrier at " << at << " still expects bytes";
   }
   g_block = nullptr;
+}
+
+// Uses up the patience of a random thread that waits; false without one.
+bool Block::GiveUpOne() {
+  std::vector<Thread*> patient;
+  for (Thread& thread : threads_) {
+    if (!thread.done && thread.ready && thread.patience != nullptr) patient.push_back(&thread);
+  }
+  if (patient.empty()) return false;
+  Thread& impatient = *patient[random_() % patient.size()];
+  impatient.patience->tries = 0;
+  impatient.ready = nullptr;
+  return true;
 }
 
 void Block::Perform(const Copy& copy) {
@@ -491,6 +514,27 @@ namespace test {
 
 void Plant(const PlantedFault& fault) { g_fault = fault; }
 
+std::vector<std::string> FailuresWith(const PlantedFault& fault, const std::function<void()>& run) {
+  testing::TestPartResultArray found;
+  {
+    testing::ScopedFakeTestPartResultReporter reporter(
+        testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &found);
+    Plant(fault);
+    run();
+    Plant({});
+  }
+  std::vector<std::string> failures;
+  for (int i = 0; i < found.size(); ++i)
+    failures.emplace_back(found.GetTestPartResult(i).message());
+  return failures;
+}
+
+bool IsNoticed(const PlantedFault& fault, const std::function<bool()>& is_right) {
+  bool right = false;
+  const bool finds = !FailuresWith(fault, [&] { right = is_right(); }).empty();
+  return finds || !right;
+}
+
 void RunEmulated(const EmulatedGrid& grid, const std::function<void()>& kernel,
                  std::mt19937& random) {
   for (int z = 0; z < grid.z; ++z) {
@@ -555,6 +599,7 @@ void CommitCopies() {
   thread.copies.clear();
 }
 void WaitPending(int pending) {
+  if (Lacks(Fault::kWaitCopies)) return;
   auto& groups = g_block->thread().groups;
   while (static_cast<int>(groups.size()) > pending) {
     for (const Copy& copy : groups.front()) g_block->Perform(copy);
@@ -628,14 +673,13 @@ void InitBarrier(uint32_t barrier, int arrivals) { g_block->InitBarrier(barrier,
 void Arrive(uint32_t barrier) {
   if (!Lacks(Fault::kArrive, barrier)) g_block->Arrive(barrier);
 }
-void WaitForPhase(uint32_t barrier, int parity) {
+void WaitForPhase(uint32_t barrier, int parity, Patience& patience) {
   if (Lacks(Fault::kWaitForPhase, barrier) || g_block->IsComplete(barrier, parity)) return;
-  g_block->WaitUntil([=] { return g_block->IsComplete(barrier, parity); });
-}
-void WaitForPhase(uint32_t barrier, int parity, Patience& /*patience*/) {
-  WaitForPhase(barrier, parity);
+  if (patience.IsUsedUp()) return;
+  g_block->WaitUntil([=] { return g_block->IsComplete(barrier, parity); }, &patience);
 }
 void ArriveExpecting(uint32_t barrier, uint32_t bytes) {
+  if (Lacks(Fault::kArrive, barrier)) return;
   g_block->Arrive(barrier, Lacks(Fault::kExpectBytes, barrier) ? bytes / 2 : bytes);
 }
 void FenceBarriers() {

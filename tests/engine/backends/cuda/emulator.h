@@ -10,6 +10,8 @@
 #include <functional>
 #include <limits>
 #include <random>
+#include <string>
+#include <vector>
 
 namespace upscaled::test {
 
@@ -30,6 +32,7 @@ struct PlantedFault {
     kFenceForProducts,
     kArrive,
     kWaitForPhase,
+    kWaitCopies,
     kExpectBytes,  // half of the bytes are expected
     kWaitProducts,
     kWaitStoresRead,
@@ -42,8 +45,14 @@ struct PlantedFault {
 // The fault of all kernels from now on.
 void Plant(const PlantedFault& fault);
 
-// Runs `kernel` for each thread of each block, one block after the other. Failures of the test:
-// threads waiting for each other, or wgmma reading values without a fence before.
+// The failures that the emulator finds while `run` runs with the fault.
+std::vector<std::string> FailuresWith(const PlantedFault& fault, const std::function<void()>& run);
+// Whether the fault makes `is_right` false, or the emulator find a failure.
+bool IsNoticed(const PlantedFault& fault, const std::function<bool()>& is_right);
+
+// Runs `kernel` for each thread of each block, one block after the other. Where all threads wait, a
+// random one with Patience gives up. Failures of the test: threads waiting for each other, or wgmma
+// reading values without a fence before.
 void RunEmulated(const EmulatedGrid& grid, const std::function<void()>& kernel,
                  std::mt19937& random);
 

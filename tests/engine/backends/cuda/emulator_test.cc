@@ -67,15 +67,27 @@ TEST(EmulatorTest, ReportsThreadsThatWaitForEver) {
       {
         std::mt19937 random;
         RunEmulated(
-            {1, 1, 1, 1, 16},
-            [] {
-              cuda::InitBarrier(0, 2);
-              cuda::Arrive(0);
-              cuda::WaitForPhase(0, 0);
-            },
-            random);
+            {1, 1, 1, 1, 16}, [] { cuda::SyncWarps(1, 64); }, random);
       },
       "wait for each other");
+}
+
+TEST(EmulatorTest, WaitsWithPatienceGiveUp) {
+  std::mt19937 random;
+  int tries = 1;
+  RunEmulated(
+      {1, 1, 1, 1, 16},
+      [&] {
+        cuda::Patience patience;
+        cuda::InitBarrier(0, 1);
+        cuda::Arrive(0);
+        cuda::WaitForPhase(0, 0, patience);
+        EXPECT_FALSE(patience.IsUsedUp());
+        for (int i = 0; i < 2; ++i) cuda::WaitForPhase(0, 1, patience);
+        tries = patience.tries;
+      },
+      random);
+  EXPECT_EQ(tries, 0);
 }
 
 }  // namespace

@@ -1,12 +1,16 @@
 // The epilogue of halves against the general one, with the same bits.
 #include "engine/backends/cuda/kernels/half_epilogue.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <random>
 #include <vector>
 
+#include "engine/backends/cuda/kernels/conv3x3_wgmma_kernel.h"
+#include "gmock/gmock.h"
 #include "tests/engine/backends/cuda/conv_kernel_fixture.h"
 #include "tests/engine/backends/cuda/emulator.h"
 
@@ -34,6 +38,22 @@ class HalfEpilogueTest : public test::ConvKernelFixture {
     }
     test::RoundValues(Precision::kFast, tensor.values);
     return tensor;
+  }
+
+  // Compares the first tile.
+  static bool HaveEqualBits(const EmulatedTensor& a, const EmulatedTensor& b, int channels,
+                            const Rect& rect) {
+    for (int c = 0; c < channels; ++c) {
+      for (int y = rect.y; y < rect.bottom(); ++y) {
+        for (int x = rect.x; x < rect.right(); ++x) {
+          if (std::bit_cast<uint32_t>(a.At(0, c, x, y)) !=
+              std::bit_cast<uint32_t>(b.At(0, c, x, y))) {
+            return false;
+          }
+        }
+      }
+    }
+    return true;
   }
 
   // A clip for the general epilogue. On every value it acts as no activation, or as a ReLU.
@@ -69,8 +89,9 @@ TEST_F(HalfEpilogueTest, ActivatesWithTheBitsOfTheGeneralOne) {
   }
 }
 
-// Every kernel with it: tensors in part, batches, residuals of the same or half the resolution,
-// transposed and shuffled layers, and values beyond the range of halves.
+// Every kernel with it: tensors in part, batches, residuals of the same or half the resolution (by
+// factors for a single tile), transposed and shuffled layers, and values beyond the range of
+// halves.
 TEST_F(HalfEpilogueTest, StoresTheBitsOfTheGeneralOne) {
   std::vector<Layer> layers = {MakeConv(Op::kConv, 16, 50, 3, 1, 1, random_),
                                MakeConv(Op::kConv, 20, 72, 3, 1, 0, random_),
@@ -105,12 +126,14 @@ TEST_F(HalfEpilogueTest, StoresTheBitsOfTheGeneralOne) {
         residual.Fill(tile, OddTensor(channels, residual_size), random_);
       }
       const Rect region = RandomRegion(out);
+      const EmulatedTensor gate = RandomGate(channels, Precision::kFast);
       for (const bool adds : {false, true}) {
         SCOPED_TRACE(testing::Message() << kernel.name << ", " << Describe(layer) << ", input "
                                         << in.width << "x" << in.height << ", residual " << adds);
         ConvParams params;
         if (adds) params.residual = residual.view();
         params.residual_factor = factor;
+        if (adds && tiles == 1) params.residual_gate = gate.view();
         const auto result = Run(kernel, fused, inputs, region, params);
         const auto expected = Run(kernel, general, inputs, region, params);
         // Padding channels of a plane get finite values of any size.
@@ -127,6 +150,91 @@ TEST_F(HalfEpilogueTest, StoresTheBitsOfTheGeneralOne) {
         }
         EXPECT_EQ(result->WrittenOutside(), 0);
       }
+    }
+  }
+}
+
+// Leaves out calls of device.h, one at a time, in the kernels with this epilogue. A fault shows by
+// chance: the launch is repeated. conv3x3_wgmma does without SyncWarp here: its lanes meet at each
+// stmatrix.
+TEST_F(HalfEpilogueTest, FaultsAreNoticed) {
+  using Fault = test::PlantedFault;
+  constexpr int kIn = 80, kOut = 64;  // more units than stages
+  const cuda::Conv3x3WgmmaLayout at({.taps = 3, .in_channels = kIn, .out_channels = kOut});
+  const struct {
+    const char* name;
+    const char* kernel;
+    Fault fault;
+  } cases[] = {
+      {"barriers are used before all threads see them", "conv3x3_wgmma", {Fault::kSyncThreads}},
+      {"pixels are not waited for", "conv3x3_wgmma", {Fault::kWaitForPhase, at.full, at.empty}},
+      {"a stage is filled before it is empty", "conv3x3_wgmma", {Fault::kWaitForPhase, at.empty}},
+      {"a stage is announced before it is full", "conv3x3_wgmma", {Fault::kWaitCopies}},
+      {"a stage is never announced", "conv3x3_wgmma", {Fault::kArrive, at.full, at.empty}},
+      {"a stage is never given back", "conv3x3_wgmma", {Fault::kArrive, at.empty}},
+      {"pixels are multiplied without a fence", "conv3x3_wgmma", {Fault::kFenceForProducts}},
+      {"a stage is given back before its products", "conv3x3_wgmma", {Fault::kWaitProducts, 1, 2}},
+      {"sums are stored before their products", "conv3x3_wgmma", {Fault::kWaitProducts, 0, 1}},
+      {"results are read before all lanes have written them", "conv3x3_mma", {Fault::kSyncWarp}},
+      {"a stage is read before it is full", "conv3x3_mma", {Fault::kWaitCopies}},
+      {"a stage is filled before it is read", "conv3x3_mma", {Fault::kSyncThreads}},
+      {"results are read before all lanes have written them", "im2col_mma", {Fault::kSyncWarp}},
+      {"a stage is read before it is full", "im2col_mma", {Fault::kWaitCopies}},
+      {"a stage is filled before it is read", "im2col_mma", {Fault::kSyncThreads}},
+  };
+  const Layer layer = MakeConv(Op::kConv, kIn, kOut, 3, 1, 1, random_);
+  const FusedConv fused{&layer};
+  const Size size{35, 20};
+  const Rect whole{0, 0, size.width, size.height};
+  std::vector<reference::Tensor> inputs{RandomTensor(kIn, size, random_)};
+  test::RoundValues(Precision::kFast, inputs[0].values);
+  for (const auto& tested : cases) {
+    SCOPED_TRACE(testing::Message() << tested.kernel << ": " << tested.name);
+    const TestedKernel& kernel =
+        *std::ranges::find(TestedKernels(), tested.kernel, &TestedKernel::name);
+    const auto expected = Run(kernel, fused, inputs, whole);
+    bool noticed = false;
+    for (int attempt = 0; attempt < 12 && !noticed; ++attempt) {
+      noticed = test::IsNoticed(tested.fault, [&] {
+        return HaveEqualBits(*Run(kernel, fused, inputs, whole), *expected, kOut, whole);
+      });
+    }
+    EXPECT_TRUE(noticed);
+  }
+}
+
+// Waits that never end give up, and all that was not computed is NaN.
+TEST_F(HalfEpilogueTest, WaitsGiveUpWithNan) {
+  constexpr int kIn = 80, kOut = 64;
+  const cuda::Conv3x3WgmmaLayout at({.taps = 3, .in_channels = kIn, .out_channels = kOut});
+  const TestedKernel& kernel =
+      *std::ranges::find(TestedKernels(), "conv3x3_wgmma", &TestedKernel::name);
+  const Size size{35, 20};
+  const Rect whole{0, 0, size.width, size.height};
+  for (const auto activation : {Activation::kRelu, Activation::kSigmoid}) {  // of both epilogues
+    Layer layer = MakeConv(Op::kConv, kIn, kOut, 3, 1, 1, random_);
+    layer.activation = activation;
+    std::vector<reference::Tensor> inputs{RandomTensor(kIn, size, random_)};
+    test::RoundValues(Precision::kFast, inputs[0].values);
+    const auto expected = Run(kernel, {&layer}, inputs, whole);
+    for (const uint32_t first : {at.full, at.empty}) {
+      std::unique_ptr<EmulatedTensor> result;
+      const auto failures = test::FailuresWith(
+          {test::PlantedFault::kArrive, first, first == at.full ? at.empty : at.empty + 64},
+          [&] { result = Run(kernel, {&layer}, inputs, whole); });
+      EXPECT_THAT(failures, testing::IsEmpty());
+      int nans = 0;
+      for (int c = 0; c < kOut; ++c) {
+        for (int y = 0; y < size.height; ++y) {
+          for (int x = 0; x < size.width; ++x) {
+            const float value = result->At(0, c, x, y);
+            nans += std::isnan(value);
+            ASSERT_TRUE(std::isnan(value) || value == expected->At(0, c, x, y))
+                << value << " in channel " << c << " at " << x << ", " << y;
+          }
+        }
+      }
+      EXPECT_GT(nans, 0);
     }
   }
 }

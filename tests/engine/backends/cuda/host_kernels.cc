@@ -12,6 +12,7 @@
 #include "engine/backends/cuda/kernels/device_code.h"
 #include "engine/backends/cuda/kernels/elementwise.h"
 #include "engine/backends/cuda/kernels/first_conv.h"
+#include "engine/backends/cuda/kernels/gate.h"
 #include "engine/backends/cuda/kernels/half_bits.h"
 #include "engine/backends/cuda/kernels/pixels.h"
 #include "engine/backends/cuda/kernels/pooling.h"
@@ -126,8 +127,10 @@ void StoreResult(const ConvParams& params, Precision precision, int tile, int x,
       value = Activate(columns[column], ConstantAt(params.constants, column, kSlopes),
                        params.activation);
       if (params.residual.data != nullptr) {
-        value += Read(params.residual, precision, tile, c, x / params.residual_factor,
-                      y / params.residual_factor);
+        const TensorView& gate = params.residual_gate;
+        const float factor = gate.data == nullptr ? 1 : Read(gate, precision, 0, c, 0, 0);
+        value += factor * Read(params.residual, precision, tile, c, x / params.residual_factor,
+                               y / params.residual_factor);
       }
     }
     if (params.samples.data == nullptr) {
@@ -362,6 +365,17 @@ cudaError_t LaunchStorePixels(const TensorView& src, const SampleView& dst, int 
     ForEach(dst.rect, 3, tiles, [&](int tile, int c, int x, int y) {
       if (c < 3) WriteSample(dst, tile, c, x, y, Read(src, precision, tile, c, x, y));
     });
+  });
+}
+
+cudaError_t LaunchGate(const GateParams& params, bool /*half_weights*/, Precision precision,
+                       cudaStream_t stream) {
+  return test::Launch(stream, [=] {
+    for (int64_t i = 0; i < params.count; ++i) {
+      static_cast<float*>(params.gated)[i] =
+          static_cast<const float*>(params.weights)[i] *
+          Read(params.factors, precision, 0, params.channels[i], 0, 0);
+    }
   });
 }
 

@@ -1,0 +1,124 @@
+// Networks with gates that the convolutions behind them compute: with the runtime and the kernels
+// of host_runtime.h and host_kernels.h.
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <random>
+#include <utility>
+
+#include "engine/backends/cuda/cuda_backend.h"
+#include "engine/backends/cuda/cuda_executable.h"
+#include "gtest/gtest.h"
+#include "tests/engine/backends/cached_tile.h"
+#include "tests/engine/backends/random_network.h"
+#include "tests/engine/backends/run_tiles.h"
+#include "tests/engine/backends/tested_layers.h"
+#include "tests/support/test_image.h"
+
+namespace upscaled {
+namespace {
+
+using test::AppendConv;
+using test::AppendTimesMean;
+
+constexpr Size kImage{70, 50};
+
+class CudaGatesTest : public ::testing::Test {
+ protected:
+  // Two gates: the first one's readers are a convolution, and the sum with its result.
+  void SetUp() override {
+    AppendConv(network_, 8, 3);
+    AppendConv(network_, 11, 3);
+    AppendTimesMean(network_, Last());
+    const int gate = Last();
+    AppendConv(network_, 11, 3);
+    network_.layers.push_back({.op = Op::kAdd,
+                               .name = "sum",
+                               .inputs = {Last(), gate},
+                               .out_channels = 11,
+                               .in_channels = 11});
+    AppendConv(network_, 16, 3);
+    AppendTimesMean(network_, Last());
+    AppendConv(network_, 3, 3);
+    std::mt19937 random(1);
+    std::uniform_real_distribution<float> weight(-0.4f, 0.6f);
+    for (Layer& layer : network_.layers) {
+      for (float& value : layer.weights) value = weight(random) / 4;
+    }
+  }
+  int Last() const { return static_cast<int>(network_.layers.size()) - 1; }
+
+  void Compile(Precision precision, bool folded) {
+    BackendOptions options;
+    if (folded) options.proven_kernels = {"folded_gates"};
+    auto backend = CreateCudaBackend("cuda", options);
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    backend_ = *std::move(backend);
+    auto executable = backend_->Compile(network_, precision);
+    ASSERT_TRUE(executable.ok()) << executable.status();
+    executable_ = *std::move(executable);
+  }
+  // Counts nodes with factors for their input, and with factors for their residual.
+  std::pair<int, int> Gates() const {
+    const auto& own = static_cast<const cuda::CudaExecutable&>(*executable_);
+    std::pair<int, int> gates;
+    for (const Node& node : own.program().nodes) {
+      gates.first += node.gate >= 0;
+      gates.second += node.residual_gate >= 0;
+    }
+    return gates;
+  }
+  Image Run(Size tile) { return test::RunTiles(*backend_, *executable_, source_, tile); }
+
+  // The largest difference as a part of the largest value.
+  static float Difference(const Image& a, const Image& b) {
+    float worst = 0, largest = 0;
+    for (int y = 0; y < a.spec().height_px; ++y) {
+      const float* const left = a.view().row_as<float>(y);
+      const float* const right = b.view().row_as<float>(y);
+      for (int i = 0; i < a.spec().width_px * 3; ++i) {
+        worst = std::max(worst, std::abs(left[i] - right[i]));
+        largest = std::max(largest, std::abs(right[i]));
+      }
+    }
+    return worst / largest;
+  }
+
+  std::mt19937 random_ = test::FreshRandom();
+  Network network_ = test::InputAlone();
+  Image source_ = test::RandomImage({kImage.width, kImage.height, 3, SampleType::kU8}, random_);
+  std::unique_ptr<Backend> backend_;
+  std::shared_ptr<const Executable> executable_;
+};
+
+// In one tile, in batches of tiles with factors each, in graphs, and with kept tensors.
+TEST_F(CudaGatesTest, GiveTheSameBytesForEveryTiling) {
+  Compile(Precision::kFast, false);
+  EXPECT_EQ(Gates(), std::pair(0, 0));
+  const Image plain = Run(kImage);
+  Compile(Precision::kFast, true);
+  EXPECT_EQ(Gates(), std::pair(2, 1));
+  const Image folded = Run(kImage);
+  EXPECT_LT(Difference(folded, plain), 4e-3f);
+  for (int run = 0; run < 3; ++run) {
+    for (const Size tile : {Size{16, 16}, Size{7, 50}}) {
+      EXPECT_TRUE(test::SameImages(Run(tile).view(), folded.view()))
+          << "tiles of " << tile.width << "x" << tile.height;
+    }
+  }
+  const std::unique_ptr<ActivationCache> memory = executable_->CreateActivationCache();
+  const auto kept = test::RunCached(*backend_, *executable_, source_, source_, memory.get());
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  EXPECT_TRUE(test::SameImages(kept->view(), folded.view()));
+}
+
+TEST_F(CudaGatesTest, ExactStaysAsItIs) {
+  Compile(Precision::kExact, false);
+  const Image plain = Run(kImage);
+  Compile(Precision::kExact, true);
+  EXPECT_EQ(Gates(), std::pair(0, 0));
+  EXPECT_TRUE(test::SameImages(Run(kImage).view(), plain.view()));
+}
+
+}  // namespace
+}  // namespace upscaled
