@@ -22,8 +22,8 @@ namespace upscaled {
 // A round misses the part beyond the ends of the colours' range; the second gives most of it to
 // their neighbours: a black and white dither comes within 0.5 of its mean, not 0.9.
 inline constexpr int kKeptColoursRounds = 2;
-// A mean over fewer pixels would undo the network's work on edges and noise. A wider one leaves more
-// of the shift at the sides of a pattern.
+// A mean over fewer pixels would undo the network's work on edges and noise. A wider one leaves
+// more of the shift at the sides of a pattern.
 inline constexpr double kKeptColoursSigmaPx = 2;
 // The interpolation looks one pixel farther than the Gaussian.
 inline constexpr int kKeptColoursBorderPx = kKeptColoursRadiusPx + 1;
