@@ -325,19 +325,21 @@ export class Job {
    * full server is asked again, until it has refused for two minutes on end.
    */
   async wait({ signal } = {}) {
-    let refused = 0; // seconds
+    let refusedSince = null; // milliseconds
     for (let pause = FIRST_POLL; ; pause = Math.min(1.5 * pause, LAST_POLL)) {
-      let asked = 0;
+      const asked = performance.now();
+      let wait = pause;
       try {
         await this.refresh({ signal });
         if (this.ended) return this;
-        refused = 0;
+        refusedSince = null;
       } catch (error) {
+        refusedSince ??= asked;
+        const refused = (performance.now() - refusedSince) / 1000;
         if (!error.retryable || refused >= MAX_TOTAL_WAIT) throw error;
-        asked = waitBefore(0, error.retryAfter);
-        refused += Math.max(pause, asked);
+        wait = Math.max(pause, waitBefore(0, error.retryAfter));
       }
-      await sleep(1000 * Math.max(pause, asked), signal);
+      await sleep(1000 * wait, signal);
     }
   }
 

@@ -18,6 +18,7 @@ constexpr size_t kEntryBytes = 12;
 constexpr uint32_t kShortType = 3, kLongType = 4, kRationalType = 5;
 // Cameras write less than a hundred. A directory with more is not read, nor is it edited.
 constexpr size_t kMaxEntries = 1024;
+constexpr size_t kAddedEntries = 3;  // of a resolution
 
 enum Tag : uint32_t {
   kImageWidth = 0x0100,
@@ -107,6 +108,7 @@ class TiffReader {
 // A density as the tags of EXIF state it.
 struct DensityEntries {
   static constexpr uint32_t kNoUnit = 1, kInch = 2, kCentimetre = 3;
+  static constexpr double kFewest = 10;  // fewer are stated in thousandths
   uint32_t unit = kInch;
   double x = 0, y = 0;
 
@@ -124,10 +126,13 @@ struct DensityEntries {
 
 DensityEntries EntriesOf(const PixelDensity& density) {
   using Unit = PixelDensity::Unit;
-  if (density.unit == Unit::kMetre)
-    return {DensityEntries::kInch,
-            static_cast<double>(ConvertDensity(density.x, Unit::kMetre, Unit::kInch)),
-            static_cast<double>(ConvertDensity(density.y, Unit::kMetre, Unit::kInch))};
+  if (density.unit == Unit::kMetre) {
+    const auto per_inch = [](uint32_t per_metre) {
+      const double exact = 0.0254 * per_metre;
+      return exact < DensityEntries::kFewest ? exact : std::round(exact);
+    };
+    return {DensityEntries::kInch, per_inch(density.x), per_inch(density.y)};
+  }
   const uint32_t unit = density.unit == Unit::kAspect       ? DensityEntries::kNoUnit
                         : density.unit == Unit::kCentimetre ? DensityEntries::kCentimetre
                                                             : DensityEntries::kInch;
@@ -227,10 +232,10 @@ class TiffEditor {
       if (tag != kResolutionUnit)
         entries.emplace_back(tag, bytes_.substr(first.entry(i), kEntryBytes));
     }
-    constexpr size_t kAdded = 3, kFractionBytes = 8;
+    constexpr size_t kFractionBytes = 8;
     if (bytes_.size() % 2 != 0) bytes_.push_back('\0');
     const size_t begin = bytes_.size();
-    const size_t values = begin + 2 + (entries.size() + kAdded) * kEntryBytes + 4;
+    const size_t values = begin + 2 + (entries.size() + kAddedEntries) * kEntryBytes + 4;
     const auto add = [&](Tag tag, uint32_t type, const std::string& value) {
       entries.emplace_back(tag, Number(tag, 2) + Number(type, 2) + Number(1, 4) + value);
     };
@@ -241,8 +246,10 @@ class TiffEditor {
     std::string directory = Number(entries.size(), 2);
     for (const auto& [tag, entry] : entries) directory += entry;
     directory += bytes_.substr(first.end(), 4);
-    for (const double value : {density.x, density.y})
-      directory += Number(static_cast<uint32_t>(value), 4) + Number(1, 4);
+    for (const double value : {density.x, density.y}) {
+      const int parts = value < DensityEntries::kFewest ? 1000 : 1;
+      directory += Number(static_cast<size_t>(std::round(value * parts)), 4) + Number(parts, 4);
+    }
     bytes_ += directory;
     Store(4, static_cast<uint32_t>(begin), 4);
   }
@@ -371,7 +378,7 @@ bool SetExifDensity(const PixelDensity& density, std::string& exif) {
   TiffEditor editor(exif);
   if (!editor.reader().IsTiff()) return false;
   const TiffReader::Directory first = editor.reader().First();
-  if (!first.whole) return false;
+  if (!first.whole || first.entries + kAddedEntries > kMaxEntries) return false;
   const DensityEntries wanted = EntriesOf(density);
   if (const std::optional<DensityEntries> stated = DensityIn(editor.reader(), first))
     return stated->IsAbout(wanted);

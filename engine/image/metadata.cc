@@ -201,8 +201,12 @@ class MetadataEditor {
         "nothing in the result says how the image lies: viewers show it as it is stored");
   }
 
-  // A file has each of these blocks once; the first one counts.
+  // A file has each of these blocks once; the first one counts. EXIF gets the resolution that the
+  // formats without a place for it have nowhere else.
   void DropRepeated(const ImageMetadata& earlier) {
+    if (metadata_.density.has_value() && metadata_.density != earlier.density)
+      warnings_.push_back("the resolution after the pixels is left out");
+    metadata_.density.reset();
     const auto drop = [this](std::string& late, const std::string& first, const char* name) {
       if (!late.empty() && !first.empty())
         Drop(late, absl::StrCat("the ", name, " after the pixels is left out: the source has one ",
@@ -211,6 +215,7 @@ class MetadataEditor {
     drop(metadata_.exif, earlier.exif, "EXIF");
     drop(metadata_.xmp, earlier.xmp, "XMP");
     drop(metadata_.iptc, earlier.iptc, "IPTC");
+    if (!metadata_.exif.empty()) metadata_.density = earlier.density;
   }
 
   // Blocks known too late.
@@ -279,7 +284,7 @@ class MetadataEditor {
 }  // namespace
 
 void AddMissing(ImageMetadata late, ImageMetadata& metadata) {
-  if (metadata.exif.empty() && !late.exif.empty()) {
+  if (!late.exif.empty()) {
     metadata.exif = std::move(late.exif);
     metadata.keeps_orientation = late.keeps_orientation;
   }

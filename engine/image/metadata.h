@@ -51,7 +51,8 @@ struct ImageMetadata {
   friend bool operator==(const ImageMetadata&, const ImageMetadata&) = default;
 };
 
-// Adds the texts of `late` to `metadata`, and its EXIF, XMP and IPTC if `metadata` has none.
+// Adds the texts of `late` to `metadata`, and its XMP and IPTC if `metadata` has none. EXIF of
+// `late` replaces a block that states only the resolution: MetadataForResult drops all other ones.
 void AddMissing(ImageMetadata late, ImageMetadata& metadata);
 
 // Blocks behind the pixels are kept up to here together.

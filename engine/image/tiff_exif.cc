@@ -113,10 +113,8 @@ std::map<uint16_t, std::string> TiffTextsOf(std::string_view exif) {
   const std::optional<TiffFile> block = TiffFile::Open(AsBytes(exif));
   if (!block.has_value()) return texts;
   const ExifFields fields = ReadExifFields(*block, block->first_directory(), false);
-  for (const TiffField& field : fields.image) {
-    if (field.type == kTiffAscii)
-      texts.emplace(field.tag, field.value.substr(0, field.value.find('\0')));
-  }
+  for (const TiffField& field : fields.image)
+    texts.emplace(field.tag, field.value.substr(0, field.value.find('\0')));
   return texts;
 }
 

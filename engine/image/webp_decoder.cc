@@ -105,7 +105,7 @@ void WebpReader::CountRead(std::span<const uint8_t> bytes) {
 }
 
 absl::Status WebpReader::Start(bool is_turned) {
-  const std::span<const uint8_t> prefix = source_->prefix();
+  const std::span<const uint8_t> prefix = WithinWebpFile(source_->prefix());
   missing_bytes_ = WebpFileBytes(prefix);
   const auto profile = FindWebpChunk(prefix, "ICCP").value_or(std::span<const uint8_t>());
   metadata.icc_profile.assign(profile.begin(), profile.end());
@@ -119,8 +119,9 @@ absl::Status WebpReader::Start(bool is_turned) {
                                     limits_.max_metadata_bytes));
     return std::string();
   };
-  metadata.exif = keep(WebpExif(head_), "EXIF");
-  const auto xmp = FindWebpChunk(head_, "XMP ").value_or(std::span<const uint8_t>());
+  const std::span<const uint8_t> file = WithinWebpFile(head_);
+  metadata.exif = keep(WebpExif(file), "EXIF");
+  const auto xmp = FindWebpChunk(file, "XMP ").value_or(std::span<const uint8_t>());
   metadata.xmp = keep(std::string(xmp.begin(), xmp.end()), "XMP");
   const bool is_upright =
       ExifOrientation(AsBytes(metadata.exif)).value_or(Orientation::kIdentity) ==

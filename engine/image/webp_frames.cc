@@ -66,9 +66,7 @@ bool HasAlpha(const WebpFrame& frame, bool& lossless) {
 class WebpAnimationWalk {
  public:
   WebpAnimationWalk(std::span<const uint8_t> prefix, const DecodeLimits& limits)
-      : file_(prefix.first(std::min(prefix.size(), WebpFileBytes(prefix)))),
-        stated_bytes_(WebpFileBytes(prefix)),
-        limits_(limits) {}
+      : file_(WithinWebpFile(prefix)), stated_bytes_(WebpFileBytes(prefix)), limits_(limits) {}
 
   // Whether the file's end was reached. The prefix holds VP8X.
   absl::StatusOr<bool> Run(bool is_whole);

@@ -215,6 +215,10 @@ size_t WebpFileBytes(std::span<const uint8_t> prefix) {
   return kRiffHeaderBytes + LoadLe32(&prefix[4]);
 }
 
+std::span<const uint8_t> WithinWebpFile(std::span<const uint8_t> prefix) {
+  return prefix.first(std::min(prefix.size(), WebpFileBytes(prefix)));
+}
+
 size_t MaxOrientedBytes(const DecodeLimits& limits) {
   return std::max(limits.max_metadata_bytes, limits.max_animation_bytes);
 }
@@ -243,10 +247,10 @@ absl::StatusOr<std::optional<ImageHeader>> ParseWebpHeader(std::span<const uint8
   if (found.has_exif && file_bytes <= MaxOrientedBytes(limits)) {
     // The orientation, and with it the size, stands after the pixels. A file beyond the limit keeps
     // the orientation in its EXIF, with a warning.
-    if (!is_whole && prefix.size() < file_bytes && !FindWebpChunk(prefix, "EXIF").has_value())
+    const std::span<const uint8_t> file = WithinWebpFile(prefix);
+    if (!is_whole && file.size() < file_bytes && !FindWebpChunk(file, "EXIF").has_value())
       return std::nullopt;
-    header.orientation =
-        ExifOrientation(AsBytes(WebpExif(prefix))).value_or(Orientation::kIdentity);
+    header.orientation = ExifOrientation(AsBytes(WebpExif(file))).value_or(Orientation::kIdentity);
     header.prefix_bytes = HeaderBufferBytes(file_bytes);
     if (SwapsSides(header.orientation)) std::swap(header.spec.width_px, header.spec.height_px);
   }

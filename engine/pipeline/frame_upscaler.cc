@@ -74,12 +74,16 @@ size_t KeptBytes(const UpscalePlan& local) {
          FrameChange::Bytes(local.source.size());
 }
 
+// As above, with the network's own result.
+size_t KeptBytes(const UpscalePlan& local, const UpscalePlan& network) {
+  return KeptBytes(local) + ImageBytes(network.result) + network.result.row_bytes();
+}
+
 // The network of a plan if its own result is kept, too.
 std::optional<UpscalePlan> KeptNetwork(const UpscalePlan& local) {
   std::optional<UpscalePlan> network = NetworkPart(local);
-  const size_t bytes =
-      network ? KeptBytes(local) + ImageBytes(network->result) + network->result.row_bytes() : 0;
-  return bytes <= local.options.kept_frame_bytes ? network : std::nullopt;
+  const bool fits = network && KeptBytes(local, *network) <= local.options.kept_frame_bytes;
+  return fits ? network : std::nullopt;
 }
 
 }  // namespace
@@ -89,8 +93,7 @@ size_t FrameUpscaler::Bytes(const UpscalePlan& plan, int frames) {
   const UpscalePlan local = LocalPart(plan);
   if (KeptBytes(local) > plan.options.kept_frame_bytes) return 0;
   const auto network = KeptNetwork(local);
-  if (!network) return KeptBytes(local);
-  return KeptBytes(local) + ImageBytes(network->result) + network->result.row_bytes();
+  return network ? KeptBytes(local, *network) : KeptBytes(local);
 }
 
 FrameUpscaler::FrameUpscaler(const UpscalePlan& plan, int frames, TileExecutor& executor,

@@ -75,21 +75,26 @@ class Job:
         deadline = None if timeout is None else time.monotonic() + timeout
         cancellation = cancellation or Cancellation()
         pause = _FIRST_POLL_S
-        refused = 0.0
+        refused_since: Optional[float] = None
         while True:
             wait = pause
+            asked = time.monotonic()
             try:
                 self.refresh()
                 if self.ended:
                     return self
-                refused = 0.0
+                refused_since = None
             except UpscaledError as error:
+                refused_since = asked if refused_since is None else refused_since
+                refused = time.monotonic() - refused_since
                 if not error.retryable or refused >= MAX_TOTAL_WAIT_S:
                     raise
                 wait = max(pause, wait_before(0, error.retry_after or 0))
-                refused += wait
-            if deadline is not None and time.monotonic() + wait > deadline:
-                raise TimeoutError(f"job {self.id} is {self.state} after {timeout} s")
+            if deadline is not None:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError(f"job {self.id} is {self.state} after {timeout} s")
+                wait = min(wait, left)
             cancellation.sleep(wait)
             pause = min(1.5 * pause, _LAST_POLL_S)
 

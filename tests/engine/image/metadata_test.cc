@@ -27,6 +27,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -556,6 +557,44 @@ TEST(MetadataPolicyTest, ASecondBlockBehindThePixelsIsNamed) {
                           /*too_late=*/false, warnings, &first);
     EXPECT_EQ(BytesOf(late), 0u);
     EXPECT_EQ(warnings.size(), 3u);
+  }
+}
+
+// Formats without a place for resolutions have them in EXIF, which may come after the pixels.
+TEST(MetadataPolicyTest, ExifBehindThePixelsGetsTheResolutionBeforeThem) {
+  const PixelDensity density = {PixelDensity::Unit::kInch, 300, 200};
+  for (const ImageFormat to : {ImageFormat::kWebp, ImageFormat::kAvif, ImageFormat::kJxl}) {
+    std::vector<std::string> warnings;
+    const ImageMetadata first = {.density = density};
+    const auto fit = [&](const ImageMetadata& metadata, const ImageMetadata* earlier) {
+      return MetadataForResult(metadata, MetadataPolicy::kKeep, to, {8, 8, 3, SampleType::kU8},
+                               /*too_late=*/false, warnings, earlier);
+    };
+    ImageMetadata result = fit(first, nullptr);
+    AddMissing(fit({.exif = CameraExif(false)}, &first), result);
+    EXPECT_THAT(warnings, IsEmpty());
+    EXPECT_THAT(result.exif, HasSubstr("Maker"));
+    std::string exif = result.exif;
+    EXPECT_TRUE(SetExifDensity(density, exif));
+    EXPECT_EQ(exif, result.exif) << "it states the resolution already";
+    EXPECT_FALSE(SetExifDensity({PixelDensity::Unit::kInch, 7, 9}, exif));
+
+    AddMissing(fit({.density = PixelDensity{PixelDensity::Unit::kInch, 7, 9}}, &first), result);
+    EXPECT_EQ(exif, result.exif);
+    EXPECT_THAT(warnings, ElementsAre("the resolution after the pixels is left out"));
+  }
+}
+
+// Fewer than ten pixels an inch would lose much by whole numbers.
+TEST(MetadataPolicyTest, LowResolutionsAreKept) {
+  for (const uint32_t per_metre : {10u, 25u, 393u}) {
+    std::string exif;
+    const PixelDensity density = {PixelDensity::Unit::kMetre, per_metre, per_metre};
+    EXPECT_TRUE(SetExifDensity(density, exif));
+    const std::string once = exif;
+    EXPECT_TRUE(SetExifDensity(density, exif)) << per_metre;
+    EXPECT_FALSE(SetExifDensity({density.unit, 2 * per_metre, per_metre}, exif)) << per_metre;
+    EXPECT_EQ(exif, once);
   }
 }
 

@@ -94,6 +94,22 @@ TEST(OrientationTest, ResolutionsGoWithTheSides) {
       }
 }
 
+// A file ends where its RIFF header says.
+TEST(OrientationTest, NothingBehindAWebpTurnsIt) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = test::PhotoImage({37, 21, 3, SampleType::kU8}, random);
+  const ImageMetadata metadata = {.exif = test::ExifSegment(6, false).substr(kExifPrefixBytes)};
+  std::string file = *test::Encode(image.view(), {.format = ImageFormat::kWebp}, metadata);
+  EXPECT_EQ(test::Decode(file)->image.width_px(), 21);
+  const size_t exif = file.find("EXIF");
+  ASSERT_NE(exif, std::string::npos);
+  for (int i = 0; i < 4; ++i) file[4 + i] = static_cast<char>((exif - 8) >> 8 * i);
+  const auto decoded = test::Decode(file);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->image.width_px(), 37);
+  EXPECT_EQ(decoded->metadata.exif, "");
+}
+
 TEST(OrientationTest, PngSaysItBeforeThePixelsOrNotAtAll) {
   std::mt19937 random = test::FreshRandom();
   const Image image = test::PhotoImage({37, 21, 3, SampleType::kU8}, random);
