@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <exception>
 #include <list>
 #include <unordered_map>
 #include <utility>
@@ -87,7 +88,11 @@ Endpoint Http2Port::own_endpoint() const {
 }
 
 void Http2Port::Take(AcceptedConnection connection) {
-  StartWorkers();
+  try {
+    StartWorkers();
+  } catch (const std::exception&) {  // no thread: the next connection tries again
+    return table_.OnRefused(Refusal::kConnections);
+  }
   if (workers_.empty()) return;  // it has stopped accepting
   front().thread.Post([this, taken = std::make_shared<AcceptedConnection>(std::move(connection))] {
     if (!stopped_) OnAccepted(std::move(*taken));

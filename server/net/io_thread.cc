@@ -31,34 +31,20 @@ void RunSome(boost::asio::io_context& context) {
 
 }  // namespace
 
-IoThread::IoThread(const char* name, Start start)
+IoThread::IoThread(const char* name)
     // With a hint of 1, posts of the thread itself would run after other threads' posts in the
     // meantime.
-    : name_(name), context_(std::make_unique<boost::asio::io_context>()) {
-  absl::MutexLock lock(&mutex_);
-  if (start == Start::kNow) StartThread();
-}
+    : context_(std::make_unique<boost::asio::io_context>()),
+      thread_([name, context = context_.get()] {
+        BlockSignals();
+        NameThread(name);
+        const auto work = boost::asio::make_work_guard(*context);
+        while (!context->stopped()) RunSome(*context);
+      }) {}
 
 IoThread::~IoThread() { Stop(); }
 
-void IoThread::StartThread() {
-  thread_ = std::thread([name = name_, context = context_.get()] {
-    BlockSignals();
-    NameThread(name);
-    const auto work = boost::asio::make_work_guard(*context);
-    while (!context->stopped()) RunSome(*context);
-  });
-}
-
-void IoThread::Post(std::function<void()> work) {
-  boost::asio::post(*context_, std::move(work));
-  absl::MutexLock lock(&mutex_);
-  if (thread_.joinable() || context_->stopped()) return;
-  try {
-    StartThread();
-  } catch (const std::exception&) {  // no thread, no memory: the next Post tries again
-  }
-}
+void IoThread::Post(std::function<void()> work) { boost::asio::post(*context_, std::move(work)); }
 
 void IoThread::RunAndWait(std::function<void()> work) {
   absl::Notification done;
@@ -70,13 +56,9 @@ void IoThread::RunAndWait(std::function<void()> work) {
 }
 
 void IoThread::Stop() {
+  if (!thread_.joinable()) return;
   context_->stop();
-  std::thread ended;
-  {
-    absl::MutexLock lock(&mutex_);
-    ended.swap(thread_);
-  }
-  if (ended.joinable()) ended.join();
+  thread_.join();
 }
 
 }  // namespace upscaled::server

@@ -5,9 +5,6 @@
 #include <memory>
 #include <thread>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
-
 namespace boost::asio {
 class io_context;
 }
@@ -17,11 +14,8 @@ namespace upscaled::server {
 // Blocks all signals in its thread.
 class IoThread {
  public:
-  // kOnFirstPost: without a thread to spare, work waits until a later Post finds one.
-  enum class Start { kNow, kOnFirstPost };
-
-  // `name` as NameThread's. kNow throws std::system_error if the machine has no thread.
-  explicit IoThread(const char* name = "io", Start start = Start::kNow);
+  // `name` as NameThread's. Throws std::system_error if the machine has no thread.
+  explicit IoThread(const char* name = "io");
   // Stops and joins; waiting handlers are destroyed unrun. Not on the thread itself.
   ~IoThread();
   IoThread(const IoThread&) = delete;
@@ -29,20 +23,16 @@ class IoThread {
 
   boost::asio::io_context& context() { return *context_; }
   // Runs `work` on the thread soon, in the order of the calls from all threads. Thread safe.
-  void Post(std::function<void()> work) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Post(std::function<void()> work);
   // Runs `work` on the thread and returns when it is done. Not on the thread itself, nor after
   // Stop.
   void RunAndWait(std::function<void()> work);
   // Ends the thread, as the destructor does; Post does nothing afterwards.
-  void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Stop();
 
  private:
-  void StartThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-
-  const char* const name_;
   std::unique_ptr<boost::asio::io_context> context_;
-  absl::Mutex mutex_;
-  std::thread thread_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;
 };
 
 }  // namespace upscaled::server

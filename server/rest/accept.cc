@@ -55,10 +55,12 @@ std::optional<ImageFormat> FormatOf(const MediaRange& range) {
 std::optional<ImageFormat> PreferredFormat(std::string_view accept) {
   std::optional<ImageFormat> best;
   double best_weight = 0, any_weight = 0;
+  bool excludes_any = false;  // perhaps the format of the source
   for (const MediaRange& range : ParseAccept(accept)) {
     if (IsAny(range) || IsAnyImage(range)) any_weight = std::max(any_weight, range.weight);
     const std::optional<ImageFormat> format = FormatOf(range);
     if (!format.has_value() || !CanEncode(*format)) continue;
+    excludes_any |= range.weight == 0;
     const bool cheaper =
         range.weight == best_weight && best.has_value() && IsSlow(*best) && !IsSlow(*format);
     if (range.weight > best_weight || cheaper) {
@@ -66,7 +68,7 @@ std::optional<ImageFormat> PreferredFormat(std::string_view accept) {
       best_weight = range.weight;
     }
   }
-  return best_weight >= any_weight ? best : std::nullopt;
+  return best_weight >= any_weight || excludes_any ? best : std::nullopt;
 }
 
 bool AcceptsFormat(std::string_view accept, ImageFormat format) {

@@ -110,8 +110,8 @@ HttpResponse ProblemResponse(const absl::Status& status, std::string_view reques
   return ProblemResponse(HttpStatusOf(status), status, request_id);
 }
 
-HttpResponse ProblemResponse(const HttpFault& fault) {
-  HttpResponse response = ProblemResponse(fault.status, fault.error, "");
+HttpResponse ProblemResponse(const HttpFault& fault, std::string_view request_id) {
+  HttpResponse response = ProblemResponse(fault.status, fault.error, request_id);
   response.fields.insert(response.fields.end(), fault.fields.begin(), fault.fields.end());
   return response;
 }

@@ -21,6 +21,6 @@ std::string ProblemJson(const absl::Status& status, std::string_view request_id)
 HttpResponse ProblemResponse(const absl::Status& status, std::string_view request_id);
 
 // A refusal by the port itself, in the same form.
-HttpResponse ProblemResponse(const HttpFault& fault);
+HttpResponse ProblemResponse(const HttpFault& fault, std::string_view request_id = "");
 
 }  // namespace upscaled::server

@@ -103,7 +103,7 @@ void RestCall::Conclude(const absl::Status& status) {
 
 void RestCall::Fail(const absl::Status& status) {
   if (sink_.begun()) return;
-  exchange_->Send(WithCors(fault_.has_value() ? ProblemResponse(*fault_)
+  exchange_->Send(WithCors(fault_.has_value() ? ProblemResponse(*fault_, record_.request_id)
                                               : ProblemResponse(status, record_.request_id)));
 }
 

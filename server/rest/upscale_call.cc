@@ -45,7 +45,6 @@ namespace pb = upscale::v1;
 // buffer.
 constexpr int64_t kCallBytes = AnswerSink::kPieceBytes + MultipartReader::kBufferBytes;
 constexpr size_t kCopyBytes = size_t{64} << 10;
-constexpr size_t kMaxShownBytes = 64;  // of a field in an error
 
 absl::Status Late(absl::Duration timeout) {
   return MakeError(absl::StatusCode::kAborted, ErrorReason::kStalled,
@@ -260,7 +259,7 @@ absl::Status UpscaleCall::CheckAccept(const pb::UpscaleImageHeader& header) {
   if (is_asked || !format.has_value() || AcceptsFormat(accept, *format)) return absl::OkStatus();
   const absl::Status refusal = MakeError(
       absl::StatusCode::kInvalidArgument, ErrorReason::kInvalidOption,
-      absl::StrCat("Accept is \"", accept.substr(0, kMaxShownBytes), "\", and the result would be ",
+      absl::StrCat("Accept is ", Quoted(accept), ", and the result would be ",
                    ToAbsl(FormatName(*format)), "; accept it, or name a format (format=png)"),
       {{"field", "Accept"}});
   return KeepFault({406, refusal});

@@ -315,7 +315,10 @@ std::optional<std::string> OptionAgainst(std::string_view name,
 absl::Status WithGivenNames(const absl::Status& error, const UpscaleParameters& parameters) {
   ErrorMetadata metadata = MetadataOf(error);
   std::string message(error.message());
-  for (const auto& [name, given] : parameters.names) {
+  for (const Parameter& parameter : kParameters) {
+    const std::string name(parameter.name);
+    const auto found = parameters.names.find(parameter.name);
+    const std::string given = found == parameters.names.end() ? name : found->second;
     for (const char* const path : {"size.", "prefilter.", ""}) {
       const std::string field = path + name;
       message = absl::StrReplaceAll(message, {{field, given}});

@@ -15,7 +15,7 @@ class Spool {
  public:
   explicit Spool(const BodyBudgetOptions& options) : link_(std::make_shared<IoThreadLink>()) {
     if (options.spool_bytes > 0) {
-      link_ = std::make_shared<IoThreadLink>(disk_.emplace("disk", IoThread::Start::kOnFirstPost));
+      link_ = std::make_shared<IoThreadLink>(disk_.emplace("disk"));
     }
     budget_ = std::make_shared<BodyBudget>(options, link_);
   }

@@ -43,7 +43,7 @@ void ReadQuery(std::string_view query) {
       return RequireProblem(status);
     }
   }
-  if (const auto options = FromProto(parameters.options); !options.ok()) {
+  if (const auto options = ReadOptions(parameters); !options.ok()) {
     RequireProblem(options.status());
   }
   RequireFieldValue(ContentDisposition("attachment", parameters.download));

@@ -14,6 +14,7 @@
 #include "server/net/http2_connection.h"
 #include "tests/server/net/http2_frames.h"
 #include "tests/server/net/test_socket.h"
+#include "tests/support/await.h"
 #include "tests/support/thread_count.h"
 
 namespace upscaled::server {
@@ -331,7 +332,7 @@ TEST_F(Http2PortTest, RefusesWhoComesWhileAllPlacesAreServed) {
 
 TEST_F(Http2PortTest, WithoutAnAddressItStartsWithItsFirstConnection) {
   Open({});
-  EXPECT_EQ(test::CountThreads("http2"), 0);
+  EXPECT_TRUE(test::Comes([] { return test::CountThreads("http2") == 0; }));
   const TestSocket client = HandOver();
   ASSERT_TRUE(client.Write(Preface()));
   EXPECT_EQ(AwaitServed().Read(Preface().size()), Preface());
@@ -344,7 +345,7 @@ TEST_F(Http2PortTest, WithoutAnAddressItMayEndWithoutAConnection) {
   port_->Hurry(absl::Seconds(1));
   EXPECT_TRUE(HandOver().Ends());
   port_->Close(absl::Seconds(20));
-  EXPECT_EQ(test::CountThreads("http2"), 0);
+  EXPECT_TRUE(test::Comes([] { return test::CountThreads("http2") == 0; }));
 }
 
 TEST_F(Http2PortTest, ClosesInTwoSteps) {

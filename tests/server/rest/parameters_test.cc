@@ -169,7 +169,10 @@ TEST(ReadOptionsTest, NamesParametersAsTheyWereGiven) {
     EXPECT_EQ(ReasonOf(status), ErrorReason::kInvalidOption);
   }
   UpscaleParameters p;
-  ASSERT_TRUE(Read("width=5&long_side=6", p).ok());
+  ASSERT_TRUE(Read("sigma_space=2", p).ok());  // sigma_range is not given
+  EXPECT_TRUE(absl::StartsWith(ReadOptions(p).status().message(), "sigma_range is 0"));
+  EXPECT_EQ(MetadataOf(ReadOptions(p).status()).at("field"), "sigma_range");
+  ASSERT_TRUE(Read("width=5&long_side=6", p = {}).ok());
   EXPECT_THAT(ReadOptions(p).status().message(), HasSubstr("size is width 5, long_side 6; it"));
   ASSERT_TRUE(Read("width=5&fit=cover", p = {}).ok());
   EXPECT_THAT(ReadOptions(p).status().message(), HasSubstr("fit is given; it must be absent"));
@@ -213,6 +216,7 @@ TEST(PreferredFormatTest, TakesTheFirstOfTheLikedBest) {
   EXPECT_EQ(PreferredFormat("image/webp"), ImageFormat::kWebp);
   EXPECT_EQ(PreferredFormat("image/png;q=0.5, IMAGE/JPEG"), ImageFormat::kJpeg);
   EXPECT_EQ(PreferredFormat("image/png, image/webp"), ImageFormat::kPng);
+  EXPECT_EQ(PreferredFormat("image/webp;q=0.2, image/*;q=0.5, image/png;q=0"), ImageFormat::kWebp);
   EXPECT_EQ(PreferredFormat("image/avif,image/webp,image/apng,*/*;q=0.8"), ImageFormat::kWebp);
   EXPECT_EQ(PreferredFormat("image/gif, image/jpeg;q=0.5"), ImageFormat::kJpeg);
   EXPECT_EQ(PreferredFormat("image/jpg ; q=0.9, */*;q=0.1"), ImageFormat::kJpeg);

@@ -218,6 +218,7 @@ TEST_F(UpscaleCallTest, RefusesAResultThatAcceptExcludes) {
       const auto client = env_.Post(query, image, {{"Accept", accept}});
       EXPECT_EQ(Reason(*client, 406), "INVALID_OPTION") << accept << query;
       EXPECT_THAT(client->body(), HasSubstr("the result would be png")) << accept;
+      EXPECT_THAT(client->body(), HasSubstr("request_id")) << accept;
     }
     EXPECT_EQ(env_.Post("format=png", image, {{"Accept", accept}})->status(), 200) << accept;
   }
