@@ -279,8 +279,9 @@ TEST(JxlTest, BytesBehindTheImageAreNamed) {
       const auto decoded = test::Decode(file + std::string(count, 'x'));
       ASSERT_TRUE(decoded.ok()) << decoded.status();
       EXPECT_EQ(decoded->warnings.size(), count > 0 ? 1u : 0u);
-      if (!boxed && count > 0)
+      if (!boxed && count > 0) {
         EXPECT_THAT(decoded->warnings[0], HasSubstr("bytes behind the image's end are left out"));
+      }
     }
   }
 }

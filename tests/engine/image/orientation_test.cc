@@ -84,7 +84,9 @@ TEST(OrientationTest, ResolutionsGoWithTheSides) {
         EXPECT_EQ(turned, orientation > 4);
         const std::optional<PixelDensity>& density = decoded->metadata.density;
         EXPECT_EQ(density.has_value(), format != ImageFormat::kWebp);
-        if (density.has_value()) EXPECT_EQ(density->x < density->y, turned);
+        if (density.has_value()) {
+          EXPECT_EQ(density->x < density->y, turned);
+        }
         if (format == ImageFormat::kTiff) continue;  // its EXIF had nothing but the density
         const auto exif = TiffFile::Open(AsBytes(decoded->metadata.exif));
         ASSERT_TRUE(exif.has_value());
@@ -100,13 +102,13 @@ TEST(OrientationTest, NothingBehindAWebpTurnsIt) {
   const Image image = test::PhotoImage({37, 21, 3, SampleType::kU8}, random);
   const ImageMetadata metadata = {.exif = test::ExifSegment(6, false).substr(kExifPrefixBytes)};
   std::string file = *test::Encode(image.view(), {.format = ImageFormat::kWebp}, metadata);
-  EXPECT_EQ(test::Decode(file)->image.width_px(), 21);
+  EXPECT_EQ(test::Decode(file)->image.spec().width_px, 21);
   const size_t exif = file.find("EXIF");
   ASSERT_NE(exif, std::string::npos);
   for (int i = 0; i < 4; ++i) file[4 + i] = static_cast<char>((exif - 8) >> 8 * i);
   const auto decoded = test::Decode(file);
   ASSERT_TRUE(decoded.ok()) << decoded.status();
-  EXPECT_EQ(decoded->image.width_px(), 37);
+  EXPECT_EQ(decoded->image.spec().width_px, 37);
   EXPECT_EQ(decoded->metadata.exif, "");
 }
 
