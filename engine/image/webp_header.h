@@ -45,7 +45,7 @@ class WebpLeftOut {
 
 // The file's size by its header, which `prefix` must hold.
 size_t WebpFileBytes(std::span<const uint8_t> prefix);
-// Those of `prefix` before the file's stated end.
+// Returns the part of `prefix` before the file's stated end.
 std::span<const uint8_t> WithinWebpFile(std::span<const uint8_t> prefix);
 
 // The largest file of which the header tells the orientation: its EXIF stands behind the pixels.

@@ -195,7 +195,7 @@ TEST(SpreadPlanTest, OtherValuesAreRefusedByNameAndValue) {
   EXPECT_EQ(Refusal("scale: 17"), "scale is 17; it must be above 0, at most 16");
   EXPECT_THAT(Refusal("size {}"), HasSubstr("a width, a height or both"));
   EXPECT_THAT(Refusal("size { width_px: 3 long_side_px: 9 }"), HasSubstr("long_side_px 9"));
-  EXPECT_THAT(Refusal("size { width_px: 3 fit: FIT_COVER }"), HasSubstr("size.fit is FIT_COVER"));
+  EXPECT_THAT(Refusal("size { width_px: 3 fit: FIT_COVER }"), HasSubstr("size.fit is given"));
   EXPECT_EQ(Refusal("max_pixels: -1"), "max_pixels is -1; it must be 0 or more");
   EXPECT_EQ(Refusal("noise_level: 4"), "noise_level is 4; it must be -1 to 3");
   EXPECT_THAT(Refusal("noise_level: 1 auto_noise: true"), HasSubstr("auto_noise is given"));

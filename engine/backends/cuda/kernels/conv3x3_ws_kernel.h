@@ -349,9 +349,11 @@ UPSCALED_DEVICE void WsMultiplyTiles(const WsParams& params, const WsBarriers& a
                         kVariant.LayerColumn(params.conv.shape, BlockY(), warp * 16 + row));
   };
   SlopedColumn columns[2] = {column_at(SumGroup(lane, 0)), column_at(SumGroup(lane, 1))};
+  // Nothing after giving up: others would take an unread stage for free, and store no NaN.
+  Patience patience;
   const auto arrive = [&](uint32_t barrier) {
     SyncWarp();
-    if (lane == 0) Arrive(barrier);
+    if (lane == 0 && !patience.IsUsedUp()) Arrive(barrier);
   };
   constexpr bool kTurns = !kVariant.together;
   constexpr uint32_t kStrip = kVariant.together ? 8 * kPixelBytes : 0;
@@ -361,7 +363,6 @@ UPSCALED_DEVICE void WsMultiplyTiles(const WsParams& params, const WsBarriers& a
   int turn = group ^ 1;  // the parity of the group's next turn
   int residual_phase = 0;
   bool has_weights = kVariant.together;
-  Patience patience;
   float sums[kVariant.sums()];
 #pragma unroll 1
   for (int tile = BlockX() + (kTurns ? group * GridX() : 0); tile < params.grid.count;
