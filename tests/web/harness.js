@@ -151,6 +151,13 @@ export async function click(page, text) {
   await found.click();
 }
 
+/** Taps the element of a selector, once it lies still. */
+export async function tap(page, selector) {
+  const found = await page.waitForSelector(selector);
+  await found.evaluate(liesStill);
+  await found.tap();
+}
+
 export const textOf = (page, selector) => page.$eval(selector, (element) => element.textContent);
 
 /** Checks the page as it is against WCAG AA, and that nothing sticks out sideways. */

@@ -14,6 +14,7 @@ import {
   launch,
   openPage,
   remoteUrl,
+  tap,
   textOf,
   url,
   waitForState,
@@ -732,8 +733,7 @@ test("a phone: touch, pinch, no sideways scrolling", async () => {
   await checkAccessible(page, "an empty phone");
   await keepScreenshot(page, "10-phone-empty");
   await give(page, { "house.png": sample });
-  await page.waitForSelector("#start:not([disabled])");
-  await page.tap("#start");
+  await tap(page, "#start:not([disabled])");
   await waitForState(page, "house.png", "done");
   await page.waitForFunction(
     () => document.querySelector(".layer.right > img")?.naturalWidth === 640,
