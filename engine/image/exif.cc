@@ -9,6 +9,7 @@
 #include "engine/image/endian.h"
 #include "engine/image/memory_io.h"
 #include "engine/image/orientation.h"
+#include "engine/image/tiff_directory.h"
 
 namespace upscaled {
 namespace {
@@ -62,15 +63,6 @@ class TiffReader {
   }
   uint32_t Load32(size_t at) const {
     return big_endian() ? LoadBe32(&bytes_[at]) : LoadLe32(&bytes_[at]);
-  }
-
-  // The first fraction of an entry's value; 0: it is not inside.
-  double Rational(size_t entry) const {
-    const uint32_t at = Load32(entry + 8);
-    if (Load16(entry + 2) != kRationalType || at > bytes_.size() || bytes_.size() - at < 8)
-      return 0;
-    const uint32_t denominator = Load32(at + 4);
-    return denominator == 0 ? 0 : static_cast<double>(Load32(at)) / denominator;
   }
 
   // Where entries of the directory at `offset` begin, as many as are inside.
@@ -139,20 +131,21 @@ DensityEntries EntriesOf(const PixelDensity& density) {
   return {unit, static_cast<double>(density.x), static_cast<double>(density.y)};
 }
 
-// nullopt: `directory` has neither of the two resolutions.
-std::optional<DensityEntries> DensityIn(const TiffReader& reader,
-                                        const TiffReader::Directory& directory) {
-  DensityEntries found;
-  bool has_any = false;
-  for (size_t i = 0; i < directory.entries; ++i) {
-    const size_t entry = directory.entry(i);
-    const uint32_t tag = reader.Load16(entry);
-    if (tag == kResolutionUnit) found.unit = reader.Load16(entry + 8);
-    if (tag != kXResolution && tag != kYResolution) continue;
-    has_any = true;
-    (tag == kXResolution ? found.x : found.y) = reader.Rational(entry);
-  }
-  return has_any ? std::optional(found) : std::nullopt;
+// nullopt: the first directory has neither of the two resolutions.
+std::optional<DensityEntries> DensityIn(std::string_view exif) {
+  const std::optional<TiffFile> file = TiffFile::Open(AsBytes(exif));
+  if (!file.has_value()) return std::nullopt;
+  const TiffDirectory directory = file->Read(file->first_directory());
+  if (directory.Find(kTiffXResolution) == nullptr && directory.Find(kTiffYResolution) == nullptr)
+    return std::nullopt;
+  const auto resolution = [&](uint16_t tag) {
+    const TiffEntry* const entry = file->FindHeld(directory, tag, 1);
+    return entry != nullptr ? file->Rational(*entry) : 0;
+  };
+  const TiffEntry* const unit = file->FindHeld(directory, kTiffResolutionUnit, 1);
+  return DensityEntries{
+      unit != nullptr ? static_cast<uint32_t>(file->Number(*unit)) : DensityEntries::kInch,
+      resolution(kTiffXResolution), resolution(kTiffYResolution)};
 }
 
 // A TIFF file, changed in place. Removed ranges become zeros, and are cut off at the end of the
@@ -380,8 +373,7 @@ bool SetExifDensity(const PixelDensity& density, std::string& exif) {
   const TiffReader::Directory first = editor.reader().First();
   if (!first.whole || first.entries + kAddedEntries > kMaxEntries) return false;
   const DensityEntries wanted = EntriesOf(density);
-  if (const std::optional<DensityEntries> stated = DensityIn(editor.reader(), first))
-    return stated->IsAbout(wanted);
+  if (const std::optional<DensityEntries> stated = DensityIn(exif)) return stated->IsAbout(wanted);
   editor.MoveWithDensity(first, wanted);
   return true;
 }

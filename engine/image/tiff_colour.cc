@@ -27,15 +27,6 @@ std::string InHundredThousandths(double value) {
   return {reinterpret_cast<const char*>(bytes), sizeof(bytes)};
 }
 
-// The entry `tag` of at least `count` values, all held.
-const TiffEntry* HeldEntry(const TiffFile& file, const TiffDirectory& directory, uint16_t tag,
-                           uint64_t count) {
-  const TiffEntry* const entry = directory.Find(tag);
-  const bool is_held =
-      entry != nullptr && entry->count >= count && file.Holds(entry->offset, entry->bytes);
-  return is_held ? entry : nullptr;
-}
-
 // The chunk of `white` and `primaries`: x and y of each. nullopt: they are no chromaticities.
 std::optional<ColourChunk> ChromaticitiesOf(const TiffFile& file, const TiffEntry& white,
                                             const TiffEntry& primaries) {
@@ -117,8 +108,8 @@ std::vector<ColourChunk> ReadTiffColours(const TiffFile& file, const TiffDirecto
   constexpr int kMaxBits = 16;
   std::vector<ColourChunk> chunks;
   std::vector<uint16_t> read;
-  const TiffEntry* const white = HeldEntry(file, directory, kTiffWhitePoint, 2);
-  const TiffEntry* const primaries = HeldEntry(file, directory, kTiffPrimaryChromaticities, 6);
+  const TiffEntry* const white = file.FindHeld(directory, kTiffWhitePoint, 2);
+  const TiffEntry* const primaries = file.FindHeld(directory, kTiffPrimaryChromaticities, 6);
   if (white != nullptr && primaries != nullptr) {
     if (std::optional<ColourChunk> chunk = ChromaticitiesOf(file, *white, *primaries)) {
       chunks.push_back(*std::move(chunk));
@@ -126,7 +117,7 @@ std::vector<ColourChunk> ReadTiffColours(const TiffFile& file, const TiffDirecto
     }
   }
   const uint64_t table_size = uint64_t{1} << std::min(bits, kMaxBits);
-  const TiffEntry* const transfer = HeldEntry(file, directory, kTiffTransferFunction, table_size);
+  const TiffEntry* const transfer = file.FindHeld(directory, kTiffTransferFunction, table_size);
   if (transfer != nullptr && bits <= kMaxBits && AddTransfer(file, *transfer, table_size, chunks))
     read.push_back(kTiffTransferFunction);
 

@@ -86,6 +86,14 @@ uint64_t TiffFile::Number(const TiffEntry& entry, uint64_t i) const {
                                        : 0;
 }
 
+const TiffEntry* TiffFile::FindHeld(const TiffDirectory& directory, uint16_t tag,
+                                    uint64_t count) const {
+  const TiffEntry* const entry = directory.Find(tag);
+  const bool is_held =
+      entry != nullptr && entry->count >= count && Holds(entry->offset, entry->bytes);
+  return is_held ? entry : nullptr;
+}
+
 double TiffFile::Rational(const TiffEntry& entry, uint64_t i) const {
   if (entry.type != kTiffRational || i >= entry.count) return 0;
   const uint64_t at = entry.offset + 8 * i, denominator = Load(at + 4, 4);

@@ -105,6 +105,8 @@ class TiffFile {
   // Where it ends if its count is held, else where the count ends. 0: it has too many entries.
   uint64_t EndOfDirectory(uint64_t offset) const;
 
+  // The entry `tag` of `directory` with at least `count` values, all in memory. Null without.
+  const TiffEntry* FindHeld(const TiffDirectory& directory, uint16_t tag, uint64_t count) const;
   // The `i`th number of an integer entry in memory; 0 for other types.
   uint64_t Number(const TiffEntry& entry, uint64_t i = 0) const;
   // The `i`th value of a rational entry in memory; 0 for other types.
