@@ -74,7 +74,11 @@ size_t KeptBytes(const UpscalePlan& local) {
          FrameChange::Bytes(local.source.size());
 }
 
-// As above, with the network's own result.
+bool HasRoom(const UpscalePlan& local) {
+  return KeptBytes(local) <= local.options.kept_frame_bytes;
+}
+
+// As KeptBytes, with the network's own result.
 size_t KeptBytes(const UpscalePlan& local, const UpscalePlan& network) {
   return KeptBytes(local) + ImageBytes(network.result) + network.result.row_bytes();
 }
@@ -91,7 +95,7 @@ std::optional<UpscalePlan> KeptNetwork(const UpscalePlan& local) {
 size_t FrameUpscaler::Bytes(const UpscalePlan& plan, int frames) {
   if (frames == 1) return 0;
   const UpscalePlan local = LocalPart(plan);
-  if (KeptBytes(local) > plan.options.kept_frame_bytes) return 0;
+  if (!HasRoom(local)) return 0;
   const auto network = KeptNetwork(local);
   return network ? KeptBytes(local, *network) : KeptBytes(local);
 }
@@ -104,7 +108,7 @@ FrameUpscaler::FrameUpscaler(const UpscalePlan& plan, int frames, TileExecutor& 
       executor_(executor),
       cancellation_(cancellation),
       progress_(std::move(progress)) {
-  if (Bytes(plan, frames) == 0) return;
+  if (frames == 1 || !HasRoom(local_)) return;
   const auto network = KeptNetwork(local_);
   network_ = network.value_or(local_);
   change_.emplace(plan.source.size(), LocalityOf(network_));
