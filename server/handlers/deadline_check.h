@@ -28,9 +28,8 @@ struct ImageWork {
 
 // The forecast, a sum, by the speed of all devices, and the image's own speed on one stream:
 //
-//   `ahead`  1.2 x work ahead / speed + min(later work / speed, 4 x backlog age);
-//            0 on idle devices
-//   `alone`  own work / own speed + time of the codecs, spread over parallel streams
+//   ahead is 1.2 x work ahead / speed + min(later work / speed, 4 x backlog age), 0 on idle devices
+//   alone is own work / own speed + time of the codecs, spread over parallel streams
 //
 //  - Work ahead runs before this image is complete, if no more requests come.
 //  - Later work is that of requests still to come. They pass every tile except the first.

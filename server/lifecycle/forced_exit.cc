@@ -59,7 +59,7 @@ struct ForcedExit::State {
   SteadyTime end ABSL_GUARDED_BY(mutex) = SteadyTime::max();
   int exit_code ABSL_GUARDED_BY(mutex) = kExitCode;
   bool expired ABSL_GUARDED_BY(mutex) = false;
-  bool unused ABSL_GUARDED_BY(mutex) = false;  // destroyed before it was armed
+  bool unused ABSL_GUARDED_BY(mutex) = false;  // destroyed without an end
 
   // Runs on a thread of its own.
   void AwaitEnd() ABSL_LOCKS_EXCLUDED(mutex) {

@@ -69,7 +69,7 @@ class Http2Port {
   // Where this machine reaches it; empty without an address.
   Endpoint own_endpoint() const;
   // Serves another listener's accepted connection, unread. Thread safe. The first one starts the
-  // threads of a port without an address, and throws std::system_error if the machine has none.
+  // threads of a port without an address. If the machine has none, the connection is refused.
   void Take(AcceptedConnection connection);
   // Closes the port and the silent connections; others go on.
   void StopAccepting();
