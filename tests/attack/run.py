@@ -69,7 +69,7 @@ ATTACKS = [
     Attack(streams.dripping_streams, server=ROOMY),
     Attack(streams.slow_header, server=ROOMY),
     Attack(streams.unread_results, streams.connections_ended, seconds=8, server=IMPATIENT),
-    Attack(streams.hanging_drain),
+    Attack(streams.hanging_drain, seconds=8),
     Attack(streams.slow_grpc_uploads, seconds=8, server=FEW_SLOTS),
     Attack(streams.slow_grpc_readers, seconds=8, server=FEW_SLOTS),
     Attack(bodies.slow_bodies, victim=HttpImageCall, server=ROOMY),

@@ -137,8 +137,8 @@ def slow_grpc_readers(target):
 
 
 def hanging_drain(target):
-    """SIGTERM while everything hangs that can: idle streams of every method, unread results, and 150,000
-    tiles that are cancelled at that moment."""
+    """SIGTERM while everything hangs that can: idle streams of every method, unread results, and up to 150,000
+    tiles, as many as the server takes in the attack's time, that are cancelled at that moment."""
     _hold(target, wire.REFLECTION, streams=200)
     _hold(target, wire.HEALTH_WATCH, b"", streams=100)
     _hold(target, wire.IMAGE, messages.image_start(), streams=20)
@@ -148,6 +148,8 @@ def hanging_drain(target):
     for _ in range(tiles.OUTSTANDING // tiles.BATCH):
         connection.send_data(stream, batch)
         target.count("tiles", tiles.BATCH)
+        if target.left_s() < 0:
+            break
 
 
 def unread_results(target):
