@@ -176,14 +176,18 @@ class DisconnectTest : public ::testing::Test {
     ReadToEnd(context, *stream, outcome);
   }
 
-  // Slot, reservation and queue are free, and the next client is served.
-  void ExpectFreed() {
+  void AwaitFreed() {
     Await("slot, memory and queue are free", [&] {
       const AdmissionState state = server_.server().admission_state();
       const TileLoad load = server_.server().tile_load();
       return state.requests == 0 && state.memory_bytes == 0 && state.queue_cost == 0 &&
              load.queued_tiles == 0 && load.running_tiles == 0;
     });
+  }
+
+  // Slot, reservation and queue are free, and the next client is served.
+  void ExpectFreed() {
+    AwaitFreed();
     const Image image = test::PhotoImage({40, 30, 3, SampleType::kU8}, random_);
     const Outcome next =
         UpscaleImage(server_.stub(), pb::UpscaleOptions(), *test::Encode(image.view(), {}));
@@ -242,7 +246,7 @@ TEST_F(DisconnectTest, AClientThatGoesIsNotToldOffForHalfAnImage) {
   for (int i = 0; i < kClients; ++i) {
     Outcome outcome;
     ASSERT_NO_FATAL_FAILURE(CutWithinImage(image, i % 2 == 0 ? End::kClose : End::kReset, outcome));
-    Await("it has gone", [&] { return server_.server().admission_state().requests == 0; });
+    AwaitFreed();  // all of it: the next client waits for memory of its own
   }
   // An image complete for its client, and broken.
   const Outcome broken =
