@@ -172,6 +172,8 @@ class Backend {
   // Devices with equal texts compute bit-exact results. Override it if description() leaves
   // something out.
   virtual std::string arithmetic() const { return description(); }
+  // UNIMPLEMENTED when no network runs in `precision` on this device.
+  virtual absl::Status CheckPrecision(Precision /*precision*/) const { return absl::OkStatus(); }
   // UNIMPLEMENTED, with the layer, the precision or the forced kernel, when this backend cannot run
   // `network` so; RESOURCE_EXHAUSTED, with the limit, when it would take too much memory.
   virtual absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network& network,

@@ -53,6 +53,12 @@ absl::Status TryPrecision(const DeviceList& devices, const Network& network, Pre
   return refusal;
 }
 
+bool HasPrecision(const DeviceList& devices, Precision precision) {
+  return std::any_of(devices.begin(), devices.end(), [precision](const auto& device) {
+    return device->backend().CheckPrecision(precision).ok();
+  });
+}
+
 int64_t PlanMemory(const DeviceList& devices, const Network& network, Precision precision) {
   for (const std::shared_ptr<Device>& device : devices) {
     const absl::StatusOr<MemoryNeed> need = device->backend().PlanMemory(network, precision);

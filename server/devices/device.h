@@ -58,6 +58,9 @@ absl::StatusOr<DeviceList> MakeDevices(std::vector<std::unique_ptr<Backend>> bac
 // UNAVAILABLE without devices.
 absl::Status TryPrecision(const DeviceList& devices, const Network& network, Precision precision);
 
+// Whether any of the devices has the precision, for networks that run in it.
+bool HasPrecision(const DeviceList& devices, Precision precision);
+
 // Bytes of the network on the first device with an answer before compiling: packed weights, and the
 // scratch memory of every stream. 0: none does.
 int64_t PlanMemory(const DeviceList& devices, const Network& network, Precision precision);

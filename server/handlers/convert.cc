@@ -22,7 +22,6 @@ pb::Model ToProto(const CatalogEntry& entry, bool is_default) {
     pair.set_scale(variant.scale);
     pair.set_noise_level(variant.noise_level);
   }
-  for (const Precision precision : card.precisions) model.add_precisions(ToProto(precision));
   model.set_halo_px(entry.halo_px);
   model.set_is_default(is_default);
   model.set_default_precision(ToProto(entry.default_precision));

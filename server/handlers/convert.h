@@ -12,6 +12,7 @@
 
 namespace upscaled::server {
 
+// Without the precisions and the times, which the devices decide.
 upscale::v1::Model ToProto(const CatalogEntry& entry, bool is_default);
 upscale::v1::RefusedModel ToProto(const RefusedModel& refused);
 upscale::v1::Device ToProto(const DeviceState& state);

@@ -15,6 +15,10 @@ namespace pb = upscale::v1;
 
 pb::Model Describe(const HandlerEnvironment& environment, const CatalogEntry& entry) {
   pb::Model model = ToProto(entry, entry.card->name == environment.catalog.default_model());
+  const DeviceList devices = environment.quarantine.working();
+  for (const Precision precision : entry.card->precisions) {
+    if (HasPrecision(devices, precision)) model.add_precisions(ToProto(precision));
+  }
   if (const auto time = environment.catalog.TimePerMegapixel(entry)) {
     model.set_seconds_per_megapixel(absl::ToDoubleSeconds(*time));
   }

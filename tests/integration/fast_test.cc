@@ -16,6 +16,7 @@ namespace upscaled::server {
 namespace {
 
 using grpc::StatusCode;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr double kMinPsnr_dB = 50;
@@ -27,11 +28,11 @@ ServerConfig FastConfig() {
   return config;
 }
 
-pb::Precision DefaultPrecision(TestServer& server) {
+pb::Model FirstModel(TestServer& server) {
   grpc::ClientContext context;
   pb::ListModelsResponse response;
   EXPECT_TRUE(server.stub().ListModels(&context, {}, &response).ok());
-  return response.models(0).default_precision();
+  return response.models(0);
 }
 
 pb::UpscaleOptions Options(pb::Precision precision, int tile_px = 0) {
@@ -48,7 +49,8 @@ std::vector<float> Samples(const Image& image) {
 
 TEST(FastTest, IsCloseToExactAndTheSameForAllTiles) {
   TestServer server(FastConfig());
-  if (DefaultPrecision(server) != pb::PRECISION_FAST) GTEST_SKIP() << "no AVX512_VNNI here";
+  if (FirstModel(server).default_precision() != pb::PRECISION_FAST)
+    GTEST_SKIP() << "no AVX512_VNNI here";
   const std::string image = client::ReadText(kImage);
   const Outcome exact = UpscaleImage(server.stub(), Options(pb::PRECISION_EXACT), image);
   const Outcome fast = UpscaleImage(server.stub(), Options(pb::PRECISION_FAST), image);
@@ -74,7 +76,9 @@ TEST(FastTest, ModelsThatDoNotHaveItRunInExact) {
   ServerConfig config = FastConfig();
   config.cpu_isa = "portable";
   TestServer server(config);
-  EXPECT_EQ(DefaultPrecision(server), pb::PRECISION_EXACT);
+  const pb::Model model = FirstModel(server);
+  EXPECT_EQ(model.default_precision(), pb::PRECISION_EXACT);
+  EXPECT_THAT(model.precisions(), ElementsAre(pb::PRECISION_EXACT));
   EXPECT_THAT(server.log(),
               HasSubstr("runs in exact unless a request says otherwise model=general-2x"));
   std::mt19937 random = test::FreshRandom();

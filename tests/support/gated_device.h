@@ -75,6 +75,9 @@ class GatedDevice final : public Backend {
 
   std::string_view name() const override { return name_; }
   std::string description() const override { return device_->description(); }
+  absl::Status CheckPrecision(Precision precision) const override {
+    return device_->CheckPrecision(precision);
+  }
   absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network& network,
                                                             Precision precision) override {
     return device_->Compile(network, precision);

@@ -507,6 +507,12 @@ test("files go as they are: metadata stays, and the noise that was chosen is sho
   assert.ok(result.includes("A. Photographer"), "the EXIF block is carried on");
 
   await page.click(".options summary");
+  const { models } = await (await fetch(`${url}/v1/models`)).json();
+  const chosen = await page.$eval("#model", (select) => select.value);
+  assert.deepEqual(
+    await page.$$eval("#precision option", (options) => options.map((option) => option.value)),
+    ["", ...models.find((model) => model.name === chosen).precisions],
+  );
   await page.select("#precision", "exact");
   await page.click("[name=tta]");
   await page.waitForFunction(

@@ -47,6 +47,12 @@ class CpuBackend : public Backend {
   std::string arithmetic() const override {  // the same for any number of threads
     return absl::StrCat("CPU, ", ToAbsl(cpu::IsaName(isa_)), ", version ", kArithmeticVersion);
   }
+  absl::Status CheckPrecision(Precision precision) const override {
+    if (precision != Precision::kFast || cpu::HasVnni(isa_)) return absl::OkStatus();
+    return absl::UnimplementedError(absl::StrCat(
+        "the cpu backend has no precision '", ToAbsl(PrecisionName(precision)), "' on ",
+        ToAbsl(cpu::IsaName(isa_)), ", only 'exact': it takes avx512_vnni or avx512_fp16"));
+  }
   absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network& network,
                                                             Precision precision) override {
     RETURN_IF_ERROR(CheckPrecision(precision));
@@ -65,13 +71,6 @@ class CpuBackend : public Backend {
   int StreamCount() const override { return stream_count_; }
 
  private:
-  absl::Status CheckPrecision(Precision precision) const {
-    if (precision != Precision::kFast || cpu::HasVnni(isa_)) return absl::OkStatus();
-    return absl::UnimplementedError(absl::StrCat(
-        "the cpu backend has no precision '", ToAbsl(PrecisionName(precision)), "' on ",
-        ToAbsl(cpu::IsaName(isa_)), ", only 'exact': it takes avx512_vnni or avx512_fp16"));
-  }
-
   const int stream_count_;
   const Isa isa_;
   const cpu::KernelEntry* const forced_kernel_;   // null: the best for each layer

@@ -83,13 +83,15 @@ class ReferenceBackend : public Backend {
 
   std::string_view name() const override { return "reference"; }
   std::string description() const override { return "plain C++, fp32 with double sums"; }
+  absl::Status CheckPrecision(Precision precision) const override {
+    if (precision == Precision::kExact) return absl::OkStatus();
+    return absl::UnimplementedError(absl::StrCat("the reference backend has no precision '",
+                                                 ToAbsl(PrecisionName(precision)),
+                                                 "', only 'exact'"));
+  }
   absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network& network,
                                                             Precision precision) override {
-    if (precision != Precision::kExact) {
-      return absl::UnimplementedError(absl::StrCat("the reference backend has no precision '",
-                                                   ToAbsl(PrecisionName(precision)),
-                                                   "', only 'exact'"));
-    }
+    RETURN_IF_ERROR(CheckPrecision(precision));
     RETURN_IF_ERROR(network.Validate());
     return std::make_shared<ReferenceExecutable>(network);
   }

@@ -7,6 +7,7 @@ const AUTO = "auto";
 const MAX_CHAIN = 8;
 const LOSSY = new Set(["jpeg", "webp", "avif", "jxl"]);
 const SETTINGS_ITEM = "upscaled-settings";
+const PRECISION_NAMES = { exact: "Exact", fast: "Fast" };
 const NOISE_NAMES = {
   [-1]: "Off",
   0: "0 · faint",
@@ -213,7 +214,7 @@ export class OptionsPanel {
   }
 
   #update() {
-    const { model: name, noise, format, size, quality } = this.#fields;
+    const { model: name, noise, format, size, quality, precision } = this.#fields;
     const chain = this.#chain();
     this.#showChain(chain);
     const model = this.#models.find((candidate) => candidate.name === name.value);
@@ -227,6 +228,10 @@ export class OptionsPanel {
         ...levels.map((level) => [String(level), noiseName(level)]),
       ],
     );
+    const precisions = Object.entries(PRECISION_NAMES).filter(([key]) =>
+      all.every((other) => other.precisions.includes(key)),
+    );
+    fillSelect(precision, [["", "Default"], ...precisions]);
     byId("model-hint").textContent = (model?.description ?? "").split(/(?<=\.) /)[0];
     byId("target").hidden = size.value !== "target";
     byId("quality-field").hidden = !LOSSY.has(format.value);

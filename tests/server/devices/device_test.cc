@@ -76,7 +76,9 @@ TEST(DeviceTest, OneDeviceWithAPrecisionIsEnough) {
   EXPECT_TRUE(TryPrecision(devices, Network(), Precision::kFast).ok());
   refuse(0, "no fp16 on cpu");
   EXPECT_TRUE(TryPrecision(devices, Network(), Precision::kFast).ok());
+  EXPECT_TRUE(HasPrecision(devices, Precision::kFast));
   refuse(1, "no fp16 on gpu");
+  EXPECT_FALSE(HasPrecision(devices, Precision::kFast));
   EXPECT_EQ(TryPrecision(devices, Network(), Precision::kFast),
             absl::UnimplementedError("no fp16 on cpu"));
   EXPECT_TRUE(absl::IsUnavailable(TryPrecision({}, Network(), Precision::kFast)));

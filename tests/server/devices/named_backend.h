@@ -40,6 +40,7 @@ class NamedBackend final : public Backend {
 
   std::string_view name() const override { return name_; }
   std::string description() const override { return make_; }
+  absl::Status CheckPrecision(Precision) const override { return refusal; }
   int StreamCount() const override { return streams_; }
   std::unique_ptr<Stream> CreateStream() override { return nullptr; }
   absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network&, Precision) override {
@@ -49,7 +50,7 @@ class NamedBackend final : public Backend {
 
   absl::StatusOr<MemoryNeed> PlanMemory(const Network&, Precision) const override { return need; }
 
-  absl::Status refusal;  // the answer of Compile
+  absl::Status refusal;  // the answer of Compile and CheckPrecision
   absl::StatusOr<MemoryNeed> need = absl::UnimplementedError("not planned");
 
  private:
