@@ -75,7 +75,8 @@ TEST(ErrorsTest, ALineSaysWhatAndWhyAndWhatToDo) {
             "queue full [OVERLOADED]; the server asks to wait 2 s; try again later, or with more "
             "--retries");
   EXPECT_EQ(ErrorLine(Convert({grpc::StatusCode::UNAVAILABLE, "refused"})),
-            "cannot reach the server: refused; is the server running? see --server");
+            "cannot reach the server: refused; is the server running? see --server; "
+            "'upscale image --local' needs none");
   EXPECT_EQ(ErrorLine(Convert({grpc::StatusCode::DATA_LOSS, ""})), "DATA_LOSS");
 }
 
