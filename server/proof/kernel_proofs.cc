@@ -46,6 +46,8 @@ void KernelProofs::Load() {
     const LogField fields[] = {{"file", file}};
     logger_.Log(LogLevel::kWarning, "no record of proven kernels, only those shipped as seen serve",
                 fields);
+    no_file_ =
+        absl::StrCat(file, " is no record of kernels; remove it, or name another --tune-file");
     options_.file.clear();
     return;
   }
@@ -77,7 +79,7 @@ KernelVerdict KernelProofs::Judge(const std::string& key, const std::string& dev
                                   const std::string& kernel) {
   const auto known = known_[key].find(kernel);
   if (known != known_[key].end()) return known->second;
-  if (options_.file.empty()) return {kUnproven, "no record lies next to --tune-file"};
+  if (options_.file.empty()) return {kUnproven, no_file_};
   if (!options_.prove) return {kUnproven, "the record lacks it, and --tune=load proves nothing"};
   const KernelVerdict verdict = prove_(device, kernel);
   known_[key][kernel] = verdict;

@@ -50,6 +50,7 @@ class KernelProofs {
   void Log(const std::string& device, const std::string& kernel, const KernelVerdict& verdict);
 
   KernelProofOptions options_;
+  std::string no_file_ = "no record lies next to --tune-file";  // why there is none to write
   const Prove prove_;
   Logger& logger_;
   absl::Mutex proving_;  // held while a kernel proves itself: one after the other

@@ -96,6 +96,8 @@ TEST_F(KernelProofsTest, AFileOfSomethingElseIsLeftAlone) {
     std::ofstream(file_) << text;
     KernelProofs proofs = Open();
     EXPECT_THAT(proofs.ProvenOn("cuda:0", "a card", {"good"}), IsEmpty()) << text;
+    EXPECT_THAT(proofs.VerdictsOn("cuda:0").at("good").reason,
+                HasSubstr(file_.string() + " is no record of kernels"));
     std::string kept;
     std::getline(std::ifstream(file_), kept);
     EXPECT_EQ(kept, text);
