@@ -70,13 +70,14 @@ class CudaGatesTest : public ::testing::Test {
   }
   Image Run(Size tile) { return test::RunTiles(*backend_, *executable_, source_, tile); }
 
-  // The largest difference as a part of the largest value.
-  static float Difference(const Image& a, const Image& b) {
+  // The largest difference as a part of the largest value; NaN if a value is not finite.
+  static float Difference(const ImageView& a, const ImageView& b) {
     float worst = 0, largest = 0;
-    for (int y = 0; y < a.spec().height_px; ++y) {
-      const float* const left = a.view().row_as<float>(y);
-      const float* const right = b.view().row_as<float>(y);
-      for (int i = 0; i < a.spec().width_px * 3; ++i) {
+    for (int y = 0; y < a.height_px(); ++y) {
+      const float* const left = a.row_as<float>(y);
+      const float* const right = b.row_as<float>(y);
+      for (int i = 0; i < a.width_px() * 3; ++i) {
+        if (!std::isfinite(left[i])) return left[i] - left[i];
         worst = std::max(worst, std::abs(left[i] - right[i]));
         largest = std::max(largest, std::abs(right[i]));
       }
@@ -99,7 +100,7 @@ TEST_F(CudaGatesTest, GiveTheSameBytesForEveryTiling) {
   Compile(Precision::kFast, true);
   EXPECT_EQ(Gates(), std::pair(2, 1));
   const Image folded = Run(kImage);
-  EXPECT_LT(Difference(folded, plain), 4e-3f);
+  EXPECT_LT(Difference(folded.view(), plain.view()), 4e-3f);
   for (int run = 0; run < 3; ++run) {
     for (const Size tile : {Size{16, 16}, Size{7, 50}}) {
       EXPECT_TRUE(test::SameImages(Run(tile).view(), folded.view()))
@@ -110,6 +111,47 @@ TEST_F(CudaGatesTest, GiveTheSameBytesForEveryTiling) {
   const auto kept = test::RunCached(*backend_, *executable_, source_, source_, memory.get());
   ASSERT_TRUE(kept.ok()) << kept.status();
   EXPECT_TRUE(test::SameImages(kept->view(), folded.view()));
+}
+
+// White pixels beyond the range of halves, behind a gate.
+TEST_F(CudaGatesTest, OverflowedPixelsAreComputedExactly) {
+  network_ = test::InputAlone();
+  AppendConv(network_, 8, 3);
+  AppendTimesMean(network_, Last());
+  AppendConv(network_, 11, 3);
+  AppendConv(network_, 3, 3);
+  constexpr Rect kWhite{40, 20, 6, 5};
+  std::uniform_int_distribution<int> dark(0, 25);
+  for (int y = 0; y < kImage.height; ++y) {
+    uint8_t* const row = source_.mutable_view().row(y);
+    for (int x = 0; x < kImage.width; ++x) {
+      const bool white = kWhite.Contains({x, y, 1, 1});
+      for (int c = 0; c < 3; ++c)
+        row[3 * x + c] = white ? 255 : static_cast<uint8_t>(dark(random_));
+    }
+  }
+  const auto fill = [&](Layer& layer, float least, float most) {
+    std::uniform_real_distribution<float> weight(least, most);
+    for (float& value : layer.weights) value = weight(random_);
+  };
+  fill(network_.layers[1], 0.02f, 0.06f);  // about 1 where it is white, 0.05 elsewhere
+  fill(network_.layers[4], 1e5f, 3e5f);    // about 1e6, 5e4
+  fill(network_.layers[5], -1e-6f, 2e-6f);
+  Compile(Precision::kExact, false);
+  const Image exact = Run(kImage);
+  for (const bool folded : {false, true}) {
+    Compile(Precision::kFast, folded);
+    EXPECT_EQ(Gates(), std::pair(folded ? 1 : 0, 0));
+    for (const Size tile : {kImage, Size{16, 16}}) {
+      const Image fast = Run(tile);
+      EXPECT_LT(Difference(fast.view(), exact.view()), 4e-3f) << folded;
+      // Their means are those of halves.
+      EXPECT_LT(Difference(fast.view().Crop(kWhite), exact.view().Crop(kWhite)), 1e-4f);
+      constexpr Rect kDark{0, 0, 30, 15};
+      EXPECT_GT(Difference(fast.view().Crop(kDark), exact.view().Crop(kDark)), 1e-4f)
+          << "it was computed exactly, too";
+    }
+  }
 }
 
 TEST_F(CudaGatesTest, ExactStaysAsItIs) {
