@@ -55,7 +55,7 @@ constexpr struct {
     {"wrong version number", "does the server speak TLS? see --tls"},
     {"Socket closed", kWithoutTls},
     {"Connection reset by peer", kWithoutTls},
-    {"", "is the server running? see --server; 'upscale image --local' needs none"},
+    {"", "is the server running? see --server; 'upscale image --local' works without"},
 };
 
 const char* AdviceFor(const absl::Status& error, const ErrorDetails& details) {

@@ -76,7 +76,7 @@ TEST(ErrorsTest, ALineSaysWhatAndWhyAndWhatToDo) {
             "--retries");
   EXPECT_EQ(ErrorLine(Convert({grpc::StatusCode::UNAVAILABLE, "refused"})),
             "cannot reach the server: refused; is the server running? see --server; "
-            "'upscale image --local' needs none");
+            "'upscale image --local' works without");
   EXPECT_EQ(ErrorLine(Convert({grpc::StatusCode::DATA_LOSS, ""})), "DATA_LOSS");
 }
 
