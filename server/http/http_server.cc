@@ -26,8 +26,8 @@ HttpServer::HttpServer(HttpServerOptions options, ConnectionTable& table)
   host_.proxies = options.proxies;
   if (tls_ != nullptr) host_.handshakes = options.handshakes;
   host_.link = std::make_shared<IoThreadLink>(thread_);
-  if (options.budget == nullptr) spool_.emplace(options.bodies);
-  host_.bodies = spool_.has_value() ? spool_->budget() : std::move(options.budget);
+  host_.bodies = options.budget != nullptr ? std::move(options.budget)
+                                           : std::make_shared<BodyBudget>(BodyBudgetOptions());
 }
 
 absl::Status HttpServer::Listen(const std::string& address) {
@@ -60,7 +60,6 @@ void HttpServer::Close(absl::Duration timeout) {
   AwaitAnswers(timeout);
   host_.link->Cut();
   thread_.RunAndWait([this] { host_.sessions.CloseAll(); });
-  if (spool_.has_value()) spool_->Close();
 }
 
 void HttpServer::Serve(AcceptedConnection connection) {

@@ -23,7 +23,6 @@
 #include "server/net/tls_context.h"
 #include "server/net/trusted_proxies.h"
 #include "server/spool/body_budget.h"
-#include "server/spool/spool.h"
 
 namespace upscaled::server {
 
@@ -35,8 +34,7 @@ struct HttpServerOptions {
   HttpFaultAnswer fault_answer = FaultText;
   const TrustedProxies* proxies = nullptr;  // null: none is trusted; outlives the server
   HttpLimits limits;
-  BodyBudgetOptions bodies;
-  std::shared_ptr<BodyBudget> budget;  // of several ports, instead of `bodies`
+  std::shared_ptr<BodyBudget> budget;  // of several ports; null: one of its own, without disk
   // Not null: HTTPS, with the certificates of the time a connection begins. Outlives the server.
   const TlsContext* tls = nullptr;
   HandshakeCrew* handshakes = nullptr;  // computes TLS's; null: the server's thread does
@@ -75,8 +73,7 @@ class HttpServer {
   const TlsContext* const tls_;
   const std::function<void(AcceptedConnection)> on_http2_;
   HttpHost host_;
-  std::optional<Spool> spool_;  // none: the budget is not its own
-  IoThread thread_{"http"};     // its end is the end of all sessions, which use what is above
+  IoThread thread_{"http"};  // its end is the end of all sessions, which use what is above
   std::unique_ptr<Listener> listener_;
   bool closed_ = false;
 };

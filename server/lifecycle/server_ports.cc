@@ -45,7 +45,7 @@ std::function<void(UniqueFd, const PeerAddress&)> HandTo(ConnectionIntake& grpc,
 
 absl::Status Server::OpenPorts() {
   ASSIGN_OR_RETURN(const BodyBudgetOptions bodies, FindBodyBudget());
-  spool_.emplace(bodies);
+  spool_.emplace(bodies, timer_);
   RETURN_IF_ERROR(OpenGrpcPort());
   if (!config_.http.empty()) RETURN_IF_ERROR(OpenHttpPort());
   if (!config_.admin.empty()) RETURN_IF_ERROR(OpenAdminPort());

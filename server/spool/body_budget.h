@@ -16,7 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "engine/base/byte_budget.h"
 #include "server/admission/address_shares.h"
-#include "server/net/io_thread_link.h"
+#include "server/spool/disk_queue.h"
 
 namespace upscaled::server {
 
@@ -34,7 +34,7 @@ inline constexpr size_t kBodyBlockBytes = size_t{64} << 10;
 // UNAVAILABLE, to try again later. Names no folder: clients learn nothing of this machine.
 absl::Status SpoolError(absl::string_view why);
 
-// Thread safe. `thread` writes and removes the spool files. The page cache absorbs most writes, but
+// Thread safe. `disk` writes and removes the spool files. The page cache absorbs most writes, but
 // once it is full a slow disk blocks the writer. It must never be the connection thread. One thread
 // suffices for one disk. Bodies within memory are not affected.
 //
@@ -42,9 +42,10 @@ absl::Status SpoolError(absl::string_view why);
 // for others'. The empty one is the server's own, without a share.
 class BodyBudget {
  public:
-  BodyBudget(const BodyBudgetOptions& options, std::shared_ptr<IoThreadLink> thread)
+  // `disk` may be null if `spool_bytes` is 0.
+  explicit BodyBudget(const BodyBudgetOptions& options, std::shared_ptr<DiskQueue> disk = nullptr)
       : options_(options),
-        thread_(std::move(thread)),
+        disk_(std::move(disk)),
         memory_(options.memory_bytes),
         disk_shares_(std::max<int64_t>(
             static_cast<int64_t>(options.spool_bytes / kBodyBlockBytes * 3 / 4), 1)) {}
@@ -59,12 +60,12 @@ class BodyBudget {
   void ReturnDiskBlocks(const std::string& payer, size_t blocks) ABSL_LOCKS_EXCLUDED(mutex_);
   int64_t spool_bytes_in_use() const { return disk_in_use_; }
 
-  // Runs `work` on the budget's thread, one after the other; drops it at the server's end.
-  void RunOnDisk(std::function<void()> work) { thread_->Post(std::move(work)); }
+  // Runs `work` off the caller's thread, one after the other; drops it at the server's end.
+  void RunOnDisk(std::function<void()> work) { disk_->Post(std::move(work)); }
 
  private:
   const BodyBudgetOptions options_;
-  const std::shared_ptr<IoThreadLink> thread_;
+  const std::shared_ptr<DiskQueue> disk_;
   ByteBudget memory_;
   absl::Mutex mutex_;
   std::atomic<int64_t> disk_in_use_ = 0;               // changed under mutex_

@@ -83,7 +83,7 @@ class BodyQueue : public std::enable_shared_from_this<BodyQueue> {
   void Drop(Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReleaseMemory(Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // On the budget's thread.
+  // Among the budget's work for the disk.
   void WriteBlock(Block& block) ABSL_LOCKS_EXCLUDED(mutex_);
   void TellOfRoom() ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -1,36 +1,30 @@
-// A budget for bodies, and the thread of its files.
+// A budget for bodies, and the queue of work for their files.
 #pragma once
 
 #include <memory>
-#include <optional>
 
-#include "server/net/io_thread.h"
-#include "server/net/io_thread_link.h"
+#include "server/base/timer.h"
 #include "server/spool/body_budget.h"
+#include "server/spool/disk_queue.h"
 
 namespace upscaled::server {
 
-// The budget may outlive it. Thread safe except Close and destruction.
+// The budget may outlive it. Nothing is written after its end: work for the disk is dropped.
 class Spool {
  public:
-  explicit Spool(const BodyBudgetOptions& options) : link_(std::make_shared<IoThreadLink>()) {
-    if (options.spool_bytes > 0) {
-      link_ = std::make_shared<IoThreadLink>(disk_.emplace("disk"));
-    }
-    budget_ = std::make_shared<BodyBudget>(options, link_);
-  }
-  ~Spool() { Close(); }
+  // `timer` must outlive it.
+  Spool(const BodyBudgetOptions& options, Timer& timer)
+      : disk_(std::make_shared<DiskQueue>(timer)),
+        budget_(std::make_shared<BodyBudget>(options, disk_)) {}
+  ~Spool() { disk_->Close(); }
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
 
   const std::shared_ptr<BodyBudget>& budget() const { return budget_; }
-  // Nothing is written from now on: work for the disk is dropped.
-  void Close() { link_->Cut(); }
 
  private:
-  std::optional<IoThread> disk_;  // none: the budget has no disk
-  std::shared_ptr<IoThreadLink> link_;
-  std::shared_ptr<BodyBudget> budget_;
+  const std::shared_ptr<DiskQueue> disk_;
+  const std::shared_ptr<BodyBudget> budget_;
 };
 
 }  // namespace upscaled::server

@@ -38,7 +38,7 @@ void SpoolFile::ReturnSlot(size_t slot) {
   free_.push_back(slot);
   if (free_.size() < slots_) return;
   free_.clear();
-  // Before all later writes, as the thread does one after the other.
+  // Before all later writes, as the budget's work runs one after the other.
   budget_->RunOnDisk([self = shared_from_this(), slots = std::exchange(slots_, 0)] {
     // A file that refuses to be cut keeps its blocks until it is closed.
     [[maybe_unused]] const int cut = self->fd_.valid() ? ftruncate(self->fd_.get(), 0) : 0;

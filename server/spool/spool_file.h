@@ -24,15 +24,15 @@ class SpoolFile : public std::enable_shared_from_this<SpoolFile> {
  public:
   explicit SpoolFile(std::shared_ptr<BodyBudget> budget, std::string payer = "")
       : budget_(std::move(budget)), payer_(std::move(payer)) {}
-  // Closes the file on the budget's thread: freeing its space may take long.
+  // Closes the file among the budget's work for the disk: freeing its space may take long.
   ~SpoolFile();
 
   // None when the budget has no disk left for the payer.
   std::optional<size_t> TakeSlot();
   void ReturnSlot(size_t slot);
 
-  // On the budget's thread, or the caller's own. SpoolError says why the disk does not
-  // take it.
+  // Among the budget's work, or on the caller's thread. SpoolError says why the disk does not take
+  // it.
   absl::Status Write(size_t slot, std::span<const uint8_t> bytes);
   // Reads written bytes, at least one; INTERNAL if the disk does not give them back.
   absl::StatusOr<size_t> Read(size_t slot, size_t offset, std::span<uint8_t> dst) const;

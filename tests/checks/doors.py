@@ -61,7 +61,7 @@ MAY_INCLUDE = {
     "server/net": ["engine/base", "server/base"],
     "server/identity": ["engine/base", "server/base", "server/net/token_bucket.h"],
     "server/http": ["engine/base", "server/base", "server/identity/principal.h", "server/net", "server/spool"],
-    "server/spool": ["engine/base", "server/base", "server/admission/address_shares.h", "server/net/io_thread.h", "server/net/io_thread_link.h"],
+    "server/spool": ["engine/base", "server/base", "server/admission/address_shares.h"],
     "server/fetch": ["engine/base", "engine/image/byte_stream.h", "server/base"],
     "server/models": ["engine/base", "engine/model", "engine/graph", BACKEND_INTERFACE, "server/base"],
     "server/options": ["server/base", "engine/base", "engine/image", "engine/model", "engine/pipeline", "upscale/v1"],

@@ -70,7 +70,7 @@ class Port {
               FaultText,
               table_} {
     host_.link = std::make_shared<IoThreadLink>(thread_);
-    host_.bodies = std::make_shared<BodyBudget>(BodyBudgetOptions(), host_.link);
+    host_.bodies = std::make_shared<BodyBudget>(BodyBudgetOptions());
   }
 
   void Serve(UniqueFd socket) {

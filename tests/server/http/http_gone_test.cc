@@ -7,6 +7,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -17,6 +18,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "server/http/http_server.h"
+#include "server/spool/spool.h"
 #include "tests/client/temp_folder.h"
 #include "tests/server/http/http_client.h"
 #include "tests/support/await.h"
@@ -46,7 +48,8 @@ class HttpGoneTest : public ::testing::Test {
                               .limits = {.header_timeout = kStallTimeout,
                                          .idle_timeout = kStallTimeout,
                                          .stall_timeout = kStallTimeout}};
-    options.bodies = {.spool_dir = folder_.path(), .spool_bytes = spool_bytes};
+    const BodyBudgetOptions bodies{.spool_dir = folder_.path(), .spool_bytes = spool_bytes};
+    options.budget = spool_.emplace(bodies, timer_).budget();
     for (const std::string method : {"POST", "GET"}) {
       options.routes.push_back({.method = method,
                                 .path = "/stream",
@@ -86,6 +89,8 @@ class HttpGoneTest : public ::testing::Test {
   }
 
   client::TempFolder folder_;
+  Timer timer_;
+  std::optional<Spool> spool_;  // since Serve
   ConnectionTable table_{ConnectionLimits()};
   std::atomic<int> in_flight_ = 0, gone_ = 0;
   std::vector<std::thread> threads_;  // added on the server's thread alone

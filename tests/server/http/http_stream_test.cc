@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -23,6 +24,7 @@
 #include "gtest/gtest.h"
 #include "server/base/error.h"
 #include "server/http/http_server.h"
+#include "server/spool/spool.h"
 #include "tests/client/temp_folder.h"
 #include "tests/server/http/http_client.h"
 #include "tests/support/peak_memory.h"
@@ -84,7 +86,8 @@ class HttpStreamTest : public ::testing::Test {
   void Serve(Work work, const HttpLimits& limits = {}, size_t spool_bytes = size_t{300} << 20,
              uint64_t max_body_bytes = kMaxBodyBytes) {
     HttpServerOptions options{.address = address_, .title = "a test", .limits = limits};
-    options.bodies = {.spool_dir = folder_.path(), .spool_bytes = spool_bytes};
+    const BodyBudgetOptions bodies{.spool_dir = folder_.path(), .spool_bytes = spool_bytes};
+    options.budget = spool_.emplace(bodies, timer_).budget();
     for (const std::string method : {"POST", "GET"}) {
       options.routes.push_back({.method = method,
                                 .path = "/stream",
@@ -156,6 +159,8 @@ class HttpStreamTest : public ::testing::Test {
   int port() const { return server_->port(); }
 
   client::TempFolder folder_;
+  Timer timer_;
+  std::optional<Spool> spool_;  // since Serve
   std::string address_ = "127.0.0.1:0";
   ConnectionTable table_{ConnectionLimits()};
   std::atomic<int> begun_ = 0, gone_ = 0, ended_ = 0;

@@ -14,8 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "gtest/gtest.h"
 #include "server/http/http_exchange.h"
-#include "server/net/io_thread.h"
-#include "server/net/io_thread_link.h"
+#include "server/spool/spool.h"
 
 namespace upscaled::server {
 
@@ -146,10 +145,12 @@ class FakeExchange final : public HttpExchange {
   }
 
   std::unique_ptr<BodySpool> MakeSpool() override {
-    if (!disk_.has_value()) disk_.emplace();
-    return std::make_unique<BodySpool>(std::make_shared<BodyBudget>(
-        BodyBudgetOptions{.spool_dir = testing::TempDir(), .spool_bytes = size_t{64} << 20},
-        std::make_shared<IoThreadLink>(*disk_)));
+    if (!spool_.has_value()) {
+      const BodyBudgetOptions bodies{.spool_dir = testing::TempDir(),
+                                     .spool_bytes = size_t{64} << 20};
+      spool_.emplace(bodies, timer_.emplace());
+    }
+    return std::make_unique<BodySpool>(spool_->budget());
   }
 
   void Send(HttpResponse response) override {
@@ -206,7 +207,8 @@ class FakeExchange final : public HttpExchange {
  private:
   const HttpRequest request_;
   const std::shared_ptr<FakeClient> client_;
-  std::optional<IoThread> disk_;  // for spools, which end before the exchange
+  std::optional<Timer> timer_;
+  std::optional<Spool> spool_;  // since the first MakeSpool
 };
 
 }  // namespace upscaled::server

@@ -30,7 +30,7 @@ class RpcServer {
             absl::Duration start_timeout = absl::Hours(1))
       : admission_(limits, int64_t{1} << 30, clock_),
         workers_(threads),
-        spool_({.spool_dir = testing::TempDir(), .spool_bytes = spool_bytes}) {
+        spool_({.spool_dir = testing::TempDir(), .spool_bytes = spool_bytes}, timer_) {
     calls_.start_timeout = start_timeout;
     method.role = std::nullopt;
     const std::string path = method.path;
@@ -55,7 +55,7 @@ class RpcServer {
   upscale::v1::UpscaleService::Stub& stub() { return *stub_; }
   const std::shared_ptr<grpc::Channel>& channel() { return channel_; }
   AdmissionController& admission() { return admission_; }
-  // Keeps the disk's thread busy until `go_on`. `go_on` must outlive the wait.
+  // Keeps the disk busy until `go_on`. `go_on` must outlive the wait.
   void BlockDisk(absl::Notification& go_on) {
     spool_.budget()->RunOnDisk([&go_on] { go_on.WaitForNotification(); });
   }

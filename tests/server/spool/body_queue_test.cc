@@ -13,8 +13,8 @@
 
 #include "absl/synchronization/notification.h"
 #include "server/base/error.h"
-#include "server/net/io_thread.h"
 #include "tests/client/temp_folder.h"
+#include "tests/server/spool/await_disk_work.h"
 
 namespace upscaled::server {
 namespace {
@@ -37,25 +37,26 @@ class BodyQueueTest : public ::testing::Test {
                           .memory_bytes = memory_blocks * kBodyBlockBytes,
                           .spool_dir = folder_.path(),
                           .spool_bytes = disk_blocks * kBodyBlockBytes},
-        link_);
+        disk_);
     queue_ = NewQueue();
   }
   std::shared_ptr<BodyQueue> NewQueue() {
     return std::make_shared<BodyQueue>(budget_, [this] { ++told_of_room_; });
   }
-  ~BodyQueueTest() override { AwaitDisk(); }
-  // Until the thread has done its work.
-  void AwaitDisk() {
-    disk_.RunAndWait([] {});
+  ~BodyQueueTest() override {
+    AwaitDisk();
+    disk_->Close();
   }
+  // Until the disk has taken its work.
+  void AwaitDisk() { AwaitDiskWork(*disk_); }
 
   // Appends until nothing more is taken, also after the disk has taken something.
-  static size_t Fill(BodyQueue& queue, std::span<const uint8_t> bytes, IoThread& disk) {
+  static size_t Fill(BodyQueue& queue, std::span<const uint8_t> bytes, DiskQueue& disk) {
     size_t taken = 0;
     while (taken < bytes.size()) {
       size_t n = queue.Append(bytes.subspan(taken));
       if (n == 0) {
-        disk.RunAndWait([] {});
+        AwaitDiskWork(disk);
         n = queue.Append(bytes.subspan(taken));
       }
       if (n == 0) break;
@@ -63,7 +64,7 @@ class BodyQueueTest : public ::testing::Test {
     }
     return taken;
   }
-  size_t Fill(std::span<const uint8_t> bytes) { return Fill(*queue_, bytes, disk_); }
+  size_t Fill(std::span<const uint8_t> bytes) { return Fill(*queue_, bytes, *disk_); }
   static std::vector<uint8_t> ReadAll(BodyQueue& queue, size_t piece_bytes = 50'000) {
     std::vector<uint8_t> all, piece(piece_bytes);
     while (true) {
@@ -76,8 +77,8 @@ class BodyQueueTest : public ::testing::Test {
 
   client::TempFolder folder_;
   std::atomic<int> told_of_room_ = 0;
-  IoThread disk_;
-  const std::shared_ptr<IoThreadLink> link_ = std::make_shared<IoThreadLink>(disk_);
+  Timer timer_;
+  const std::shared_ptr<DiskQueue> disk_ = std::make_shared<DiskQueue>(timer_);
   std::shared_ptr<BodyBudget> budget_;
   std::shared_ptr<BodyQueue> queue_;
 };
@@ -161,12 +162,12 @@ TEST_F(BodyQueueTest, BudgetsAreForAllBodiesTogether) {
   EXPECT_EQ(Fill(noise), 6 * kBodyBlockBytes);
   EXPECT_TRUE(queue_->waits_for_others());
   const std::shared_ptr<BodyQueue> other = NewQueue();
-  EXPECT_EQ(Fill(*other, noise, disk_), kBodyBlockBytes);  // each goes on
+  EXPECT_EQ(Fill(*other, noise, *disk_), kBodyBlockBytes);  // each goes on
   EXPECT_TRUE(other->waits_for_others());
   queue_->Discard();
   AwaitDisk();
   EXPECT_EQ(budget_->spool_bytes_in_use(), 0);
-  EXPECT_EQ(Fill(*other, std::span(noise).subspan(kBodyBlockBytes), disk_), 5 * kBodyBlockBytes);
+  EXPECT_EQ(Fill(*other, std::span(noise).subspan(kBodyBlockBytes), *disk_), 5 * kBodyBlockBytes);
 }
 
 TEST_F(BodyQueueTest, SlotsOfTheFileAreUsedAgain) {
@@ -205,7 +206,7 @@ TEST_F(BodyQueueTest, AFullDiskFailsThisBodyAlone) {
   budget_ = std::make_shared<BodyBudget>(BodyBudgetOptions{.memory_bytes_per_body = kBodyBlockBytes,
                                                            .spool_dir = "/nowhere/at/all",
                                                            .spool_bytes = 100 * kBodyBlockBytes},
-                                         link_);
+                                         disk_);
   queue_ = NewQueue();
   const std::vector<uint8_t> noise = Noise(10 * kBodyBlockBytes);
   EXPECT_EQ(Fill(noise), noise.size());  // and drops them
@@ -239,7 +240,7 @@ TEST_F(BodyQueueTest, FailEndsAWaitingRead) {
 TEST_F(BodyQueueTest, DestroyedWhileBlocksAreOnTheirWay) {
   Open(1, 10, 100);
   absl::Notification go;
-  disk_.Post([&] { go.WaitForNotification(); });
+  disk_->Post([&] { go.WaitForNotification(); });
   const std::vector<uint8_t> noise = Noise(kBodyBlockBytes);
   EXPECT_EQ(queue_->Append(noise), noise.size());
   EXPECT_EQ(queue_->Append(noise), 0u);

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "server/base/error.h"
-#include "server/net/io_thread.h"
 #include "tests/client/temp_folder.h"
+#include "tests/server/spool/await_disk_work.h"
 #include "tests/support/await.h"
 
 namespace upscaled::server {
@@ -20,11 +20,12 @@ using ::testing::HasSubstr;
 
 class BodySpoolTest : public ::testing::Test {
  protected:
+  ~BodySpoolTest() override { disk_->Close(); }
   std::shared_ptr<BodyBudget> Budget(size_t disk_blocks) {
     return std::make_shared<BodyBudget>(
         BodyBudgetOptions{.spool_dir = folder_.path(),
                           .spool_bytes = disk_blocks * kBodyBlockBytes},
-        link_);
+        disk_);
   }
   static std::vector<uint8_t> Bytes(size_t count) {
     std::mt19937 random(3);
@@ -34,8 +35,8 @@ class BodySpoolTest : public ::testing::Test {
   }
 
   client::TempFolder folder_;
-  IoThread disk_;
-  const std::shared_ptr<IoThreadLink> link_ = std::make_shared<IoThreadLink>(disk_);
+  Timer timer_;
+  const std::shared_ptr<DiskQueue> disk_ = std::make_shared<DiskQueue>(timer_);
 };
 
 TEST_F(BodySpoolTest, GivesWhatWasAppended) {
@@ -70,7 +71,7 @@ TEST_F(BodySpoolTest, RefusesWhatTheDiskHasNoRoomFor) {
     EXPECT_EQ(ReasonOf(full), ErrorReason::kOverloaded) << full;
     EXPECT_THAT(full.message(), HasSubstr("131072 bytes"));
   }
-  disk_.RunAndWait([] {});
+  AwaitDiskWork(*disk_);
   EXPECT_EQ(budget->spool_bytes_in_use(), 0);
   BodySpool none(Budget(0));
   ASSERT_TRUE(none.Append(Bytes(kBodyBlockBytes)).ok());
