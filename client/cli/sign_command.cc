@@ -1,21 +1,27 @@
 #include "client/cli/sign_command.h"
 
+#include <curl/curl.h>
+
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "client/cli/api_key.h"
 #include "client/cli/errors.h"
 #include "client/cli/exit_code.h"
 #include "client/cli/flags.h"
 #include "client/http/http_image_call.h"
 #include "client/http/http_target.h"
-#include "client/signed_url.h"
 #include "engine/base/status_macros.h"
+#include "server/base/url_signature.h"
 
 namespace upscaled::client {
 namespace {
@@ -60,6 +66,47 @@ void SignFlags::AddTo(CLI::App& command) {
   upscale.AddTo(command);
   format.AddTo(command);
   command.footer(kSignFooter);
+}
+
+// A key that signs, as "upscaled keys url" writes it: "ID:SECRET".
+struct UrlSigningKey {
+  std::string id, secret;
+};
+
+constexpr char kTargetPath[] = "/v1/upscale";
+
+std::string Encoded(const std::string& text) {
+  const std::unique_ptr<char, void (*)(void*)> encoded(
+      curl_easy_escape(nullptr, text.data(), static_cast<int>(text.size())), curl_free);
+  return encoded.get();
+}
+
+// INVALID_ARGUMENT, without the text: it may hold a secret.
+absl::StatusOr<UrlSigningKey> ParseUrlSigningKey(const std::string& text) {
+  const size_t colon = text.find(':');
+  if (colon == std::string::npos || colon == 0 ||
+      text.size() - colon - 1 < server::kMinUrlSecretBytes ||
+      !std::ranges::all_of(text, absl::ascii_isgraph)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no key for signed URLs, which is ID:SECRET with ", server::kMinUrlSecretBytes,
+                     " characters or more behind the colon"));
+  }
+  return UrlSigningKey{.id = text.substr(0, colon), .secret = text.substr(colon + 1)};
+}
+
+// The URL on `server` ("https://cdn.example.com", perhaps with a proxy's prefix) of the image at
+// `source`, upscaled with `options` (see ToParameters). Without `expires` it lasts as long as its
+// key.
+std::string SignedUrl(const std::string& server, const std::string& source,
+                      const HttpParameters& options, const UrlSigningKey& key,
+                      std::optional<absl::Time> expires) {
+  std::string target = absl::StrCat(kTargetPath, "?url=", Encoded(source));
+  for (const auto& [name, value] : options)
+    absl::StrAppend(&target, "&", name, "=", Encoded(value));
+  absl::StrAppend(&target, "&key=", key.id);
+  if (expires.has_value()) absl::StrAppend(&target, "&expires=", absl::ToUnixSeconds(*expires));
+  return absl::StrCat(absl::StripSuffix(server, "/"), target,
+                      "&sig=", server::UrlSignature(key.secret, target));
 }
 
 absl::Status PrintSignedUrl(const SignFlags& flags) {

@@ -1,6 +1,7 @@
 #include "client/worker/task_runner.h"
 
 #include <fcntl.h>
+#include <openssl/evp.h>
 #include <sys/stat.h>
 
 #include <array>
@@ -9,12 +10,12 @@
 #include <memory>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "client/error_details.h"
 #include "client/worker/film_part_runner.h"
 #include "client/worker/result_names.h"
-#include "client/worker/source_digest.h"
 #include "client/worker/url_file.h"
 #include "engine/base/status_macros.h"
 #include "nlohmann/json.hpp"
@@ -28,6 +29,9 @@ namespace fs = std::filesystem;
 
 // The server's name for the digest sent by the client.
 constexpr char kDigestField[] = "source_sha256";
+
+// Sources are read in parts of this size.
+constexpr size_t kPartBytes = size_t{256} << 10;
 
 TaskOutcome Failed(absl::Status status, Blame blame) {
   return {.status = std::move(status), .blame = blame};
@@ -115,6 +119,27 @@ std::string WarningsText(const std::vector<std::string>& warnings) {
   return nlohmann::json(warnings).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+// The SHA-256 of all bytes, 32 of them. `source` is at its first byte before and after. CANCELLED
+// when `stop` was requested. Other errors are the source's.
+absl::StatusOr<std::string> SourceDigest(ImageSource& source, std::stop_token stop) {
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> hash(EVP_MD_CTX_new(),
+                                                                     &EVP_MD_CTX_free);
+  bool ok = hash != nullptr && EVP_DigestInit_ex(hash.get(), EVP_sha256(), nullptr) == 1;
+  std::vector<char> part(kPartBytes);
+  while (ok) {
+    if (stop.stop_requested()) return absl::CancelledError("cancelled");
+    ASSIGN_OR_RETURN(const size_t count, source.Read(part, stop));
+    if (count == 0) break;
+    ok = EVP_DigestUpdate(hash.get(), part.data(), count) == 1;
+  }
+  std::string digest(32, '\0');
+  ok = ok && EVP_DigestFinal_ex(hash.get(), reinterpret_cast<unsigned char*>(digest.data()),
+                                nullptr) == 1;
+  if (!ok) return absl::ResourceExhaustedError("no memory for a digest");
+  RETURN_IF_ERROR(source.Rewind());
+  return digest;
+}
+
 absl::Status Copy(ImageSource& source, const std::string& to, std::stop_token stop) {
   std::error_code error;
   fs::create_directories(fs::path(to).parent_path(), error);
@@ -122,7 +147,7 @@ absl::Status Copy(ImageSource& source, const std::string& to, std::stop_token st
     return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot make the folder of ", to));
   }
   ASSIGN_OR_RETURN(FileSink sink, FileSink::Create(to));
-  std::array<char, size_t{256} << 10> part;
+  std::array<char, kPartBytes> part;
   while (true) {
     if (stop.stop_requested()) return absl::CancelledError("cancelled");
     ASSIGN_OR_RETURN(const size_t count, source.Read(part, stop));
