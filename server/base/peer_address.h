@@ -17,7 +17,7 @@ struct PeerAddress {
   // host has that many to choose from. IPv4 in IPv6 counts as IPv4. Over a Unix socket the user,
   // "unix:1000", or kOwnProcess.
   std::string host;
-  // The names in its certificate (see CertificateNamesOf); null: none.
+  // The names in its certificate (see SocketStream); null: none.
   std::shared_ptr<const std::vector<std::string>> certificate_names = nullptr;
 };
 

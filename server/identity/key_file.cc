@@ -47,7 +47,7 @@ absl::StatusOr<KeyHash> ParseHash(const json& entry) {
   return *hash;
 }
 
-// As CertificateNamesOf writes it.
+// As SocketStream writes it.
 absl::StatusOr<std::string> ParseSan(const json& entry) {
   ASSIGN_OR_RETURN(const std::string san, TextOf(entry, "san"));
   const bool is_host = absl::StartsWith(san, "DNS:"), is_uri = absl::StartsWith(san, "URI:");

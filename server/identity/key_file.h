@@ -42,7 +42,7 @@ struct KeyEntry {
 // By the hash of a key. Callers are looked up by KeyIndex, in constant time.
 using KeyTable = std::map<KeyHash, KeyEntry>;
 
-// By the alternative name of a certificate (see CertificateNamesOf).
+// By the alternative name of a certificate (see SocketStream).
 using CertificateTable = std::map<std::string, KeyEntry, std::less<>>;
 
 // The issuer of tokens, and the claims to read from them.

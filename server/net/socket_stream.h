@@ -41,7 +41,10 @@ class SocketStream {
   // Whether Read may have bytes though the socket is not readable.
   virtual bool HasBuffered() const = 0;
   virtual int fd() const = 0;
-  // After the handshake, as CertificateNamesOf.
+  // After a handshake in which the client's certificate was verified: its alternative names for
+  // hosts ("DNS:client.example.org", in lower case) and URIs ("URI:spiffe://example.org/shop"), in
+  // its order. Null: the client has shown none, or it has no such names. Leaves out names with
+  // other characters than visible ASCII.
   virtual std::shared_ptr<const std::vector<std::string>> CertificateNames() const = 0;
 };
 
