@@ -2,28 +2,37 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "proto/json/message_json.h"
 #include "server/admission/limits.h"
 #include "server/base/error.h"
+#include "server/handlers/info_handlers.h"
 #include "server/identity/url_keys.h"
 #include "server/options/request_options.h"
 #include "server/rest/batch_call.h"
-#include "server/rest/info_routes.h"
 #include "server/rest/job_calls.h"
 #include "server/rest/job_events.h"
+#include "server/rest/json_answer.h"
 #include "server/rest/page_routes.h"
 #include "server/rest/problem.h"
 #include "server/rest/result_call.h"
 #include "server/rest/upscale_call.h"
+#include "upscale/v1/upscale.pb.h"
 
 namespace upscaled::server {
 namespace {
+
+namespace pb = upscale::v1;
 
 constexpr char kUpscalePath[] = "/v1/upscale";
 constexpr char kResultPath[] = "/v1/results/{id}";
@@ -56,6 +65,49 @@ int ListenersPerAddress(const Limits& limits) {
   const int64_t share =
       listeners * MaxRequestsPerAddress(limits) / std::max(limits.max_concurrent_requests, 1);
   return static_cast<int>(std::max<int64_t>(share, 1));
+}
+
+// The answer's message as JSON.
+using JsonSource = std::function<absl::StatusOr<std::string>(const HttpRequest&)>;
+
+// A route logged and counted as its method of the contract.
+HttpRoute InfoRoute(RestHost& host, std::string path, std::string description, std::string method,
+                    JsonSource source) {
+  const std::string name = method;
+  return {.method = "GET",
+          .path = std::move(path),
+          .description = std::move(description),
+          .handler =
+              [&host, method = std::move(method), source = std::move(source)](
+                  const HttpRequest& request, std::unique_ptr<HttpResponseWriter> writer) {
+                HttpResponse response =
+                    AnswerWithJson(host.calls, request, method, [&] { return source(request); });
+                for (HttpField& field : host.cors.Fields(request)) {
+                  response.fields.push_back(std::move(field));
+                }
+                writer->Send(std::move(response));
+              },
+          .role = Role::kRead,
+          .name = name};
+}
+
+// Answered from memory.
+std::vector<HttpRoute> InfoRoutes(RestHost& host) {
+  const HandlerEnvironment& handlers = host.handlers;
+  return {
+      InfoRoute(host, "/v1/models", "the models on offer", "ListModels",
+                [&handlers](const HttpRequest&) { return MessageToJson(ListModels(handlers)); }),
+      InfoRoute(host, "/v1/models/{name}", "one model", "GetModel",
+                [&handlers](const HttpRequest& request) -> absl::StatusOr<std::string> {
+                  pb::GetModelRequest wanted;
+                  wanted.set_name(request.parameter);
+                  pb::GetModelResponse response;
+                  RETURN_IF_ERROR(GetModel(handlers, wanted, response));
+                  return MessageToJson(response);
+                }),
+      InfoRoute(host, "/v1/info", "version, devices, limits and formats", "GetServerInfo",
+                [&handlers](const HttpRequest&) { return MessageToJson(GetServerInfo(handlers)); }),
+  };
 }
 
 // Answers browsers' questions about requests from a page of another origin.
