@@ -1,21 +1,57 @@
 // POST /v1/upscale: an image in, the upscaled image out. GET of a signed URL: the same, for caches.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/image/byte_stream.h"
 #include "server/admission/admission.h"
 #include "server/calls/call_context.h"
 #include "server/options/request_options.h"
-#include "server/rest/kept_source.h"
 #include "server/rest/rest_call.h"
 #include "server/rest/upload.h"
 #include "server/rest/upscale_parameters.h"
 
 namespace upscaled::server {
+
+// A source that keeps all read bytes, to be given once more.
+class KeptSource final : public ByteSource {
+ public:
+  // Keeps up to `max_bytes`; `source` must outlive it.
+  KeptSource(ByteSource& source, size_t max_bytes) : source_(source), max_bytes_(max_bytes) {}
+
+  absl::StatusOr<size_t> Read(std::span<uint8_t> dst) override {
+    const absl::StatusOr<size_t> count = source_.Read(dst);
+    if (!count.ok()) lost_ = true;
+    if (!count.ok() || lost_) return count;
+    lost_ = kept_.size() + *count > max_bytes_;
+    if (lost_) {
+      kept_ = {};
+    } else {
+      kept_.insert(kept_.end(), dst.begin(), dst.begin() + static_cast<ptrdiff_t>(*count));
+    }
+    return count;
+  }
+
+  // Whether kept() and the unread rest are the whole: nothing failed, nothing was too much.
+  bool whole() const { return !lost_; }
+  std::span<const uint8_t> kept() const { return kept_; }
+  // The bytes after kept().
+  ByteSource& rest() { return source_; }
+
+ private:
+  ByteSource& source_;
+  const size_t max_bytes_;
+  std::vector<uint8_t> kept_;
+  bool lost_ = false;
+};
 
 // The transport reads its body while it works. HEAD asks for a verdict as dry_run does. A client
 // with a preference for respond-async gets a job if the server keeps jobs.
