@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import sys
 import tempfile
@@ -65,28 +66,34 @@ class ReleaseTest(unittest.TestCase):
         run(tree / "bin/upscale", "--local", "-i", ROOT / "deploy/demo/sample.png", "-o", self.folder / "first.png",
             env={**os.environ, "UPSCALED_DEVICE": "cpu"})
 
-    def compile(self, folder, name, text, compiler, variable):
-        """An object of the text, compiled in a folder of this name as packages are."""
+    def check_objects(self, name, text, command, variable):
+        """The command, with the flags of packages, gives equal objects of `name` in two folders: of the project's own file, or of the text."""
         presets = json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]
         flags = next(preset for preset in presets if preset["name"] == "package")["cacheVariables"][variable]
-        sources = self.folder / folder
-        sources.mkdir(parents=True, exist_ok=True)
-        (sources / name).write_text(text)
-        run(compiler, "-O2", *flags.replace("${sourceDir}", str(sources)).split(), "-c", sources / name, "-o", "use.o", cwd=sources)
-        return (sources / "use.o").read_bytes()
-
-    def check_objects(self, *what):
-        objects = [self.compile(folder, *what) for folder in ("here", "somewhere/else")]
-        self.assertIn(what[0].encode(), objects[0])
-        self.assertEqual(*objects)
+        objects = []
+        for folder in ("here", "somewhere/else"):
+            sources = self.folder / folder
+            (sources / name).parent.mkdir(parents=True)
+            if text is None:
+                shutil.copytree(ROOT / "engine", sources / "engine", dirs_exist_ok=True, ignore=shutil.ignore_patterns("bundled"))
+            else:
+                (sources / name).write_text(text)
+            run(*command(sources), *flags.replace("${sourceDir}", str(sources)).split(), "-c", sources / name, "-o", "use.o", cwd=sources)
+            objects.append((sources / "use.o").read_bytes())
+        self.assertTrue(objects[0] == objects[1], f"the objects of {name} differ")
+        return objects[0]
 
     def test_objects_do_not_name_the_folder_that_they_were_compiled_in(self):
-        self.check_objects("use.cc", "const char* Here() { return __FILE__; }\n", "c++", "CMAKE_CXX_FLAGS")
+        whole = self.check_objects("use.cc", "const char* Here() { return __FILE__; }\n", lambda sources: ("c++", "-O2"), "CMAKE_CXX_FLAGS")
+        self.assertIn(b"use.cc", whole)
 
     @unittest.skipIf(NVCC is None, "no nvcc")
     def test_kernels_of_cuda_name_neither_folder_nor_process(self):
-        text = "static __global__ void Add(float* x) { x[0] += 1; }\nvoid Run(float* x) { Add<<<1, 1>>>(x); }\nconst char* Here() { return __FILE__; }\n"
-        self.check_objects("use.cu", text, NVCC, "CMAKE_CUDA_FLAGS")
+        name = "engine/backends/cuda/kernels/device_code.cu"
+        commands = json.loads((pathlib.Path(BUILD) / "compile_commands.json").read_text())
+        words = shlex.split(next(entry["command"] for entry in commands if entry["file"] == str(ROOT / name)))
+        own = words[words.index(next(word for word in words if word.endswith("nvcc"))):words.index("-x")]
+        self.check_objects(name, None, lambda sources: [word.replace(str(ROOT), str(sources)) for word in own], "CMAKE_CUDA_FLAGS")
 
 
 if __name__ == "__main__":
