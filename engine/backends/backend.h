@@ -151,6 +151,9 @@ struct BackendOptions {
   // cuda: kernels that no device of ours has run, and that have proven themselves on this one
   // (engine/proof): such kernels are used only if they are listed here, or forced.
   std::vector<std::string> proven_kernels;
+  // cuda: whether pixels of kFast that are not finite, and batches with a kernel that gave up, are
+  // computed again. Proofs do without, or a repair would hide a wrong kernel.
+  bool repairs = true;
   // cuda: a device that takes longer than its work can take, and this beyond it, does not answer.
   absl::Duration answer_limit = absl::Seconds(30);
   std::string cache_folder;  // opencl: keeps compiled programs here; "" = compiles at every start

@@ -56,10 +56,10 @@ BatchLayout LayOut(const Program& program, const PlacedTile& plan, Precision pre
                                           shape.src_channels * SampleBytes(shape.src_type);
   pieces.Take(layout.sent_bytes - layout.source);
   layout.result = pieces.Take(ResultBytes(program, plan, shape));
-  const size_t lost_bytes = tiles * sizeof(uint32_t);
-  layout.lost = pieces.Take(lost_bytes);
+  layout.lost = pieces.Take((tiles + 1) * sizeof(uint32_t));
+  layout.gave_up = layout.lost + tiles * sizeof(uint32_t);
   layout.zeroed = shape.gathers ? layout.result : layout.lost;
-  layout.received_bytes = layout.lost + lost_bytes - layout.result;
+  layout.received_bytes = layout.gave_up + sizeof(uint32_t) - layout.result;
   layout.gated = pieces.Take(program.gated_bytes);
   layout.tensors = pieces.end();
   for (const size_t bytes : SlotBytes(program, plan, precision)) {

@@ -32,7 +32,8 @@ struct BatchLayout {
   size_t sent_bytes = 0;      // from 0
   size_t result = 0;          // samples [tile][y][x][3], or int64 sums [strip][tile][channel]
   size_t lost = 0;            // behind it: for each tile, whether a sample was non-finite
-  size_t zeroed = 0;          // sums and `lost`, or the latter alone: start as zeros
+  size_t gave_up = 0;         // behind that: whether a kernel gave up
+  size_t zeroed = 0;          // sums and these marks, or the latter alone: start as zeros
   size_t received_bytes = 0;  // from `result`
   size_t gated = 0;           // Program::gated_bytes, of one tile after the other
   size_t tensors = 0;         // all slots, in one piece at the end

@@ -46,6 +46,7 @@ BatchViews ViewsOf(const Program& program, const PlacedTile& plan, Precision pre
                    .rect = result,
                    .tile_stride = result.Area() * kRgbChannels,
                    .lost = reinterpret_cast<uint32_t*>(memory + layout.lost)};
+  views.gave_up = reinterpret_cast<uint32_t*>(memory + layout.gave_up);
   views.gated_weights = memory + layout.gated;
   for (size_t i = 0; i < plan.regions.size(); ++i) {
     TensorView& view = views.tensors.emplace_back();

@@ -20,6 +20,7 @@ struct BatchViews {
   std::vector<TensorView> tensors;  // as layers; without memory where a result is never stored
   std::vector<const float*> means;  // as layers; of those global poolings whose means are known
   SampleView samples;               // the result's
+  uint32_t* gave_up = nullptr;      // ConvParams::gave_up
   void* gated_weights = nullptr;    // room for those of one node and tile
   // The layer; its step adds these up on the way, if its kernel can: see SetSums.
   int summed_layer = -1;

@@ -30,14 +30,15 @@ namespace upscaled::cuda {
 class Context {
  public:
   // UNAVAILABLE: the device cannot be used, or the kernels were not compiled for it; a message with
-  // a request to restart: not by this process any more. Of `options` it takes answer_limit, and
-  // allows the proven and the forced kernels.
+  // a request to restart: not by this process any more. Of `options` it takes answer_limit and
+  // repairs, and allows the proven and the forced kernels.
   static absl::StatusOr<std::shared_ptr<Context>> Create(const Device& device,
                                                          const BackendOptions& options = {});
 
   Context(const Device& device, const BackendOptions& options)
       : device_(device),
         answer_limit_(options.answer_limit),
+        repairs_(options.repairs),
         allowed_kernels_(options.proven_kernels),
         kept_(device.memory_bytes / kCachedShare) {
     allowed_kernels_.push_back(options.kernel);
@@ -48,6 +49,7 @@ class Context {
   bool Allows(std::string_view kernel) const {
     return std::ranges::find(allowed_kernels_, kernel) != allowed_kernels_.end();
   }
+  bool repairs() const { return repairs_; }  // BackendOptions::repairs
   // Makes the device the calling thread's; before any other call to the runtime. UNAVAILABLE, with
   // its cause, for a lost context.
   absl::Status Enter();
@@ -69,6 +71,7 @@ class Context {
 
   const Device device_;
   const absl::Duration answer_limit_;
+  const bool repairs_;
   std::vector<std::string> allowed_kernels_;
   std::atomic<int64_t> next_id_ = 0;
   ByteBudget kept_;

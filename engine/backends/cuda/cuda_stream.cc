@@ -56,7 +56,8 @@ absl::Status CudaStream::Run(const Executable& executable, std::span<const TileT
   }
   for (const Batch& batch : batches) {
     RETURN_IF_ERROR(RunBatch(batch));
-    if (batch.precision == Precision::kExact || batch.shape.gathers) continue;
+    if (batch.precision == Precision::kExact || batch.shape.gathers || !context_->repairs())
+      continue;
     std::vector<const TileTask*> overflowed;
     for (size_t t = 0; t < batch.tasks.size(); ++t) {
       if (IsOverflowed(batch, t)) overflowed.push_back(batch.tasks[t]);
@@ -200,11 +201,14 @@ absl::Status CudaStream::UseCache(Batch& single) const {
 absl::Status CudaStream::RunBatch(const Batch& batch) {
   RETURN_IF_ERROR(Reserve(batch));
   Pack(batch);
-  RETURN_IF_ERROR(Launch(batch));
-  RETURN_IF_ERROR(context_->Check(cudaEventRecord(done_.get(), queue_.get()), "cudaEventRecord"));
-  int64_t cost = 0;
-  for (const TileTask* task : batch.tasks) cost += CostOf(*task);
-  RETURN_IF_ERROR(context_->Await(done_.get(), cost, "a batch of tiles"));
+  RETURN_IF_ERROR(Compute(batch));
+  // Later layers may hide the NaN, and sums count it as a number.
+  if (HasGivenUp(batch) && context_->repairs()) RETURN_IF_ERROR(Compute(batch));
+  if (HasGivenUp(batch)) {
+    return absl::InternalError(absl::StrCat(context_->device().name, ": a kernel of '",
+                                            batch.executable.network().name,
+                                            "' waited in vain and gave up"));
+  }
   for (size_t t = 0; t < batch.tasks.size(); ++t) {
     if (batch.shape.gathers) {
       DeliverSums(batch, t);
@@ -214,6 +218,14 @@ absl::Status CudaStream::RunBatch(const Batch& batch) {
   }
   if (batch.cache != nullptr) batch.cache->End(batch.shape.known_means);
   return absl::OkStatus();
+}
+
+absl::Status CudaStream::Compute(const Batch& batch) {
+  RETURN_IF_ERROR(Launch(batch));
+  RETURN_IF_ERROR(context_->Check(cudaEventRecord(done_.get(), queue_.get()), "cudaEventRecord"));
+  int64_t cost = 0;
+  for (const TileTask* task : batch.tasks) cost += CostOf(*task);
+  return context_->Await(done_.get(), cost, "a batch of tiles");
 }
 
 absl::Status CudaStream::Reserve(const Batch& batch) {
@@ -327,11 +339,17 @@ absl::Status CudaStream::EnqueueSums(const Batch& batch, const BatchViews& views
 }
 
 bool CudaStream::IsOverflowed(const Batch& batch, size_t tile) const {
-  const BatchLayout& layout = batch.layout;
-  uint32_t lost = 0;
-  std::memcpy(&lost, received_.data() + layout.lost - layout.result + tile * sizeof(lost),
-              sizeof(lost));
-  return lost != 0;
+  return ReceivedMark(batch, batch.layout.lost + tile * sizeof(uint32_t));
+}
+
+bool CudaStream::HasGivenUp(const Batch& batch) const {
+  return ReceivedMark(batch, batch.layout.gave_up);
+}
+
+bool CudaStream::ReceivedMark(const Batch& batch, size_t at) const {
+  uint32_t mark = 0;
+  std::memcpy(&mark, received_.data() + at - batch.layout.result, sizeof(mark));
+  return mark != 0;
 }
 
 void CudaStream::DeliverPixels(const Batch& batch, size_t tile) const {

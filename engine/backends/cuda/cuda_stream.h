@@ -69,6 +69,7 @@ class CudaStream final : public Stream {
   absl::Status Prepare();
   // Gives the batch of one tile the pass's activation cache, if it can go on with it.
   absl::Status UseCache(Batch& single) const;
+  // Delivers results. Computes them once more if a kernel gave up; INTERNAL if it does so again.
   absl::Status RunBatch(const Batch& batch);
   absl::Status RunTile(const CudaExecutable& executable, Precision precision, const TileTask& task);
   // Computes the result's overflowed pixels of precision kFast again in kExact.
@@ -76,6 +77,8 @@ class CudaStream final : public Stream {
   absl::Status Reserve(const Batch& batch);
   // Images and means to the staging buffer.
   void Pack(const Batch& batch) const;
+  // From the packed staging buffer to the one of results.
+  absl::Status Compute(const Batch& batch);
   absl::Status Launch(const Batch& batch);
   // Captured first where `graph` is null.
   absl::Status LaunchGraph(const Batch& batch, GraphExecHandle& graph);
@@ -87,6 +90,9 @@ class CudaStream final : public Stream {
   void DeliverSums(const Batch& batch, size_t tile) const;
   // Whether the tile's pixels are not all numbers.
   bool IsOverflowed(const Batch& batch, size_t tile) const;
+  bool HasGivenUp(const Batch& batch) const;
+  // A mark that kernels have set, by its place in the layout.
+  bool ReceivedMark(const Batch& batch, size_t at) const;
 
   const std::shared_ptr<Context> context_;
   StreamHandle queue_;  // made by the first run, which can report why it fails

@@ -185,6 +185,7 @@ cudaError_t StepKernel::LaunchConv(const BatchViews& views, cudaStream_t stream)
     params.residual_factor = node_->residual_factor;
   }
   if (params.dst.data == nullptr) params.samples = views.samples;
+  params.gave_up = views.gave_up;
   params.half_epilogue = half_epilogue_;
   if (AddsSums(views)) params.sums = views.sums;
   if (node_->gate >= 0 || node_->residual_gate >= 0) return LaunchGatedConv(views, params, stream);

@@ -125,8 +125,9 @@ UPSCALED_DEVICE void MultiplyStrip(uint32_t weights, uint32_t pixels, bool first
   CommitProducts();
 }
 
-// Makes results of a kernel that has given up NaN, which are computed again by others.
-UPSCALED_DEVICE void SpoilSums(float (&sums)[128]) {
+// Makes results of a kernel that has given up NaN, and tells the host.
+UPSCALED_DEVICE void SpoilSums(const ConvParams& params, float (&sums)[128]) {
+  MarkGivenUp(params);
 #pragma unroll
   for (float& sum : sums) sum = std::numeric_limits<float>::quiet_NaN();
 }
@@ -254,13 +255,14 @@ UPSCALED_DEVICE void MultiplyUnits(const ConvParams& params, const BlockGrid& gr
   const int warp = ThreadIndex() % 128 / kWarpThreads;
   const int units = Tile::Units(params.shape);
   const uint32_t transfer = layout.transfer + (strip * 4 + warp) * Tile::kStripTransferBytes;
+  // Nothing after giving up: a strip a round ahead would free stages that the other one reads.
+  Patience patience;
   const auto give_back = [&](int stage) {
     SyncWarp();
-    if (ThreadIndex() % kWarpThreads == 0) Arrive(layout.empty + stage * 8);
+    if (ThreadIndex() % kWarpThreads == 0 && !patience.IsUsedUp()) Arrive(layout.empty + stage * 8);
   };
   const bool halves = StoresHalves(params);
   const bool alone = params.residual.data == nullptr && params.sums.data == nullptr;
-  Patience patience;
   UnitCounter next;
   float sums[128];
 #pragma unroll 1
@@ -283,7 +285,7 @@ UPSCALED_DEVICE void MultiplyUnits(const ConvParams& params, const BlockGrid& gr
     WaitProducts<0>();
     HoldSums(sums);
     give_back(previous);
-    if (patience.IsUsedUp()) SpoilSums(sums);
+    if (patience.IsUsedUp()) SpoilSums(params, sums);
     const BlockPlace place = PlaceOf(grid, block);
     const BlockPlace own{place.tile, place.x + strip * Tile::kStripWidth, place.y};
     const int first_column = BlockY() * Tile::kColumns + warp * 16;

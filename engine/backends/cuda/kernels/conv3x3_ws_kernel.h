@@ -401,6 +401,7 @@ UPSCALED_DEVICE void WsMultiplyTiles(const WsParams& params, const WsBarriers& a
       residual_phase ^= 1;
     }
     if (patience.IsUsedUp()) {
+      MarkGivenUp(params.conv);
       columns[0].bias = columns[1].bias = std::numeric_limits<float>::quiet_NaN();
     }
     if constexpr (kVariant.result == WsResult::kThin) {

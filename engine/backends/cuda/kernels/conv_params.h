@@ -57,6 +57,8 @@ struct ConvParams {
   // If data is not null, the kernel adds the final values of dst to these sums. Only launches with
   // ConvKernel::adds_sums do this, for shapes with out_stride 1.
   PooledSums sums;
+  // Set to 1 by a kernel with a wait that gave up (Patience): its results are NaN. May be null.
+  uint32_t* gave_up = nullptr;
   // Whether half_epilogue.h stores the results it can, or epilogue.h, with the same bits.
   bool half_epilogue = false;
 };

@@ -112,7 +112,8 @@ UPSCALED_DEVICE void Arrive(uint32_t barrier) {
 }
 // A thread's tries for all of its waits: more than a right kernel needs, as each takes a hundred
 // clocks at least, and up to a time set by the device. When they are used up, no wait waits any
-// more. Then the thread copies nothing any more, and stores NaN: the kernel ends.
+// more. Then the thread copies nothing any more, stores NaN, and marks the launch
+// (ConvParams::gave_up): the kernel ends.
 struct Patience {
   int tries = 1 << 20;
 

@@ -9,6 +9,11 @@
 
 namespace upscaled::cuda {
 
+// Tells the host of a wait that gave up: the launch's results are NaN.
+UPSCALED_DEVICE void MarkGivenUp(const ConvParams& params) {
+  if (params.gave_up != nullptr) *params.gave_up = 1;
+}
+
 // The residual's factors of a plane; ones without a gate, which leave a sum as it is.
 template <typename Storage>
 UPSCALED_DEVICE void LoadGate(const ConvParams& params, int plane, float (&gate)[kPlaneChannels]) {

@@ -71,6 +71,7 @@ struct Written {
   std::vector<uint8_t> samples;
   std::vector<uint32_t> lost;  // a mark for each tile
   std::vector<int64_t> sums;
+  uint32_t gave_up = 0;
 };
 
 class Conv3x3WsTest : public test::ConvKernelFixture {
@@ -179,6 +180,7 @@ class Conv3x3WsTest : public test::ConvKernelFixture {
     const size_t tiles = launch.inputs.size();
     ConvParams params = launch.params;
     Written written;
+    params.gave_up = &written.gave_up;
     written.samples.assign(params.samples.tile_stride * tiles * sizeof(float), 0x5a);
     written.lost.assign(tiles, 0);
     if (params.samples.tile_stride > 0) {
@@ -232,6 +234,7 @@ class Conv3x3WsTest : public test::ConvKernelFixture {
     if (result.tensor->WrittenOutside() != 0) return IsWrong() << "written outside";
     if (result.samples != expected.samples) return IsWrong() << "samples";
     if (result.lost != expected.lost) return IsWrong() << "marks of lost tiles";
+    if (result.gave_up != 0) return IsWrong() << "it gave up";
     const int channels = launch.layers.shape().out_channels;
     const int stored = cuda::PlaneCount(channels) * cuda::kPlaneChannels;
     for (size_t i = 0; i < result.sums.size(); ++i) {
@@ -400,7 +403,9 @@ TEST_F(Conv3x3WsTest, WaitsGiveUpWithNan) {
   for (const Case& tested : cases) {
     const WsVariant& variant = kWsVariants[tested.variant];
     int nans = 0;
-    for (int attempt = 0; attempt < 12 && nans == 0; ++attempt) {
+    for (int attempt = 0; attempt < 12 && (attempt < 2 || nans == 0); ++attempt) {
+      const bool all_but_one = attempt == 0;  // arrive; later none does
+      nans = 0;
       const Launch launch = MakeLaunch(
           tested.variant, {variant.width() * 4 + 2, variant.height() + 3}, 2, /*is_whole=*/true);
       tested_variant = tested.variant;
@@ -409,11 +414,17 @@ TEST_F(Conv3x3WsTest, WaitsGiveUpWithNan) {
           variant, {.units = (launch.layers.conv.in_channels + 15) / 16, .stages = tested_stages});
       const PlantedFault lost{
           PlantedFault::kArrive, at.*tested.first,
-          tested.end == nullptr ? std::numeric_limits<uint32_t>::max() : at.*tested.end};
+          tested.end == nullptr ? std::numeric_limits<uint32_t>::max() : at.*tested.end,
+          all_but_one ? RandomInt(random_, 0, 7) : -1};
       bool right = false;
-      const std::vector<std::string> failures = test::FailuresWith(
-          lost, [&] { right = IsRightOrNan(launch, RunLaunch(kWs, launch), nans); });
+      uint32_t gave_up = 0;
+      const std::vector<std::string> failures = test::FailuresWith(lost, [&] {
+        const Written result = RunLaunch(kWs, launch);
+        right = IsRightOrNan(launch, result, nans);
+        gave_up = result.gave_up;
+      });
       tested_stages = 0;
+      EXPECT_TRUE(nans == 0 || gave_up == 1) << "the launch is not marked";
       EXPECT_TRUE(right) << "variant " << tested.variant;
       EXPECT_THAT(failures, testing::Each(testing::Not(testing::HasSubstr("wait for each other"))));
       if (HasFailure()) return;

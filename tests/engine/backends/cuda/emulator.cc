@@ -234,9 +234,11 @@ class Block {
 
 Block* g_block = nullptr;  // that runs
 test::PlantedFault g_fault;
+int g_faulty_calls = 0;
 
 bool Lacks(test::PlantedFault::Call call, uint32_t at = 0) {
-  return g_fault.call == call && at >= g_fault.first && at < g_fault.end;
+  if (g_fault.call != call || at < g_fault.first || at >= g_fault.end) return false;
+  return g_fault.only < 0 || g_faulty_calls++ == g_fault.only;
 }
 
 // Kept from block to block and launch to launch: ThreadSanitizer takes long to make one.
@@ -302,16 +304,21 @@ void Block::Run(int x, int y, int z) {
   g_block = nullptr;
 }
 
-// Uses up the patience of a random thread that waits; false without one.
+// Uses up the patience of a random thread that waits, or of all that wait in its group, as they do
+// on a device; false without one.
 bool Block::GiveUpOne() {
   std::vector<Thread*> patient;
   for (Thread& thread : threads_) {
     if (!thread.done && thread.ready && thread.patience != nullptr) patient.push_back(&thread);
   }
   if (patient.empty()) return false;
-  Thread& impatient = *patient[random_() % patient.size()];
-  impatient.patience->tries = 0;
-  impatient.ready = nullptr;
+  const Thread* const chosen = patient[random_() % patient.size()];
+  const bool alone = Chance();
+  for (Thread* thread : patient) {
+    if (alone ? thread != chosen : thread->index / kGroup != chosen->index / kGroup) continue;
+    thread->patience->tries = 0;
+    thread->ready = nullptr;
+  }
   return true;
 }
 
@@ -512,7 +519,10 @@ void Block::WaitProducts(int pending) {
 
 namespace test {
 
-void Plant(const PlantedFault& fault) { g_fault = fault; }
+void Plant(const PlantedFault& fault) {
+  g_fault = fault;
+  g_faulty_calls = 0;
+}
 
 std::vector<std::string> FailuresWith(const PlantedFault& fault, const std::function<void()>& run) {
   testing::TestPartResultArray found;

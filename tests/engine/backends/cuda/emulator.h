@@ -41,6 +41,7 @@ struct PlantedFault {
   // The addresses of the call's barriers; for kWaitProducts, the number of products left pending.
   uint32_t first = 0;
   uint32_t end = std::numeric_limits<uint32_t>::max();
+  int only = -1;  // of these calls, counted from 0; -1: all
 };
 // The fault of all kernels from now on.
 void Plant(const PlantedFault& fault);
@@ -51,7 +52,7 @@ std::vector<std::string> FailuresWith(const PlantedFault& fault, const std::func
 bool IsNoticed(const PlantedFault& fault, const std::function<bool()>& is_right);
 
 // Runs `kernel` for each thread of each block, one block after the other. Where all threads wait, a
-// random one with Patience gives up. Failures of the test: threads waiting for each other, or wgmma
+// random one with Patience gives up, or its group does. Failures of the test: threads waiting for each other, or wgmma
 // reading values without a fence before.
 void RunEmulated(const EmulatedGrid& grid, const std::function<void()>& kernel,
                  std::mt19937& random);

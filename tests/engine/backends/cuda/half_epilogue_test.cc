@@ -203,9 +203,10 @@ TEST_F(HalfEpilogueTest, FaultsAreNoticed) {
   }
 }
 
-// Waits that never end give up, and all that was not computed is NaN.
+// Waits that never end give up: all that was not computed is NaN, and the launch is marked. Whether
+// no arrival comes, or all but one: then rounds are counted wrongly from there on.
 TEST_F(HalfEpilogueTest, WaitsGiveUpWithNan) {
-  constexpr int kIn = 80, kOut = 64;
+  constexpr int kIn = 96, kOut = 64;  // two rounds of stages
   const cuda::Conv3x3WgmmaLayout at({.taps = 3, .in_channels = kIn, .out_channels = kOut});
   const TestedKernel& kernel =
       *std::ranges::find(TestedKernels(), "conv3x3_wgmma", &TestedKernel::name);
@@ -216,13 +217,32 @@ TEST_F(HalfEpilogueTest, WaitsGiveUpWithNan) {
     layer.activation = activation;
     std::vector<reference::Tensor> inputs{RandomTensor(kIn, size, random_)};
     test::RoundValues(Precision::kFast, inputs[0].values);
-    const auto expected = Run(kernel, {&layer}, inputs, whole);
+    uint32_t marked = 0;
+    ConvParams right;
+    right.gave_up = &marked;
+    const auto expected = Run(kernel, {&layer}, inputs, whole, right);
+    EXPECT_EQ(marked, 0u);
+    std::vector<test::PlantedFault> faults;
     for (const uint32_t first : {at.full, at.empty}) {
+      const uint32_t end = first == at.full ? at.empty : at.empty + 64;
+      faults.push_back({test::PlantedFault::kArrive, first, end});
+      const int arrivals = first == at.full ? 3 * 128 : 2 * 8;  // of the first round
+      for (int i = 0; i < 4; ++i) {
+        faults.push_back(
+            {test::PlantedFault::kArrive, first, end, RandomInt(random_, 0, arrivals - 1)});
+      }
+    }
+    for (const test::PlantedFault& fault : faults) {
+      SCOPED_TRACE(testing::Message() << "arrival " << fault.only << " of "
+                                      << (fault.first == at.full ? "full" : "empty"));
       std::unique_ptr<EmulatedTensor> result;
-      const auto failures = test::FailuresWith(
-          {test::PlantedFault::kArrive, first, first == at.full ? at.empty : at.empty + 64},
-          [&] { result = Run(kernel, {&layer}, inputs, whole); });
+      uint32_t gave_up = 0;
+      ConvParams params;
+      params.gave_up = &gave_up;
+      const auto failures =
+          test::FailuresWith(fault, [&] { result = Run(kernel, {&layer}, inputs, whole, params); });
       EXPECT_THAT(failures, testing::IsEmpty());
+      EXPECT_EQ(gave_up, 1u);
       int nans = 0;
       for (int c = 0; c < kOut; ++c) {
         for (int y = 0; y < size.height; ++y) {
