@@ -54,6 +54,8 @@ class ChannelSums {
   size_t channels() const { return sums_.size(); }
   ChannelMeans Means(int64_t pixels) const;
 
+  friend bool operator==(const ChannelSums&, const ChannelSums&) = default;
+
  private:
   static constexpr double kUnit = 1 << 24;
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <random>
 #include <utility>
@@ -62,7 +64,14 @@ constexpr ProofCase kCases[] = {
     {64, 64, true, {33, 65}, 2, kOtherFactors, ProofLayer::kGated},
     {128, 128, true, {123, 77}, 1, kOtherFactors, ProofLayer::kGated},
     {128, 128, true, {962, 542}, 1, kOtherFactors, ProofLayer::kGated},
+    {64, 64, true, {33, 65}, 2, kOtherFactors, ProofLayer::kGated, 1, /*joined=*/true},
+    {128, 128, true, {123, 77}, 1, kOtherFactors, ProofLayer::kGated, 1, /*joined=*/true},
+    {64, 64, false, {123, 77}, 2, 0, ProofLayer::kPooled},
+    {64, 128, true, {33, 65}, 3, 0, ProofLayer::kPooled},
 };
+
+constexpr std::string_view kJoinedKernels[] = {"half_epilogue", "conv3x3_ws", "thin_ws",
+                                               "enlarge_ws"};
 
 // Convolutions with random weights, of values about 1. No other layer is one that the kernel takes.
 class ProofNetwork {
@@ -82,6 +91,9 @@ class ProofNetwork {
         break;
       case ProofLayer::kGated:
         AddGated(proof);
+        break;
+      case ProofLayer::kPooled:
+        AddPooled(proof);
     }
   }
 
@@ -92,11 +104,15 @@ class ProofNetwork {
   const std::vector<ChannelMeans>& means() const { return means_; }
 
  private:
-  void AddBetween(const ProofCase& proof) {
+  void AddBetween(const ProofCase& proof) { AddEnd(AddProven(proof)); }
+  void AddPooled(const ProofCase& proof) { AddEnd(AddGate(AddProven(proof))); }
+
+  // Returns the last layer.
+  int AddProven(const ProofCase& proof) {
     const int skip = AddConv("skip", 0, proof.out_channels, 3, Activation::kPRelu);
     const int wide = AddConv("wide", skip, proof.in_channels, 1, Activation::kRelu);
     proven_ = AddConv("proven", wide, proof.out_channels, 3, Activation::kPRelu);
-    AddEnd(proof.adds ? AddSum(proven_, skip) : proven_);
+    return proof.adds ? AddSum(proven_, skip) : proven_;
   }
 
   void AddLast(const ProofCase& proof) {
@@ -121,19 +137,28 @@ class ProofNetwork {
     network_.align_px = 2;
   }
 
+  // Gates of the input of every kind of convolution, and of residuals.
   void AddGated(const ProofCase& proof) {
-    const int wide = AddConv("wide", 0, proof.in_channels, 3, Activation::kPRelu);
-    const int pool = AddPlain(Op::kGlobalAveragePool, "pool", wide, proof.in_channels, 1);
-    const int factors = AddConv("factors", pool, proof.in_channels, 1, Activation::kSigmoid, 1,
-                                Op::kFullyConnected);
-    const int gated = AddPlain(Op::kMul, "gated", wide, proof.in_channels, 1);
-    network_.layers[gated].inputs.push_back(factors);
-    const int down = AddConv("down", gated, proof.out_channels, 2, Activation::kPRelu, 2);
+    const int in = proof.in_channels;
+    const int gated = AddGate(AddConv("wide", 0, in, 3, Activation::kPRelu));
+    const int mid = AddSum(AddConv("mid", gated, in, 3, Activation::kPRelu), gated);
+    const int down = AddGate(AddConv("down", gated, proof.out_channels, 2, Activation::kPRelu, 2));
     const int up =
-        AddConv("up", down, proof.in_channels, 2, Activation::kPRelu, 2, Op::kConvTranspose);
-    AddEnd(AddSum(up, gated));
+        AddSum(AddConv("up", down, in, 2, Activation::kPRelu, 2, Op::kConvTranspose), gated);
+    AddConv("last", AddGate(AddSum(mid, up)), kRgbChannels, 3, Activation::kNone);
     network_.align_px = 2;
-    means_.emplace_back(proof.in_channels, 0.25f);
+  }
+
+  // A squeeze-excite of the layer.
+  int AddGate(int input) {
+    const int channels = network_.layers[input].out_channels;
+    const int pool = AddPlain(Op::kGlobalAveragePool, "pool", input, channels, 1);
+    const int factors =
+        AddConv("factors", pool, channels, 1, Activation::kSigmoid, 1, Op::kFullyConnected);
+    const int gated = AddPlain(Op::kMul, "gated", input, channels, 1);
+    network_.layers[gated].inputs.push_back(factors);
+    means_.emplace_back(channels, 0.25f);
+    return gated;
   }
 
   // The last layer, 1x1.
@@ -201,14 +226,29 @@ class ProofRun {
     return run;
   }
 
-  // The results of equal images, one per tile.
-  absl::StatusOr<std::vector<Image>> Compute(const Image& image, int tiles) {
-    std::vector<Image> results;
+  // The results of equal images, and the sums of their poolings.
+  struct Computed {
+    std::vector<Image> images;                   // one per tile
+    std::vector<std::vector<ChannelSums>> sums;  // of each pooling, one per tile
+  };
+  absl::StatusOr<Computed> Compute(const Image& image, int tiles) {
+    Computed computed;
     std::vector<TileTask> tasks;
-    for (int i = 0; i < tiles; ++i) results.emplace_back(ResultOf(image));
-    for (Image& result : results) tasks.push_back(TaskOf(image, result));
+    for (int i = 0; i < tiles; ++i) computed.images.emplace_back(ResultOf(image));
+    for (Image& result : computed.images) tasks.push_back(TaskOf(image, result));
+    const std::span<const ChannelMeans> means = pass_->means;
+    for (size_t pooling = 0; pooling < means.size(); ++pooling) {
+      std::vector<ChannelSums>& sums = computed.sums.emplace_back(tiles);
+      std::vector<PoolingPass> passes;
+      for (ChannelSums& own : sums) {
+        passes.push_back({.means = means.first(pooling), .partial_sums = &own});
+      }
+      std::vector<TileTask> gatherings = tasks;
+      for (int i = 0; i < tiles; ++i) gatherings[i].pooling = &passes[i];
+      RETURN_IF_ERROR(stream_->Run(*executable_, gatherings));
+    }
     RETURN_IF_ERROR(stream_->Run(*executable_, tasks));
-    return results;
+    return computed;
   }
 
   // Seconds of a layer, or of all (-1): the best of some runs.
@@ -267,12 +307,23 @@ Image MakeImage(Size size, bool poison) {
   return image;
 }
 
+// Compares sums of as many pixels as integers. A difference is told as one of the means.
+void Compare(const ChannelSums& a, const ChannelSums& b, int64_t pixels, ProofResult& result) {
+  if (a == b) return;
+  const ChannelMeans left = a.Means(pixels), right = b.Means(pixels);
+  result.worst = std::max(result.worst, std::numeric_limits<double>::min());
+  for (size_t c = 0; c < left.size(); ++c) {
+    result.worst = std::max(result.worst, std::abs(double{left[c]} - right[c]));
+  }
+}
+
+// Whether values are finite, and the same.
 void Compare(const ImageView& a, const ImageView& b, ProofResult& result) {
   for (int y = 0; y < a.height_px(); ++y) {
     const float* const left = a.row_as<float>(y);
     const float* const right = b.row_as<float>(y);
     for (int i = 0; i < a.width_px() * 3; ++i) {
-      if (std::memcmp(&left[i], &right[i], sizeof(float)) == 0) continue;
+      if (std::isfinite(left[i]) && std::memcmp(&left[i], &right[i], sizeof(float)) == 0) continue;
       const double difference = std::abs(double{left[i]} - right[i]);
       result.worst =
           std::max(result.worst,
@@ -285,12 +336,16 @@ void Compare(const ImageView& a, const ImageView& b, ProofResult& result) {
 
 std::span<const ProofCase> ListProofCases() { return kCases; }
 
+std::span<const std::string_view> ListJoinedKernels() { return kJoinedKernels; }
+
 std::string Describe(const ProofCase& proof) {
   return absl::StrCat(proof.in_channels, "-", proof.out_channels,
                       proof.layer == ProofLayer::kLast ? absl::StrCat(" x", proof.factor) : "",
                       proof.layer == ProofLayer::kEnlarging ? " up" : "",
                       proof.layer == ProofLayer::kGated ? " gated" : "",
-                      proof.adds ? " + skip" : "", ", ", proof.image.width, "x", proof.image.height,
+                      proof.layer == ProofLayer::kPooled ? " pooled" : "",
+                      proof.joined ? " by new kernels" : "", proof.adds ? " + skip" : "", ", ",
+                      proof.image.width, "x", proof.image.height,
                       proof.tiles > 1 ? absl::StrCat(", ", proof.tiles, " tiles") : "");
 }
 
@@ -298,11 +353,23 @@ namespace {
 
 bool IsOfGates(std::string_view kernel) { return kernel.ends_with("_gates"); }
 
-BackendOptions OptionsFor(std::string_view kernel) {
-  std::string name(kernel);
-  if (kernel.ends_with("_epilogue") || IsOfGates(kernel))
-    return {.proven_kernels = {std::move(name)}};
-  return {.kernel = std::move(name)};
+// Without repairs, which would hide a wrong result, and whose time is not taken.
+BackendOptions PlainOptions(const ProofCase& proof) {
+  BackendOptions options{.repairs = false};
+  if (proof.joined) {
+    options.proven_kernels.assign(std::begin(kJoinedKernels), std::end(kJoinedKernels));
+  }
+  return options;
+}
+
+BackendOptions OptionsFor(std::string_view kernel, const ProofCase& proof) {
+  BackendOptions options = PlainOptions(proof);
+  if (kernel.ends_with("_epilogue") || IsOfGates(kernel)) {
+    options.proven_kernels.emplace_back(kernel);
+  } else {
+    options.kernel = kernel;
+  }
+  return options;
 }
 
 }  // namespace
@@ -315,20 +382,25 @@ absl::StatusOr<ProofResult> ProveKernel(const ProofBackend& create, std::string_
     result.supported = false;
     return result;
   }
-  absl::StatusOr<ProofRun> own = ProofRun::Create(create, OptionsFor(kernel), network);
+  absl::StatusOr<ProofRun> own = ProofRun::Create(create, OptionsFor(kernel, proof), network);
   if (absl::IsUnimplemented(own.status())) {
     result.supported = false;
     return result;
   }
   RETURN_IF_ERROR(own.status());
-  ASSIGN_OR_RETURN(ProofRun plain, ProofRun::Create(create, {}, network));
+  ASSIGN_OR_RETURN(ProofRun plain, ProofRun::Create(create, PlainOptions(proof), network));
   const Image poison = MakeImage(proof.image, true), image = MakeImage(proof.image, false);
-  ASSIGN_OR_RETURN(const std::vector<Image> expected, plain.Compute(image, 1));
+  ASSIGN_OR_RETURN(const ProofRun::Computed expected, plain.Compute(image, 1));
   RETURN_IF_ERROR(own->Compute(poison, proof.tiles).status());
   for (int run = 0; run < 3; ++run) {  // alone, captured, and as a graph
-    ASSIGN_OR_RETURN(const std::vector<Image> results, own->Compute(image, proof.tiles));
-    for (const Image& computed : results) {
-      Compare(computed.view(), expected.front().view(), result);
+    ASSIGN_OR_RETURN(const ProofRun::Computed computed, own->Compute(image, proof.tiles));
+    for (const Image& tile : computed.images) {
+      Compare(tile.view(), expected.images.front().view(), result);
+    }
+    for (size_t i = 0; i < computed.sums.size(); ++i) {
+      for (const ChannelSums& tile : computed.sums[i]) {
+        Compare(tile, expected.sums[i].front(), proof.image.Area(), result);
+      }
     }
   }
   result.right = result.worst <= proof.tolerance;

@@ -22,7 +22,8 @@ enum class ProofLayer : uint8_t {
   kBetween,    // a 3x3 convolution between others
   kLast,       // a 3x3 convolution to the result, whose pixels it may shuffle
   kEnlarging,  // a transposed 2x2 convolution with stride 2
-  kGated,      // the same, and a 2x2 convolution, of a squeeze-excite's result
+  kGated,      // all of these, and a 2x2 convolution, of squeeze-excites' results
+  kPooled,     // kBetween, with its result pooled: its sums are compared, too
 };
 
 // A network one of whose layers is the kernel's, in precision fast.
@@ -36,7 +37,12 @@ struct ProofCase {
   float tolerance = 0;
   ProofLayer layer = ProofLayer::kBetween;
   int factor = 1;  // kLast: the result's pixels per pixel of the layer, on both axes
+  // kGated: next to all other new kernels, which compute both results.
+  bool joined = false;
 };
+
+// The new kernels of joined cases: all but gates.
+std::span<const std::string_view> ListJoinedKernels();
 
 // Sizes with rests in every direction, sizes of images, widths of networks.
 std::span<const ProofCase> ListProofCases();
@@ -53,8 +59,8 @@ using ProofBackend =
     std::function<absl::StatusOr<std::unique_ptr<Backend>>(const BackendOptions& options)>;
 
 // Runs a case by the kernel of this name, forced, and by the kernels that are shipped. A name that
-// ends in "_epilogue" or "_gates" is a part of these, which the backend is told to use. Errors are
-// the backend's.
+// ends in "_epilogue" or "_gates" is a part of these, which the backend is told to use. Results are
+// not repaired, and values that are not finite are wrong. Errors are the backend's.
 absl::StatusOr<ProofResult> ProveKernel(const ProofBackend& create, std::string_view kernel,
                                         const ProofCase& proof);
 

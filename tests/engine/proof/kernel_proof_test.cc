@@ -1,14 +1,17 @@
 // Proofs of kernels on a fake device: the reference, with a forced kernel that does as told.
 #include "engine/proof/kernel_proof.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "engine/backends/layer_profile.h"
 #include "engine/backends/reference/reference_backend.h"
+#include "engine/graph/pooling.h"
 #include "gtest/gtest.h"
 
 namespace upscaled {
@@ -18,6 +21,7 @@ namespace {
 struct Deeds {
   bool supports = true;
   float error = 0;      // added to one value of every result
+  int sum_error = 0;    // units added to one sum of every gathering
   double seconds = 1;   // of every layer
   absl::Status status;  // of every run
 };
@@ -32,6 +36,11 @@ class StubStream final : public Stream {
     const absl::Status status = stream_->Run(executable, tiles);
     const MutableImageView& dst = tiles.back().dst;
     dst.row_as<float>(dst.height_px() - 1)[dst.width_px() * 3 - 1] += deeds_.error;
+    if (ChannelSums* const sums = tiles.back().pooling->partial_sums; sums != nullptr) {
+      ChannelSums error(sums->channels());
+      error.Add(sums->channels() - 1, deeds_.sum_error / double{1 << 24});
+      sums->Add(error);
+    }
     return status;
   }
   absl::StatusOr<std::vector<LayerProfile>> Profile(const Executable& executable,
@@ -68,17 +77,25 @@ class StubBackend final : public Backend {
   const Deeds deeds_;
 };
 
+constexpr int kGatedLayers = 18;  // of networks with gates
+
 constexpr ProofCase kSmall = {
     .in_channels = 16, .out_channels = 8, .adds = true, .image = {9, 7}, .tiles = 2};
 
+// `beside`: it does so only if this kernel may serve, too.
 absl::StatusOr<ProofResult> Prove(const Deeds& deeds, const std::string& kernel = "new",
-                                  const ProofCase& proof = kSmall) {
+                                  const ProofCase& proof = kSmall, const std::string& beside = "") {
   const ProofBackend create =
       [&](const BackendOptions& options) -> absl::StatusOr<std::unique_ptr<Backend>> {
     auto backend = CreateReferenceBackend({});
     if (!backend.ok()) return backend.status();
-    const bool is_new = options.kernel == kernel || options.proven_kernels == std::vector{kernel};
-    return std::make_unique<StubBackend>(*std::move(backend), is_new ? deeds : Deeds{});
+    EXPECT_FALSE(options.repairs);
+    const auto serves = [&](const std::string& name) {
+      return name.empty() || options.kernel == name ||
+             std::ranges::find(options.proven_kernels, name) != options.proven_kernels.end();
+    };
+    return std::make_unique<StubBackend>(*std::move(backend),
+                                         serves(kernel) && serves(beside) ? deeds : Deeds{});
   };
   return ProveKernel(create, kernel, proof);
 }
@@ -132,8 +149,52 @@ TEST(KernelProofTest, GatesAreProvenByNetworksWithGatesAlone) {
   const auto result = Prove({.seconds = 0.5}, "new_gates", proof);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_TRUE(result->right);
-  EXPECT_EQ(result->us, 9 * 0.5e6);  // of all its layers
+  EXPECT_EQ(result->us, kGatedLayers * 0.5e6);  // of all its layers
   EXPECT_FALSE(Prove({.error = 1e-2f}, "new_gates", proof)->right);
+}
+
+// The server uses gates with the other new kernels.
+TEST(KernelProofTest, GatesAreProvenNextToTheOtherNewKernels) {
+  for (const std::string_view kernel : ListJoinedKernels()) {
+    int wrong = 0;
+    for (ProofCase proof : ListProofCases()) {
+      if (proof.layer != ProofLayer::kGated || proof.image.width > 33) continue;
+      proof.in_channels = proof.out_channels = 8;
+      proof.tolerance = 0;
+      const auto result = Prove({.error = 1e-3f}, "new_gates", proof, std::string(kernel));
+      ASSERT_TRUE(result.ok()) << result.status();
+      EXPECT_EQ(result->right, !proof.joined) << Describe(proof);
+      wrong += !result->right;
+    }
+    EXPECT_GT(wrong, 0) << kernel;
+  }
+}
+
+// Whether they are right shows in sums alone: results take the means as given.
+TEST(KernelProofTest, SumsOfPoolingsAreEqualToTheUnit) {
+  ProofCase proof = kSmall;
+  proof.layer = ProofLayer::kPooled;
+  auto result = Prove({}, "new", proof);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(result->right);
+  result = Prove({.sum_error = 1}, "new", proof);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FALSE(result->right);
+  proof.layer = ProofLayer::kBetween;  // nothing is pooled
+  EXPECT_TRUE(Prove({.sum_error = 1}, "new", proof)->right);
+  for (const bool wide : {false, true}) {
+    EXPECT_TRUE(std::ranges::any_of(ListProofCases(), [&](const ProofCase& listed) {
+      return listed.layer == ProofLayer::kPooled && (listed.out_channels > 64) == wide &&
+             listed.tolerance == 0;
+    }));
+  }
+}
+
+// Also where the shipped kernels give the same.
+TEST(KernelProofTest, NanIsWrong) {
+  const auto result = Prove({.error = std::nanf("")}, "");
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FALSE(result->right);
 }
 
 TEST(KernelProofTest, WhatIsNotSupportedProvesNothing) {
@@ -169,7 +230,7 @@ TEST(KernelProofTest, EveryKindOfLayerIsProven) {
     auto result = Prove({}, kernel, proof);
     ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_TRUE(result->right);
-    EXPECT_EQ(result->us, gated ? 9e6 : 1e6);
+    EXPECT_EQ(result->us, gated ? kGatedLayers * 1e6 : 1e6);
     result = Prove({.error = 1e-2f}, kernel, proof);
     ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_FALSE(result->right);

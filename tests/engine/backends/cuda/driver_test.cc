@@ -1,11 +1,15 @@
 // The plugin as programs find it, with a driver and without: holds on every machine with a build.
 #include <algorithm>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "engine/backends/backend_list.h"
 #include "engine/backends/cuda/cuda_backend.h"
 #include "engine/backends/cuda/cuda_status.h"
+#include "engine/backends/cuda/kernels/conv_kernels.h"
+#include "engine/proof/kernel_proof.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -59,6 +63,15 @@ TEST(CudaDriverTest, RefusesWhatItCannotHonour) {
   isa.cpu_isa = "avx2";
   EXPECT_EQ(CreateCudaBackend("cuda", isa).status(),
             absl::InvalidArgumentError("cpu_isa 'avx2' is an option of the cpu backend"));
+}
+
+// Proofs of gates know the new kernels by name.
+TEST(CudaProofTest, GatesAreProvenNextToEveryNewKernel) {
+  std::vector<std::string_view> names = {cuda::kHalfEpilogue};
+  for (const cuda::ConvKernel& kernel : cuda::ListConvKernels()) {
+    if (!kernel.seen) names.push_back(kernel.name);
+  }
+  EXPECT_THAT(ListJoinedKernels(), ::testing::UnorderedElementsAreArray(names));
 }
 
 TEST(CudaStatusTest, NamesDeviceCallAndErrorAndTellsWhatToDo) {

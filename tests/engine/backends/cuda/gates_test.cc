@@ -4,10 +4,14 @@
 #include <cmath>
 #include <memory>
 #include <random>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "engine/backends/cuda/cuda_backend.h"
 #include "engine/backends/cuda/cuda_executable.h"
+#include "engine/proof/kernel_proof.h"
 #include "gtest/gtest.h"
 #include "tests/engine/backends/cached_tile.h"
 #include "tests/engine/backends/random_network.h"
@@ -22,6 +26,29 @@ using test::AppendConv;
 using test::AppendTimesMean;
 
 constexpr Size kImage{70, 50};
+
+// Keeps what it compiles.
+class WatchedBackend final : public Backend {
+ public:
+  WatchedBackend(std::unique_ptr<Backend> backend,
+                 std::vector<std::shared_ptr<const Executable>>& compiled)
+      : backend_(std::move(backend)), compiled_(compiled) {}
+
+  std::string_view name() const override { return backend_->name(); }
+  std::string description() const override { return backend_->description(); }
+  absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network& network,
+                                                            Precision precision) override {
+    auto executable = backend_->Compile(network, precision);
+    if (executable.ok()) compiled_.push_back(*executable);
+    return executable;
+  }
+  std::unique_ptr<Stream> CreateStream() override { return backend_->CreateStream(); }
+  int StreamCount() const override { return backend_->StreamCount(); }
+
+ private:
+  const std::unique_ptr<Backend> backend_;
+  std::vector<std::shared_ptr<const Executable>>& compiled_;
+};
 
 class CudaGatesTest : public ::testing::Test {
  protected:
@@ -51,6 +78,9 @@ class CudaGatesTest : public ::testing::Test {
   void Compile(Precision precision, bool folded) {
     BackendOptions options;
     if (folded) options.proven_kernels = {"folded_gates"};
+    Compile(precision, options);
+  }
+  void Compile(Precision precision, const BackendOptions& options) {
     auto backend = CreateCudaBackend("cuda", options);
     ASSERT_TRUE(backend.ok()) << backend.status();
     backend_ = *std::move(backend);
@@ -113,12 +143,18 @@ TEST_F(CudaGatesTest, GiveTheSameBytesForEveryTiling) {
   EXPECT_TRUE(test::SameImages(kept->view(), folded.view()));
 }
 
-// White pixels beyond the range of halves, behind a gate.
+// White pixels beyond the range of halves, behind a gate and a sum with its result.
 TEST_F(CudaGatesTest, OverflowedPixelsAreComputedExactly) {
   network_ = test::InputAlone();
   AppendConv(network_, 8, 3);
   AppendTimesMean(network_, Last());
-  AppendConv(network_, 11, 3);
+  const int gate = Last();
+  AppendConv(network_, 8, 3);
+  network_.layers.push_back({.op = Op::kAdd,
+                             .name = "sum",
+                             .inputs = {Last(), gate},
+                             .out_channels = 8,
+                             .in_channels = 8});
   AppendConv(network_, 3, 3);
   constexpr Rect kWhite{40, 20, 6, 5};
   std::uniform_int_distribution<int> dark(0, 25);
@@ -136,12 +172,12 @@ TEST_F(CudaGatesTest, OverflowedPixelsAreComputedExactly) {
   };
   fill(network_.layers[1], 0.02f, 0.06f);  // about 1 where it is white, 0.05 elsewhere
   fill(network_.layers[4], 1e5f, 3e5f);    // about 1e6, 5e4
-  fill(network_.layers[5], -1e-6f, 2e-6f);
+  fill(network_.layers[6], -1e-6f, 2e-6f);
   Compile(Precision::kExact, false);
   const Image exact = Run(kImage);
   for (const bool folded : {false, true}) {
     Compile(Precision::kFast, folded);
-    EXPECT_EQ(Gates(), std::pair(folded ? 1 : 0, 0));
+    EXPECT_EQ(Gates(), folded ? std::pair(1, 1) : std::pair(0, 0));
     for (const Size tile : {kImage, Size{16, 16}}) {
       const Image fast = Run(tile);
       EXPECT_LT(Difference(fast.view(), exact.view()), 4e-3f) << folded;
@@ -152,6 +188,40 @@ TEST_F(CudaGatesTest, OverflowedPixelsAreComputedExactly) {
           << "it was computed exactly, too";
     }
   }
+}
+
+// Proofs do without the repair, which would hide a wrong kernel.
+TEST_F(CudaGatesTest, WithoutRepairsOverflowedPixelsAreNan) {
+  network_ = test::InputAlone();
+  AppendConv(network_, 8, 3);
+  AppendConv(network_, 8, 3);
+  AppendConv(network_, 3, 3);
+  for (Layer& layer : network_.layers) std::ranges::fill(layer.weights, 100.0f);
+  for (const bool repairs : {true, false}) {
+    Compile(Precision::kFast, {.repairs = repairs});
+    EXPECT_EQ(std::isfinite(Run(kImage).view().row_as<float>(20)[60]), repairs);
+  }
+}
+
+// A proof's network has gates of all that the server folds.
+TEST_F(CudaGatesTest, ProofsFoldGatesOfEveryKindOfConvolution) {
+  std::vector<std::shared_ptr<const Executable>> compiled;
+  const ProofBackend create =
+      [&](const BackendOptions& options) -> absl::StatusOr<std::unique_ptr<Backend>> {
+    auto backend = CreateCudaBackend("cuda", options);
+    if (!backend.ok()) return backend.status();
+    return std::make_unique<WatchedBackend>(*std::move(backend), compiled);
+  };
+  constexpr ProofCase kCase{8, 8, true, {9, 7}, 2, 8e-3f, ProofLayer::kGated};
+  const auto result = ProveKernel(create, "folded_gates", kCase);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(result->right) << result->worst;
+  ASSERT_EQ(compiled.size(), 2u);
+  executable_ = compiled[0];
+  EXPECT_EQ(Gates(), std::pair(4, 2));  // 3x3, 2x2, transposed and last; sums with two of these
+  executable_ = compiled[1];
+  EXPECT_EQ(Gates(), std::pair(0, 0));
+  executable_.reset();
 }
 
 TEST_F(CudaGatesTest, ExactStaysAsItIs) {
