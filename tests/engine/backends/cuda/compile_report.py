@@ -2,9 +2,9 @@
 """The registers and memory that ptxas gave every kernel on every architecture, against a budget.
 
 Usage: compile_report.py BUDGET OBJECT...    (reads OBJECT.ptxas where there is one, see keep_ptxas.sh)
-BUDGET has lines "KERNEL REGISTERS". Fails on spills, on more registers than that, or others for
-"KERNEL =REGISTERS", on kernels and lines without each other, and where ptxas warns of lost performance (wgmma
-in turns, setmaxnreg ignored).
+BUDGET has lines "KERNEL REGISTERS". Fails on spills and stack frames (arrays in local memory), on more registers than
+that, or others for "KERNEL =REGISTERS", on kernels and lines without each other, and where ptxas warns of lost
+performance (wgmma in turns, setmaxnreg ignored).
 """
 import pathlib
 import re
@@ -54,8 +54,8 @@ def main() -> int:
     print(f"{'kernel':40} {'for':8} registers  shared  stack  spilled")
     for kernel, architecture, registers, shared, stack, spilled in rows:
         print(f"{kernel:40} {architecture:8} {registers:9} {shared:7} {stack:6} {spilled:8}")
-        if spilled:
-            wrong.append(f"{kernel} for {architecture} spills {spilled} bytes")
+        if spilled or stack:
+            wrong.append(f"{kernel} for {architecture} spills {spilled} bytes, and has {stack} on the stack")
         if kernel not in budget:
             wrong.append(f"{kernel} has no line in {sys.argv[1]}")
         elif not is_within(registers, budget[kernel]):
