@@ -48,10 +48,11 @@ std::span<const std::string_view> ListJoinedKernels();
 std::span<const ProofCase> ListProofCases();
 
 struct ProofResult {
-  bool supported = true;        // the kernel computes the layer; else nothing is compared
-  bool right = false;           // within the tolerance of what the shipped kernels compute
-  double worst = 0;             // the largest difference
-  double us = 0, plain_us = 0;  // the layer's time by the kernel and by the shipped ones
+  bool supported = true;  // the kernel computes the layer; else nothing is compared
+  bool right = false;     // within the tolerance of what the shipped kernels compute
+  double worst = 0;       // the largest difference
+  // The layer's time by the kernel and by the shipped ones; 0 in small images.
+  double us = 0, plain_us = 0;
 };
 
 // Makes the device's backend.

@@ -290,19 +290,20 @@ case $status in
 esac
 collect
 
-# Profiles RRDB's five kinds of layers, and the same in the shipped kernel: ncu-*.txt.
+# Profiles RRDB's five kinds of layers, the same in the shipped kernel, and a layer of 64 channels: ncu-*.txt.
 run_ncu() {
-  local program kernel with status
+  local program kernel model launches with status
   program=$(command -v ncu || ls /usr/local/cuda/bin/ncu 2>/dev/null) || { echo "not installed: left out"; return 0; }
-  for kernel in Conv3x3Ws Conv3x3Mma; do
-    with=() status=0
+  for kernel in Conv3x3Ws Conv3x3Mma Conv3x3Wgmma; do
+    with=() status=0 model=rrdb launches=5
+    [[ $kernel != Conv3x3Wgmma ]] || model=srvgg launches=2
     if [[ $kernel == Conv3x3Ws ]]; then
       [[ " ${proven[*]} " == *' conv3x3_ws '* ]] || continue
       with=(--proven conv3x3_ws)
     fi
-    within 60 "${ours[@]}" "$program" --clock-control none -k "regex:$kernel" --launch-count 5 --section SpeedOfLight \
+    within 60 "${ours[@]}" "$program" --clock-control none -k "regex:$kernel" --launch-count "$launches" --section SpeedOfLight \
       --section ComputeWorkloadAnalysis --section MemoryWorkloadAnalysis --section WarpStateStats --section SchedulerStats \
-      "$bin/cuda-bench" --precisions fast --models random:rrdb --repetitions 1 "${with[@]}" \
+      "$bin/cuda-bench" --precisions fast --models "random:$model" --repetitions 1 "${with[@]}" \
       >"$logs/ncu-$kernel.txt" 2>&1 || status=$?
     # A card that is lent may keep its counters to itself.
     echo "ncu of $kernel: exit status $status"

@@ -116,7 +116,7 @@ class RunTest(unittest.TestCase):
     def test_all_is_well(self):
         status, said, logs = self.run_bundle("--kernels")
         self.assertEqual(status, 0, said)
-        wanted = {"probes.jsonl", "card.txt", "cuda.jsonl", "ncu-Conv3x3Ws.txt", "torch.jsonl"}
+        wanted = {"probes.jsonl", "card.txt", "cuda.jsonl", "ncu-Conv3x3Ws.txt", "ncu-Conv3x3Wgmma.txt", "torch.jsonl"}
         for kernel in NEW_KERNELS:
             wanted |= {f"prove-{kernel}.jsonl", f"cuda-{kernel}.jsonl"}
         for tool in ("memcheck", "racecheck", "synccheck"):

@@ -52,8 +52,8 @@ std::vector<std::string> FailuresWith(const PlantedFault& fault, const std::func
 bool IsNoticed(const PlantedFault& fault, const std::function<bool()>& is_right);
 
 // Runs `kernel` for each thread of each block, one block after the other. Where all threads wait, a
-// random one with Patience gives up, or its group does. Failures of the test: threads waiting for each other, or wgmma
-// reading values without a fence before.
+// random one with Patience gives up, or its group does. Failures of the test: threads waiting for
+// each other, or wgmma reading values without a fence before.
 void RunEmulated(const EmulatedGrid& grid, const std::function<void()>& kernel,
                  std::mt19937& random);
 
