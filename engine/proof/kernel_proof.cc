@@ -239,7 +239,8 @@ BackendOptions OptionsFor(std::string_view kernel, const ProofCase& proof) {
 }  // namespace
 
 absl::StatusOr<ProofResult> ProveKernel(const ProofBackend& create, std::string_view kernel,
-                                        const ProofCase& proof) {
+                                        const ProofCase& proof,
+                                        const std::function<void()>& on_plain) {
   const ProofNetwork network(proof);
   ProofResult result;
   if (IsOfGates(kernel) != (proof.layer == ProofLayer::kGated)) {
@@ -255,6 +256,7 @@ absl::StatusOr<ProofResult> ProveKernel(const ProofBackend& create, std::string_
   ASSIGN_OR_RETURN(ProofRun plain, ProofRun::Create(create, PlainOptions(proof), network));
   const Image poison = MakeImage(proof.image, true), image = MakeImage(proof.image, false);
   ASSIGN_OR_RETURN(const ProofRun::Computed expected, plain.Compute(image, 1));
+  if (on_plain) on_plain();
   RETURN_IF_ERROR(own->Compute(poison, proof.tiles).status());
   for (int run = 0; run < 3; ++run) {  // alone, captured, and as a graph
     ASSIGN_OR_RETURN(const ProofRun::Computed computed, own->Compute(image, proof.tiles));

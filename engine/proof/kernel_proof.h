@@ -61,9 +61,11 @@ using ProofBackend =
 
 // Runs a case by the kernel of this name, forced, and by the kernels that are shipped. A name that
 // ends in "_epilogue" or "_gates" is a part of these, which the backend is told to use. Results are
-// not repaired, and values that are not finite are wrong. Errors are the backend's.
+// not repaired, and values that are not finite are wrong. Errors are the backend's. Calls
+// `on_plain`, which may be null, between the shipped kernels' run and its own.
 absl::StatusOr<ProofResult> ProveKernel(const ProofBackend& create, std::string_view kernel,
-                                        const ProofCase& proof);
+                                        const ProofCase& proof,
+                                        const std::function<void()>& on_plain = nullptr);
 
 // "64-64 + skip, 123x77, 2 tiles", "64-3 x2, 123x77", "64-64 up, 123x77"
 std::string Describe(const ProofCase& proof);

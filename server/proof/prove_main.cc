@@ -1,6 +1,9 @@
 // upscaled-prove DEVICE KERNEL: has a kernel new to our devices prove itself on this one, for
-// upscaled. upscaled reads its lines of JSON: one for each case, and a verdict. A process of its
+// upscaled. upscaled reads its lines of JSON: some for each case, and a verdict. A process of its
 // own, as a kernel may crash or hang, and a lost device context may be lost to a process for good.
+#include <signal.h>
+#include <sys/prctl.h>
+
 #include <cstdio>
 #include <string>
 
@@ -32,7 +35,8 @@ int Prove(const std::string& device, const std::string& kernel) {
   for (const ProofCase& proof : ListProofCases()) {
     const std::string name = Describe(proof);
     Print({{"kernel", kernel}, {"case", name}});  // before it may hang
-    const absl::StatusOr<ProofResult> result = ProveKernel(create, kernel, proof);
+    const auto on_plain = [&] { Print({{"kernel", kernel}, {"case", name}, {"plain", true}}); };
+    const absl::StatusOr<ProofResult> result = ProveKernel(create, kernel, proof, on_plain);
     if (!result.ok()) {
       return Conclude(kernel, "failed", absl::StrCat(name, ": ", result.status().message()));
     }
@@ -59,6 +63,7 @@ int Prove(const std::string& device, const std::string& kernel) {
 }  // namespace upscaled::server
 
 int main(int argc, char** argv) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // a hung one would outlive the server
   if (argc == 3) return upscaled::server::Prove(argv[1], argv[2]);
   std::fputs("usage: upscaled-prove DEVICE KERNEL\n", stderr);
   return 2;

@@ -7,10 +7,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -26,6 +29,7 @@ using Json = nlohmann::json;
 // A process stuck in a driver may not even die.
 constexpr auto kDeathPoll = std::chrono::milliseconds(10);
 constexpr int kDeathPolls = 200;
+constexpr size_t kMaxLineBytes = size_t{1} << 16;  // the rest of a longer line is dropped
 
 // A process with its output read.
 struct Child {
@@ -49,7 +53,9 @@ std::pair<Child, int> Start(const std::filesystem::path& program,
   sigset_t signals;
   sigemptyset(&signals);
   posix_spawnattr_setsigmask(&attributes, &signals);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  sigaddset(&signals, SIGPIPE);  // ends it when nobody reads it any more
+  posix_spawnattr_setsigdefault(&attributes, &signals);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   arguments.insert(arguments.begin(), program.filename().string());
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -77,54 +83,91 @@ std::string Describe(std::optional<int> status) {
   return absl::StrCat("exit code ", WEXITSTATUS(*status));
 }
 
-// A line with a verdict; of others, the case in progress.
-void Read(const std::string& line, std::optional<KernelVerdict>& verdict, std::string& last_case) {
+// The contents of the lines so far.
+struct Findings {
+  std::optional<KernelVerdict> verdict;
+  std::string last_case;
+  bool plain = false;  // the shipped kernels have run it, so the proven one is at work
+};
+
+void Read(const std::string& line, Findings& findings) {
   const Json json = Json::parse(line, /*callback=*/nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return;
   const auto text = [&](const char* key) {
     return json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : "";
   };
-  if (json.contains("case")) last_case = text("case");
+  if (json.contains("case")) {
+    findings.last_case = text("case");
+    findings.plain = json.contains("plain");
+  }
   if (!json.contains("verdict")) return;
   const Json speed = json.value("speed", Json());
-  verdict = {text("verdict"), text("reason"), speed.is_number() ? speed.get<double>() : 0.0};
+  findings.verdict = {text("verdict"), text("reason"),
+                      speed.is_number() ? speed.get<double>() : 0.0};
+}
+
+enum class End : uint8_t { kClosed, kSilent, kTooLong };
+
+// Reads the output until its end or a limit.
+End ReadAll(const Child& child, const ProofLimits& limits, Findings& findings) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  std::string line;
+  while (true) {
+    const absl::Duration left = limits.total - absl::FromChrono(Clock::now() - begin);
+    if (left <= absl::ZeroDuration()) return End::kTooLong;
+    pollfd ready{child.output.get(), POLLIN, 0};
+    const absl::Duration wait = absl::Ceil(std::min(limits.silence, left), absl::Milliseconds(1));
+    const int polled = poll(&ready, 1, static_cast<int>(absl::ToInt64Milliseconds(wait)));
+    if (polled < 0 && errno == EINTR) continue;
+    if (polled < 0) return End::kClosed;
+    if (polled == 0) {
+      if (limits.silence <= left) return End::kSilent;
+      continue;
+    }
+    char bytes[4096];
+    const ssize_t count = read(child.output.get(), bytes, sizeof(bytes));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return End::kClosed;
+    for (const char c : std::string_view(bytes, count)) {
+      if (c == '\n') {
+        Read(std::exchange(line, ""), findings);
+      } else if (line.size() < kMaxLineBytes) {
+        line += c;
+      }
+    }
+  }
 }
 
 }  // namespace
 
 KernelVerdict RunProver(const std::filesystem::path& program, std::vector<std::string> arguments,
-                        absl::Duration patience) {
+                        const ProofLimits& limits) {
   auto [child, error] = Start(program, std::move(arguments));
   if (error != 0) {
     return {"failed", absl::StrCat("cannot start ", program.string(), ": ", std::strerror(error))};
   }
-  std::optional<KernelVerdict> verdict;
-  std::string line, last_case;
-  bool hung = false;
-  while (true) {
-    pollfd ready{child.output.get(), POLLIN, 0};
-    const int polled = poll(&ready, 1, static_cast<int>(absl::ToInt64Milliseconds(patience)));
-    if (polled < 0 && errno == EINTR) continue;
-    hung = polled == 0;
-    if (polled <= 0) break;
-    char bytes[4096];
-    const ssize_t count = read(child.output.get(), bytes, sizeof(bytes));
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) break;
-    for (const char c : std::string_view(bytes, count)) {
-      if (c != '\n') {
-        line += c;
-      } else {
-        Read(std::exchange(line, ""), verdict, last_case);
-      }
-    }
-  }
-  if (hung) kill(child.pid, SIGKILL);
+  Findings findings;
+  const End end = ReadAll(child, limits, findings);
+  if (end != End::kClosed) kill(child.pid, SIGKILL);
   const std::optional<int> status = Reap(child.pid);
-  const std::string at = last_case.empty() ? "" : absl::StrCat(", at ", last_case);
-  if (hung) return {"hung", absl::StrCat("nothing for ", absl::FormatDuration(patience), at)};
-  if (status != 0 || !verdict.has_value()) return {"crashed", absl::StrCat(Describe(status), at)};
-  return *std::move(verdict);
+  if (!status.has_value()) {
+    kill(child.pid, SIGKILL);
+    (void)Reap(child.pid);
+  }
+  const std::string at =
+      findings.last_case.empty() ? "" : absl::StrCat(", at ", findings.last_case);
+  if (end == End::kTooLong) {
+    return {"failed", absl::StrCat("not done after ", absl::FormatDuration(limits.total), at)};
+  }
+  const bool hung = end == End::kSilent;
+  if (!hung && status == 0 && findings.verdict.has_value()) return *std::move(findings.verdict);
+  const std::string what =
+      hung ? absl::StrCat("nothing for ", absl::FormatDuration(limits.silence)) : Describe(status);
+  if (!findings.plain) {
+    return {"failed", absl::StrCat(what, at, ", not while the kernel ran")};
+  }
+  return {hung ? "hung" : "crashed", absl::StrCat(what, at)};
 }
 
 }  // namespace upscaled::server

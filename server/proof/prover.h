@@ -15,7 +15,7 @@ struct KernelVerdict {
   //   "slow"             right, but slower than the shipped kernels
   //   "wrong"            a result differs
   //   "hung", "crashed"  as RunProver
-  //   "failed"           it could not run
+  //   "failed"           it could not run, or trouble came before it did: another try may succeed
   //   "unproven"         no record tells, and none can be made
   std::string verdict;
   std::string reason;  // human-readable; "" when it is proven
@@ -24,10 +24,19 @@ struct KernelVerdict {
   bool proven() const { return verdict == "proven"; }
 };
 
-// Starts `program` with `arguments`. It prints lines of JSON, {"verdict": ...} last, and waits for
-// it. A process silent for `patience` is killed: "hung". One without a verdict at its end has
-// "crashed"; one without a start has "failed".
+// How long a proof may take.
+struct ProofLimits {
+  absl::Duration silence = absl::Seconds(10);
+  absl::Duration total = absl::Minutes(10);
+};
+
+// Starts `program` with `arguments` and waits for its end. It prints lines of JSON: {"case": NAME}
+// before a case, {"case": NAME, "plain": true} once the shipped kernels have run it, and
+// {"verdict": ...} last. No process outlives the call, unless not even SIGKILL ends it.
+//   "hung"     killed after silence behind a "plain" line
+//   "crashed"  ended behind such a line, without a verdict
+//   "failed"   both of them elsewhere; no start; `total` is over
 KernelVerdict RunProver(const std::filesystem::path& program, std::vector<std::string> arguments,
-                        absl::Duration patience = absl::Seconds(10));
+                        const ProofLimits& limits = {});
 
 }  // namespace upscaled::server
