@@ -13,6 +13,7 @@
 #include "engine/backends/cpu/cpu_backend.h"
 #include "engine/backends/plugin.h"
 #include "engine/backends/reference/reference_backend.h"
+#include "engine/base/build_id.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/string_view.h"
 
@@ -100,7 +101,7 @@ DeviceEnumeration EnumerateDevices() {
     for (PluginDevice& device : found.devices) {
       (device.is_cpu ? slower : enumeration.devices)
           .push_back({std::move(device.name), std::move(device.description),
-                      std::move(device.unproven_kernels)});
+                      std::move(device.unproven_kernels), BuildIdOf(*loaded)});
     }
     for (const std::string& note : found.notes) {
       enumeration.notes.push_back(absl::StrCat(plugin.name, ": ", note));

@@ -18,6 +18,7 @@ struct DeviceEnumeration {
     std::string name;                                // "cpu", "reference", "opencl:0.0"
     std::string description;                         // a plugin's device: human-readable
     std::vector<std::string> unproven_kernels = {};  // as PluginDevice's
+    std::string build = {};                          // BuildIdOf the plugin
   };
   std::vector<Device> devices;     // best first
   std::vector<std::string> notes;  // which plugins or devices are not usable, and why

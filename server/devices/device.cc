@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <string_view>
+#include <typeinfo>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/build_id.h"
 
 namespace upscaled::server {
 namespace {
@@ -20,6 +22,13 @@ bool SameClass(const Backend& a, const Backend& b) {
 }  // namespace
 
 int Device::stream_count() const { return std::max(backend_->StreamCount(), 1); }
+
+std::string Device::arithmetic() const {
+  return absl::StrCat(backend_->arithmetic(), ", build ", build_);
+}
+
+// The file with the type is the one with its code.
+std::string Device::BuildOf(const Backend& backend) { return BuildIdOf(&typeid(backend)); }
 
 absl::StatusOr<DeviceList> MakeDevices(std::vector<std::unique_ptr<Backend>> backends,
                                        int64_t max_weight_bytes) {

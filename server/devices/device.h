@@ -28,7 +28,8 @@ class Device {
         device_class_(device_class),
         name_(backend->name()),
         backend_(std::move(backend)),
-        models_(*backend_, max_weight_bytes) {}
+        models_(*backend_, max_weight_bytes),
+        build_(BuildOf(*backend_)) {}
 
   int slot() const { return slot_; }
   int device_class() const { return device_class_; }
@@ -37,13 +38,18 @@ class Device {
   const Backend& backend() const { return *backend_; }
   ModelCache& models() { return models_; }
   int stream_count() const;  // at least 1
+  // Backend::arithmetic, and the build of its code: a plugin's is not the program's.
+  std::string arithmetic() const;
 
  private:
+  static std::string BuildOf(const Backend& backend);
+
   const int slot_;
   const int device_class_;
   const std::string name_;
   const std::unique_ptr<Backend> backend_;
   ModelCache models_;
+  const std::string build_;
 };
 
 using DeviceList = std::vector<std::shared_ptr<Device>>;

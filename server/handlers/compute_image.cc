@@ -339,7 +339,7 @@ class ImageComputation {
 
   std::string Arithmetic() const {
     if (passes_.empty()) return "";
-    return passes_.front()->PartOf(device_class_).device->backend().arithmetic();
+    return passes_.front()->PartOf(device_class_).device->arithmetic();
   }
 
   // Whether a device of another class than the chosen one has computed, too.

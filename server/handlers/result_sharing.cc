@@ -52,7 +52,7 @@ std::vector<std::string> ResultSharing::NamesOf(const Digest& key, const Resolve
   if (resolved.passes.empty()) return {NameOf(key, "")};
   std::vector<std::string> names;
   for (const std::shared_ptr<Device>& device : devices.working()) {
-    std::string name = NameOf(key, device->backend().arithmetic());
+    std::string name = NameOf(key, device->arithmetic());
     if (!std::ranges::count(names, name)) names.push_back(std::move(name));
   }
   return names;

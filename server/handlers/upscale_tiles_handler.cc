@@ -195,7 +195,7 @@ class TilesRun {
                      environment_.sharing->KeyOf(
                          /*tenant=*/"", Digest{}, RequestOptions{},
                          ResolvedJob{.passes = {{&card, &variant}}, .precision = precision}));
-    return environment_.sharing->NameOf(key, part.device->backend().arithmetic());
+    return environment_.sharing->NameOf(key, part.device->arithmetic());
   }
 
   absl::Status TakeTiles() {

@@ -60,7 +60,7 @@ std::vector<std::string> ProvenKernels(KernelProofs& proofs, const std::string& 
   if (!device.starts_with("cuda")) return {};  // no other backend has such kernels
   for (const DeviceEnumeration::Device& found : EnumerateDevices().devices) {
     if (found.name == device || (device == "cuda" && found.name.starts_with(device))) {
-      return proofs.ProvenOn(found.name, found.description, found.unproven_kernels);
+      return proofs.ProvenOn(found.name, found.description, found.build, found.unproven_kernels);
     }
   }
   return {};

@@ -14,6 +14,7 @@ using Json = nlohmann::json;
 
 constexpr int kFormat = 1;
 constexpr char kUnproven[] = "unproven";
+constexpr char kFailed[] = "failed";
 constexpr size_t kMaxBytes = size_t{1} << 20;
 
 KernelVerdict VerdictOf(const Json& json) {
@@ -62,6 +63,7 @@ bool KernelProofs::Save() {
   Json json = {{"kernel_proofs", kFormat}, {"devices", Json::object()}};
   for (const auto& [key, verdicts] : known_) {
     for (const auto& [kernel, verdict] : verdicts) {
+      if (verdict.verdict == kFailed) continue;
       json["devices"][key][kernel] = {
           {"verdict", verdict.verdict}, {"reason", verdict.reason}, {"speed", verdict.speed}};
     }
@@ -83,16 +85,17 @@ KernelVerdict KernelProofs::Judge(const std::string& key, const std::string& dev
   if (!options_.prove) return {kUnproven, "the record lacks it, and --tune=load proves nothing"};
   const KernelVerdict verdict = prove_(device, kernel);
   known_[key][kernel] = verdict;
-  if (Save()) return verdict;
+  if (verdict.verdict == kFailed || Save()) return verdict;
   known_[key].erase(kernel);
   return {kUnproven, absl::StrCat(options_.file.string(), " cannot be written")};
 }
 
 std::vector<std::string> KernelProofs::ProvenOn(const std::string& device,
                                                 const std::string& description,
+                                                const std::string& build,
                                                 const std::vector<std::string>& kernels) {
-  const std::string key =
-      absl::StrCat(description, ", driver ", NvidiaDriver(), ", build ", options_.build);
+  const std::string key = absl::StrCat(description, ", driver ", NvidiaDriver(), ", build ",
+                                       options_.build, ", plugin ", build);
   std::vector<std::string> proven;
   Verdicts verdicts;
   absl::MutexLock one_at_a_time(&proving_);

@@ -20,7 +20,8 @@ struct KernelProofOptions {
   std::string build;           // of the program: another one's verdicts do not count
 };
 
-// Thread safe. A verdict holds for a device's description, its driver and the build.
+// Thread safe. A verdict holds for a device's description, its driver, and the builds of the
+// program and of the device's plugin.
 class KernelProofs {
  public:
   using Verdicts = std::map<std::string, KernelVerdict>;  // by kernel
@@ -32,9 +33,11 @@ class KernelProofs {
   // proven, nor is proven. `logger` must outlive it.
   KernelProofs(KernelProofOptions options, Prove prove, Logger& logger);
 
-  // Returns the servable `kernels` on the device. Unknown ones prove themselves first, in seconds.
-  // Verdicts are written to the file, and do not count if they cannot be written.
+  // Returns the servable `kernels` on the device, whose kernels are those of this `build`. Unknown
+  // ones prove themselves first, in seconds. Verdicts are written to the file, and do not count if
+  // they cannot be written. "failed" is not: another process tries again.
   std::vector<std::string> ProvenOn(const std::string& device, const std::string& description,
+                                    const std::string& build,
                                     const std::vector<std::string>& kernels)
       ABSL_LOCKS_EXCLUDED(proving_, mutex_);
 
@@ -54,7 +57,7 @@ class KernelProofs {
   const Prove prove_;
   Logger& logger_;
   absl::Mutex proving_;  // held while a kernel proves itself: one after the other
-  std::map<std::string, Verdicts> known_ ABSL_GUARDED_BY(proving_);  // by device, driver and build
+  std::map<std::string, Verdicts> known_ ABSL_GUARDED_BY(proving_);  // by device, driver and builds
   mutable absl::Mutex mutex_ ABSL_ACQUIRED_AFTER(proving_);
   std::map<std::string, Verdicts> on_device_ ABSL_GUARDED_BY(mutex_);  // by its name
 };

@@ -46,7 +46,7 @@ struct EngineFingerprint {
   std::string software;  // version and build of the server
   std::string image;     // ImageArithmetic: codecs' versions, instruction sets of the stages
   std::string tuning;    // Tuner::Choices; empty: kernels as shipped
-  std::string device;    // Backend::arithmetic; empty: no network runs
+  std::string device;    // Device::arithmetic; empty: no network runs
 };
 
 // All but the arithmetic, for requests equal on any device.

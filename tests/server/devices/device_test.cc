@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/base/build_id.h"
 #include "tests/server/devices/named_backend.h"
 
 namespace upscaled::server {
@@ -38,6 +39,14 @@ TEST(DeviceTest, DevicesOfOneBackendAndMakeAreOfOneClass) {
   }
   EXPECT_THAT(classes, ElementsAre(0, 1, 2, 0, 3));
   EXPECT_THAT(slots, ElementsAre(0, 1, 2, 3, 4));
+}
+
+// Results of equal descriptions differ if other code computes them.
+TEST(DeviceTest, ItsArithmeticTellsWhoseCodeComputes) {
+  const auto devices = Make({{"cuda:0", "H200"}});
+  ASSERT_TRUE(devices.ok()) << devices.status();
+  ASSERT_NE(BuildId(), "");
+  EXPECT_EQ(devices->front()->arithmetic(), "H200, build " + BuildId());
 }
 
 TEST(DeviceTest, ADeviceIsThereOnce) {
