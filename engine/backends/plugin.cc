@@ -14,11 +14,11 @@
 namespace upscaled {
 
 const char* PluginAbi() {
-  static const std::string* const abi = new std::string(
-      absl::StrCat("upscaled ", UPSCALED_VERSION, ", compiler ", __VERSION__, ", types of ",
-                   sizeof(BackendOptions), ", ", sizeof(TileTask), ", ", sizeof(Network), ", ",
-                   sizeof(Layer), ", ", sizeof(PluginDevice), ", ", sizeof(TilePlan), ", ",
-                   sizeof(PoolingPass), " and ", sizeof(ActivationCache), " bytes"));
+  static const std::string* const abi = new std::string(absl::StrCat(
+      "upscaled ", UPSCALED_VERSION, ", compiler ", __VERSION__, ", types of ",
+      sizeof(BackendOptions), ", ", sizeof(TileTask), ", ", sizeof(Network), ", ", sizeof(Layer),
+      ", ", sizeof(PluginDevice), ", ", sizeof(TilePlan), ", ", sizeof(PoolingPass), " and ",
+      sizeof(ActivationCache), " bytes, headers ", UPSCALED_PLUGIN_TYPES));
   return abi->c_str();
 }
 

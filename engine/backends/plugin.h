@@ -36,7 +36,7 @@ struct BackendPlugin {
 };
 
 // Plugin and program share C++ types: the facts that must be equal on both sides (version,
-// compiler, sizes).
+// compiler, sizes, text of the headers).
 const char* PluginAbi();
 
 // The one symbol that a plugin exports.

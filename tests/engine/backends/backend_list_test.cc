@@ -118,6 +118,11 @@ TEST(PluginTest, LibraryWithoutTheEntryIsRefused) {
   EXPECT_THAT(Message(plugin.status()), HasSubstr("is no plugin of ours"));
 }
 
+// Another virtual function changes no size.
+TEST(PluginTest, TheInterfaceIsKnownByItsText) {
+  EXPECT_THAT(PluginAbi(), ::testing::MatchesRegex(".*, headers [0-9a-f]+"));
+}
+
 TEST(PluginTest, PluginOfAnotherBuildIsRefused) {
   const auto plugin = LoadPlugin(UPSCALED_FOREIGN_PLUGIN);
   EXPECT_EQ(plugin.status().code(), absl::StatusCode::kFailedPrecondition);
