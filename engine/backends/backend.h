@@ -185,6 +185,9 @@ class Backend {
   // UNIMPLEMENTED also if the backend knows only compiled networks.
   virtual absl::StatusOr<MemoryNeed> PlanMemory(const Network& network, Precision precision) const;
   virtual std::unique_ptr<Stream> CreateStream() = 0;
+  // Tells that a run takes longer than it may: the device is lost to this process for good. Runs
+  // that only wait for it return DEADLINE_EXCEEDED. Asks no driver, and returns at once.
+  virtual void GiveUp() {}
   // Gives the memory that it keeps for later tiles back to the system; the streams keep theirs.
   virtual void ReleaseSpareMemory() {}
   // How many streams keep the device busy.

@@ -87,10 +87,7 @@ absl::StatusOr<std::shared_ptr<Context>> Context::Create(const Device& device,
 }
 
 absl::Status Context::Enter() {
-  {
-    absl::MutexLock lock(&mutex_);
-    if (!lost_.ok()) return lost_;
-  }
+  RETURN_IF_ERROR(lost());
   (void)cudaGetLastError();  // drops that of a context that this thread has seen lost
   return Check(cudaSetDevice(device_.index), "cudaSetDevice");
 }
@@ -111,10 +108,15 @@ absl::Status Context::Await(cudaEvent_t event, int64_t cost, std::string_view wo
       answer_limit_ + absl::Seconds(static_cast<double>(cost) / kSlowestRate);
   absl::Duration waited;
   for (Clock::time_point last = Clock::now();;) {
+    RETURN_IF_ERROR(lost());
     const cudaError_t error = cudaEventQuery(event);
     if (error != cudaErrorNotReady) return Check(error, work);
     (void)cudaGetLastError();
-    if (waited >= limit) return GiveUp(waited, work);
+    if (waited >= limit) {
+      GiveUp(absl::StrCat(ToAbsl(work), " has not ended after ",
+                          absl::FormatDuration(absl::Trunc(waited, absl::Milliseconds(1)))));
+      return lost();
+    }
     if (waited < kBusyTime) {
       std::this_thread::yield();
     } else {
@@ -125,14 +127,10 @@ absl::Status Context::Await(cudaEvent_t event, int64_t cost, std::string_view wo
   }
 }
 
-absl::Status Context::GiveUp(absl::Duration waited, std::string_view work) {
-  const absl::Status status = absl::DeadlineExceededError(
-      absl::StrCat(device_.name, ": ", ToAbsl(work), " has not ended after ",
-                   absl::FormatDuration(absl::Trunc(waited, absl::Milliseconds(1))), ": ",
-                   ToAbsl(kUntilRestart)));
+void Context::GiveUp(std::string_view why) {
   HungDevices() |= BitOf(device_);
-  Lose(status);
-  return status;
+  Lose(absl::DeadlineExceededError(
+      absl::StrCat(device_.name, ": ", ToAbsl(why), ": ", ToAbsl(kUntilRestart))));
 }
 
 void Context::Lose(const absl::Status& status) {

@@ -55,17 +55,22 @@ class Context {
   absl::Status Enter();
   // The status of a runtime call's answer: see ToStatus. Records an error if it loses the context.
   absl::Status Check(cudaError_t error, std::string_view call);
-  // Waits for an event behind `cost` multiply-adds of `work`. DEADLINE_EXCEEDED when the slowest
-  // device were done with them, and answer_limit has passed: loses the context, and the device for
-  // this process, as calls to its driver may never return.
+  // Waits for an event behind `cost` multiply-adds of `work`. DEADLINE_EXCEEDED after GiveUp, and
+  // when the slowest device were done with them, and answer_limit has passed: as GiveUp.
   absl::Status Await(cudaEvent_t event, int64_t cost, std::string_view work);
+  // Loses the context, and the device for this process: calls to its driver may never return.
+  // Everything is DEADLINE_EXCEEDED from now on, and says `why`.
+  void GiveUp(std::string_view why);
   // Another one at every call.
   int64_t NextId() { return next_id_++; }
   // The budget of the activation caches.
   ByteBudget& kept() { return kept_; }
 
  private:
-  absl::Status GiveUp(absl::Duration waited, std::string_view work);
+  absl::Status lost() {
+    absl::MutexLock lock(&mutex_);
+    return lost_;
+  }
   // The status of everything from now on, unless there is one.
   void Lose(const absl::Status& status);
 

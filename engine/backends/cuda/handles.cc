@@ -43,7 +43,9 @@ absl::StatusOr<DeviceMemory> Upload(const std::shared_ptr<Context>& context,
       cudaMemcpy(memory.data(), values.data(), values.size(), cudaMemcpyHostToDevice);
   RETURN_IF_ERROR(context->Check(error, "cudaMemcpy"));
   // It may return before the device has the copied bytes, and streams do not wait for it.
-  RETURN_IF_ERROR(context->Check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize"));
+  ASSIGN_OR_RETURN(const EventHandle copied, CreateEvent(context));
+  RETURN_IF_ERROR(context->Check(cudaEventRecord(copied.get(), nullptr), "cudaEventRecord"));
+  RETURN_IF_ERROR(context->Await(copied.get(), /*cost=*/0, "a copy to the device"));
   return memory;
 }
 

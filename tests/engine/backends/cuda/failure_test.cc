@@ -1,4 +1,5 @@
 // Tests of failing calls, with the runtime of host_runtime.h.
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <iostream>
@@ -204,6 +205,36 @@ TEST_F(CudaFailureDeathTest, ADeviceThatDoesNotAnswerIsLostToTheProcess) {
       std::_Exit(hang()), ::testing::ExitedWithCode(0),
       "cuda:0: a batch of tiles has not ended after .*until the server is restarted\n"
       ".*cuda:0: it did not answer; the device cannot be used until the server is restarted");
+}
+
+// Not after the driver's own limit, which may be hours.
+TEST_F(CudaFailureDeathTest, ARunThatIsGivenUpReturns) {
+  const auto hang = [this] {
+    if (!Run().ok()) return 1;
+    test::SetAnswers(false);
+    absl::Status status;
+    std::thread run([&] { status = Run(); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    backend_->GiveUp();
+    run.join();
+    std::cerr << status << "\n";
+    // A call to the driver would block.
+    if (!absl::IsUnavailable(CreateCudaBackend("cuda:0", {}).status())) return 2;
+    return absl::IsDeadlineExceeded(status) ? 0 : 3;
+  };
+  EXPECT_EXIT(std::_Exit(hang()), ::testing::ExitedWithCode(0), "cuda:0: a run does not end");
+}
+
+TEST_F(CudaFailureDeathTest, WeightsAreNotAwaitedWithoutEnd) {
+  const auto hang = [this] {
+    Start({.answer_limit = absl::Milliseconds(20)});
+    test::SetAnswers(false);
+    const absl::Status status = backend_->Compile(network_, Precision::kExact).status();
+    std::cerr << status << "\n";
+    return absl::IsDeadlineExceeded(status) ? 0 : 1;
+  };
+  EXPECT_EXIT(std::_Exit(hang()), ::testing::ExitedWithCode(0),
+              "cuda:0: a copy to the device has not ended after");
 }
 
 TEST_F(CudaFailureTest, ADeviceThatTheKernelsHaveNoCodeForIsUnavailable) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -77,6 +78,15 @@ void EndIfForbidden(const std::string& name) {
   if (!TheRuntime().forbidden) return;
   std::fprintf(stderr, "%s was called\n", name.c_str());
   std::_Exit(99);
+}
+
+// Blocks while the device does not answer.
+void AwaitAnswer() {
+  const auto answers = [] {
+    const std::lock_guard lock(TheRuntime().mutex);
+    return TheRuntime().answers;
+  };
+  while (!answers()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 // The beginning of all others.
@@ -165,6 +175,7 @@ int CapturedGraphs() {
 }  // namespace upscaled::test
 
 using upscaled::test::Allocate;
+using upscaled::test::AwaitAnswer;
 using upscaled::test::Begin;
 using upscaled::test::BeginWithoutContext;
 using upscaled::test::Enqueue;
@@ -228,7 +239,11 @@ cudaError_t cudaGetDevice(int* device) {
   *device = 0;
   return cudaSuccess;
 }
-cudaError_t cudaDeviceSynchronize() { return Begin("cudaDeviceSynchronize"); }
+cudaError_t cudaDeviceSynchronize() {
+  const cudaError_t error = Begin("cudaDeviceSynchronize");
+  AwaitAnswer();
+  return error;
+}
 // Drops all objects of the context, and reports its error once more.
 cudaError_t cudaDeviceReset() {
   const std::lock_guard lock(TheRuntime().mutex);
@@ -277,7 +292,9 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int /*flags
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) { return Destroy("cudaStreamDestroy", stream); }
 cudaError_t cudaStreamSynchronize(cudaStream_t /*stream*/) {
-  return Begin("cudaStreamSynchronize");
+  const cudaError_t error = Begin("cudaStreamSynchronize");
+  AwaitAnswer();
+  return error;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int /*flags*/) {

@@ -24,7 +24,8 @@ void FailNextCall(const std::string& name, cudaError_t error);
 // with cudaErrorDevicesUnavailable, as some drivers have it, until this is set again.
 void SetResetWorks(bool works);
 
-// Whether the device ends its work. If not, its events are never reached.
+// Whether the device ends its work. If not, its events are never reached, and calls that wait for
+// it block until it does.
 void SetAnswers(bool answers);
 // Whether a call to the context ends the program, with a message.
 void SetForbidden(bool forbidden);
