@@ -1,9 +1,9 @@
 // upscaled: the server's process.
 //
 // Exit codes: 0 when a signal has stopped it, after the drain; 2 when it cannot start as asked; 3
-// (ForcedExit::kExitCode) when the drain hangs beyond --drain-timeout and a grace of 4 s; 4 when no
-// device is left, as one of them does not answer, after the same drain; 128 + the signal when that
-// has killed it.
+// (ForcedExit::kExitCode) when the drain hangs beyond --drain-timeout and a grace of 4 s; 4 when a
+// device does not answer, and none is left or work hangs in it, after the same drain; 128 + the
+// signal when that has killed it.
 //
 // Signals: SIGTERM and SIGINT drain, a second one kills; SIGHUP reloads models, certificates and
 // keys, and opens the audit log again; SIGQUIT kills with a core dump, as everywhere. SIGUSR1
@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -47,7 +48,8 @@ namespace {
 
 constexpr int kExitCannotStart = 2;
 constexpr int kExitDeviceHangs = 4;
-constexpr absl::Duration kLastWords = absl::Seconds(1);  // to a reader who may not read
+constexpr absl::Duration kLongestHungDrain = absl::Minutes(5);  // even of an endless drain
+constexpr absl::Duration kLastWords = absl::Seconds(1);         // to a reader who may not read
 
 // Blocks the signals that Main waits for.
 sigset_t TakeSignals() {
@@ -93,11 +95,13 @@ int CannotStart(const absl::Status& status) {
 class Startup {
  public:
   // Both outlive it. Makes `signal` pending for the calling thread when the server cannot start.
-  // And once when no device can be had any more, see device_hangs.
+  // And once when only a restart brings a device back, see device_hangs.
   Startup(const ServerConfig& config, Logger& logger, int signal)
       : thread_([this, &config, &logger, signal, caller = pthread_self()] {
           const auto on_hopeless = [this, signal, caller] {
-            if (!device_hangs_.exchange(true)) pthread_kill(caller, signal);
+            if (device_hangs_.exchange(true)) return;
+            absl::MutexLock lock(&mutex_);
+            if (!settled_) pthread_kill(caller, signal);
           };
           absl::Status status = Run(config, logger, on_hopeless);
           absl::MutexLock lock(&mutex_);
@@ -176,8 +180,11 @@ int AwaitStop(const sigset_t& signals, const Startup& startup, std::optional<Tim
   }
 }
 
-void Stop(Server& server, const ServerConfig& config, int hang_code, ForcedExit& forced_exit,
+void Stop(Server& server, const ServerConfig& config, bool device_hangs, ForcedExit& forced_exit,
           Logger& logger) {
+  const int hang_code = device_hangs ? kExitDeviceHangs : ForcedExit::kExitCode;
+  const absl::Duration timeout =
+      device_hangs ? std::min(config.drain_timeout, kLongestHungDrain) : config.drain_timeout;
   const auto leftovers = [&server] {
     return std::vector<ForcedExit::Leftover>{
         {"calls", [&server] { return int64_t{server.admission_state().requests}; }},
@@ -187,15 +194,15 @@ void Stop(Server& server, const ServerConfig& config, int hang_code, ForcedExit&
          }}};
   };
   const absl::Duration grace = ForcedExit::kGrace - ForcedExit::kReportTime;
-  forced_exit.Arm(config.lame_duck_delay + config.drain_timeout + grace, leftovers(), hang_code);
+  forced_exit.Arm(config.lame_duck_delay + timeout + grace, leftovers(), hang_code);
   if (config.lame_duck_delay > absl::ZeroDuration()) {
     server.StartLameDuck();
     std::this_thread::sleep_for(absl::ToChronoNanoseconds(config.lame_duck_delay));
     logger.Info("takes no more calls");
   }
-  if (!server.FinishCalls(config.drain_timeout)) {
+  if (!server.FinishCalls(timeout)) {
     logger.Warning(absl::StrCat("calls were cancelled, or their answers cut, after ",
-                                absl::FormatDuration(config.drain_timeout), " (--drain-timeout)"));
+                                absl::FormatDuration(timeout), " (--drain-timeout)"));
   }
   forced_exit.Arm(grace, leftovers(), hang_code);  // from now on even after --drain-timeout=inf
   server.Close();
@@ -223,11 +230,11 @@ int Run(const ServerConfig& config) {
   ReleaseStopSignals();
   const bool hangs = startup.device_hangs();
   const std::string why =
-      hangs ? "draining as no device answers"
+      hangs ? "draining as a device does not answer"
             : absl::StrCat("draining after ", received == SIGTERM ? "SIGTERM" : "SIGINT");
   logger.Info(absl::StrCat(why, "; a second signal ends at once"));
   if (Server* const server = startup.server()) {
-    Stop(*server, config, hangs ? kExitDeviceHangs : ForcedExit::kExitCode, forced_exit, logger);
+    Stop(*server, config, hangs, forced_exit, logger);
   }
   logger.Info("stopped");
   // No call is left, so no client misses the end of a start or a reload.

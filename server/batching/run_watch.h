@@ -17,17 +17,18 @@ namespace upscaled::server {
 // overdue. Thread safe.
 class RunWatch {
   struct Entry {
-    std::shared_ptr<const Device> device;
-    absl::Duration limit;  // of `taken`
+    std::shared_ptr<Device> device;
+    absl::Duration limit;  // of `taken`, until the next report
     absl::Duration taken;
-    bool reported = false;
+    bool overdue = false;
   };
   using Entries = std::list<Entry>;
 
  public:
   struct Overdue {
-    std::shared_ptr<const Device> device;
+    std::shared_ptr<Device> device;
     absl::Duration taken;
+    bool stuck = false;  // it has been overdue for kSlack already
   };
   // A run, until this is destroyed, before the watch is.
   class Run {
@@ -42,17 +43,18 @@ class RunWatch {
     const Entries::iterator entry_;
   };
 
-  // The time for a run: kSlack, and kFactor times its forecast.
+  // The time for a run: kSlack, and kFactor times its forecast, of kLongest at most.
   static constexpr absl::Duration kSlack = absl::Minutes(2);
   static constexpr int kFactor = 20;
+  static constexpr absl::Duration kLongest = absl::Hours(1);
   // Multiply-adds per second of a run on a device new to this network: less than any device has.
   static constexpr double kUnknownSpeed = 1e8;
 
   // A run of `cost` multiply-adds begins on `device`, at a speed of `speed` multiply-adds per
   // second; 0: unknown.
-  [[nodiscard]] Run Begin(std::shared_ptr<const Device> device, int64_t cost, double speed)
+  [[nodiscard]] Run Begin(std::shared_ptr<Device> device, int64_t cost, double speed)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Lets time pass; returns the newly overdue runs.
+  // Lets time pass; returns the newly overdue runs, and those newly stuck.
   std::vector<Overdue> Advance(absl::Duration passed) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

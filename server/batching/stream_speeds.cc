@@ -7,6 +7,8 @@ namespace {
 
 // The life of a measurement.
 constexpr absl::Duration kSpeedLife = absl::Minutes(1);
+// How much slower than others a network may be.
+constexpr double kUnlike = 10;
 
 }  // namespace
 
@@ -33,7 +35,8 @@ ThroughputMeter StreamSpeeds::OfAll(absl::Time now) const {
 
 double StreamSpeeds::LastOf(const std::shared_ptr<const Executable>& executable) const {
   const auto measured = executables_.find(executable);
-  return measured == executables_.end() ? 0 : measured->second.meter.CostIn(absl::Seconds(1));
+  if (measured != executables_.end()) return measured->second.meter.CostIn(absl::Seconds(1));
+  return all_.meter.known() ? all_.meter.CostIn(absl::Seconds(1)) / kUnlike : 0;
 }
 
 double StreamSpeeds::Of(const DeviceExecutable& executable, absl::Time now) const {

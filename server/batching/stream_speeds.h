@@ -27,7 +27,8 @@ class StreamSpeeds {
   // 0 if it is not known. A speed without a measurement for minutes counts as this many times as
   // fast, for the same reason.
   double Of(const DeviceExecutable& executable, absl::Time now) const;
-  // As measured last, however long ago; 0 where it never ran.
+  // As measured last, however long ago. Where it never ran, a tenth of the last work's speed, and 0
+  // without any.
   double LastOf(const std::shared_ptr<const Executable>& executable) const;
 
  private:

@@ -326,14 +326,21 @@ void TileScheduler::Stop(absl::Status reason) {
   workers_.clear();
 }
 
-void TileScheduler::WatchRuns(absl::Duration passed) {
+bool TileScheduler::WatchRuns(absl::Duration passed) {
+  bool stuck = false;
   for (const RunWatch::Overdue& run : watch_.Advance(passed)) {
+    if (run.stuck) {
+      stuck = true;
+      continue;
+    }
     OnFault(
         *run.device,
         absl::DeadlineExceededError(absl::StrCat(run.device->name(), ": a run has not ended after ",
                                                  absl::FormatDuration(run.taken))),
         {});
+    run.device->backend().GiveUp();
   }
+  return stuck;
 }
 
 Priority TileScheduler::AwaitWork(int slot, const std::shared_ptr<Device>& device) {

@@ -7,8 +7,9 @@
 //
 // A failed device goes into quarantine. Its tiles run once more, on another device. If no device of
 // the class is left, requests go on with another class; without one they fail. A device with an
-// endless run (RunWatch) has failed, too: the tiles of this run wait for it, all others go
-// elsewhere.
+// endless run (RunWatch) has failed, too: all other tiles go elsewhere. The tiles of this run wait
+// for its return, as it may still write their results. Should it not return, the process has to
+// end.
 #pragma once
 
 #include <cstdint>
@@ -83,8 +84,9 @@ class TileScheduler {
 
   static constexpr absl::Duration kRunCheck = absl::Seconds(1);
   // Lets time pass for the unfinished runs. The device of an overdue run has failed, with
-  // DEADLINE_EXCEEDED. To be called every kRunCheck. Runs TileDones.
-  void WatchRuns(absl::Duration passed) ABSL_LOCKS_EXCLUDED(mutex_);
+  // DEADLINE_EXCEEDED, and is given up. To be called every kRunCheck. Runs TileDones. Returns true
+  // if a run has not returned even so: only the end of the process frees its tiles and its stream.
+  [[nodiscard]] bool WatchRuns(absl::Duration passed) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Tiles in the queue, and all submitted from now on, get `reason` (not OK); running ones finish.
   // Returns when the threads have ended. Not to be called from a TileDone, nor by two threads.
@@ -120,7 +122,7 @@ class TileScheduler {
   void RunWorker(int slot) ABSL_LOCKS_EXCLUDED(mutex_);
   void RunBatch(const std::shared_ptr<Device>& device_kept, Stream& stream, FairQueue::Batch batch)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Multiply-adds per second of a stream, when it ran this executable last; 0: never.
+  // Multiply-adds per second of a stream, as StreamSpeeds::LastOf.
   double LastSpeed(const Device& device, const FairQueue::Batch& batch) const
       ABSL_LOCKS_EXCLUDED(mutex_);
   // `tiles`: of the failed run. Others in the device's queue move when the quarantine announces the

@@ -92,7 +92,9 @@ absl::StatusOr<DeviceExecutables> LoadOnDevices(
     if (!loaded.ok()) {
       refusal.Update(loaded.status());
       // INTERNAL may also concern the model's files.
-      if (absl::IsUnavailable(loaded.status())) on_fault(*device, loaded.status());
+      if (absl::IsUnavailable(loaded.status()) || absl::IsDeadlineExceeded(loaded.status())) {
+        on_fault(*device, loaded.status());
+      }
       continue;
     }
     for (size_t i = 0; i < passes.size(); ++i) {

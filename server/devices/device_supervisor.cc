@@ -48,22 +48,25 @@ void DeviceSupervisor::Stop() {
 }
 
 void DeviceSupervisor::OnFailed(const Device& device, const absl::Status& fault) {
+  bool hopeless = false;
   {
     absl::MutexLock lock(&mutex_);
     Slot& slot = slots_[device.slot()];
     slot.state.up = false;
     slot.state.fault = fault;
     ++slot.state.failures;
-    slot.hung |= absl::IsDeadlineExceeded(fault);
     const absl::Time now = clock_.Now();
     if (now - std::exchange(slot.since, now) >= delays_.longest) slot.delay = delays_.first;
-    Schedule(slot);
+    Schedule(slot, fault);
     if (started_) rebuilder_.Request(slot.due - now);
+    // Others may come back: their next attempt tells.
+    hopeless = std::ranges::all_of(slots_, &Slot::hung);
   }
   const std::string error = fault.ToString();
   const LogField fields[] = {{"device", device.name()}, {"error", error}};
   logger_.Log(LogLevel::kError, "a device failed and is taken out", fields);
   hooks_.on_change();
+  if (hopeless && hooks_.on_hopeless) hooks_.on_hopeless();
 }
 
 absl::Time DeviceSupervisor::RebuildDue() {
@@ -90,22 +93,23 @@ void DeviceSupervisor::Rebuild(int slot) {
     if (stopped_) return;
     name = slots_[slot].state.name;
     device_class = slots_[slot].device_class;
+    rebuilding_ = absl::ZeroDuration();
   }
   absl::StatusOr<std::shared_ptr<Device>> device = Build(name, slot, device_class);
   absl::Duration delay;
   bool hopeless = false;
   {
     absl::MutexLock lock(&mutex_);
+    rebuilding_.reset();
     Slot& rebuilt = slots_[slot];
     if (device.ok()) {
       rebuilt.state.up = true;
-      rebuilt.hung = false;
       rebuilt.since = clock_.Now();
       rebuilt.due = absl::InfiniteFuture();
     } else {
       rebuilt.state.fault = device.status();
-      delay = rebuilt.delay;
-      Schedule(rebuilt);
+      Schedule(rebuilt, device.status());
+      delay = rebuilt.due - clock_.Now();
       hopeless = std::ranges::none_of(slots_, [](const Slot& s) { return s.state.up; }) &&
                  std::ranges::any_of(slots_, &Slot::hung);
     }
@@ -135,9 +139,20 @@ absl::StatusOr<std::shared_ptr<Device>> DeviceSupervisor::Build(const std::strin
   return absl::InternalError(error.what());
 }
 
-void DeviceSupervisor::Schedule(Slot& slot) {
+void DeviceSupervisor::Schedule(Slot& slot, const absl::Status& fault) {
+  slot.hung = absl::IsDeadlineExceeded(fault);
+  if (slot.hung) {
+    slot.due = absl::InfiniteFuture();
+    return;
+  }
   slot.due = clock_.Now() + slot.delay;
   slot.delay = std::min(2 * slot.delay, delays_.longest);
+}
+
+absl::Duration DeviceSupervisor::RebuildingFor(absl::Duration passed) {
+  absl::MutexLock lock(&mutex_);
+  if (!rebuilding_.has_value()) return absl::ZeroDuration();
+  return *rebuilding_ += passed;
 }
 
 std::vector<DeviceState> DeviceSupervisor::states() const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,8 +47,8 @@ class DeviceSupervisor {
     std::function<absl::Status(Device&)> probe;
     std::function<void(std::shared_ptr<Device>)> restore;
     std::function<void()> on_change;  // after every failure and every return
-    // No device works, and one of them did not answer and cannot be rebuilt: only another process
-    // may have it. May be null; called after every attempt in vain.
+    // No device works, one of them did not answer, and the others could not be rebuilt: only
+    // another process may have them. May be null; may be called again.
     std::function<void()> on_hopeless;
   };
 
@@ -60,10 +61,13 @@ class DeviceSupervisor {
   void Start();
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Once for each instance of a device.
+  // Once for each instance of a device. DEADLINE_EXCEEDED: it does not answer.
   void OnFailed(const Device& device, const absl::Status& fault) ABSL_LOCKS_EXCLUDED(mutex_);
   // Makes the due attempts; returns the time of the next, possibly never. By one thread at a time.
   absl::Time RebuildDue() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Lets time pass for the attempt in progress, and returns its time; zero without one.
+  absl::Duration RebuildingFor(absl::Duration passed) ABSL_LOCKS_EXCLUDED(mutex_);
 
   std::vector<DeviceState> states() const ABSL_LOCKS_EXCLUDED(mutex_);  // by slot
   // For how long no device has been up; zero while one is.
@@ -73,7 +77,7 @@ class DeviceSupervisor {
   struct Slot {
     DeviceState state;
     int device_class = 0;
-    bool hung = false;     // it did not answer
+    bool hung = false;     // it did not answer, and is not rebuilt: calls to it may never return
     absl::Duration delay;  // before the next attempt
     absl::Time since;      // it is up, or down
     absl::Time due = absl::InfiniteFuture();
@@ -82,7 +86,8 @@ class DeviceSupervisor {
   void Rebuild(int slot) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<std::shared_ptr<Device>> Build(const std::string& name, int slot,
                                                 int device_class) const;
-  void Schedule(Slot& slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The next attempt, after `fault`; none for a hung device.
+  void Schedule(Slot& slot, const absl::Status& fault) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Clock& clock_;
   Logger& logger_;
@@ -92,6 +97,7 @@ class DeviceSupervisor {
 
   mutable absl::Mutex mutex_;
   std::vector<Slot> slots_ ABSL_GUARDED_BY(mutex_);
+  std::optional<absl::Duration> rebuilding_ ABSL_GUARDED_BY(mutex_);  // the attempt's time
   bool started_ ABSL_GUARDED_BY(mutex_) = false, stopped_ ABSL_GUARDED_BY(mutex_) = false;
   Timer::Task rebuilder_;  // last: it uses what is above
 };

@@ -34,6 +34,8 @@ constexpr int kThreadsWithoutSlot = 4;
 // Time for clients to read the last bytes.
 constexpr absl::Duration kFarewell = absl::Milliseconds(500);
 constexpr absl::Duration kSelfCallTimeout = absl::Seconds(3);
+// For a model on a device, or the rebuilding of a device: both take seconds, with a tuner a minute.
+constexpr absl::Duration kMaxLoad = absl::Minutes(10);
 
 absl::Status Draining() {
   return MakeError(absl::StatusCode::kUnavailable, ErrorReason::kDraining,
@@ -110,6 +112,7 @@ Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
       metrics_({.version = kVersion, .device = DeviceNames(devices)}, ProcessProbe().start_time()),
       trace_failures_(logger_, clock_, "could not hand over spans of traces"),
       admission_(config_.limits, config_.memory_budget_bytes, clock_),
+      on_hopeless_(std::move(on_hopeless)),
       supervisor_(devices, clock_, timer_, logger_,
                   {.create = std::move(create),
                    .probe = [this](Device& device) -> absl::Status {
@@ -118,7 +121,7 @@ Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
                    },
                    .restore = [this](auto device) { quarantine_.Restore(std::move(device)); },
                    .on_change = [this] { grpc_->health().Refresh(); },
-                   .on_hopeless = std::move(on_hopeless)}),
+                   .on_hopeless = on_hopeless_}),
       quarantine_(devices, [this](const Device& device,
                                   const absl::Status& fault) { OnDeviceChanged(device, fault); }),
       chooser_(quarantine_, [this] { return scheduler_.work(); }),
@@ -160,9 +163,9 @@ Server::Server(const ServerConfig& config, Logger& logger, ModelCatalog catalog,
                             .limits = config_.limits},
           handlers_, calls_)),
       idle_trim_(admission_, [this] { ReleaseSpareMemory(); }),
-      runs_watched_(clock_.Now()),
-      run_watch_(
-          timer_, Timer::Length::kQuick, [this] { WatchRuns(); }, TileScheduler::kRunCheck),
+      devices_watched_(clock_.Now()),
+      device_watch_(
+          timer_, Timer::Length::kQuick, [this] { WatchDevices(); }, TileScheduler::kRunCheck),
       idle_look_(
           timer_, Timer::Length::kMayBlock, [this] { idle_trim_.Look(); }, kIdleLookInterval),
       readiness_(
@@ -332,10 +335,24 @@ void Server::ReopenAuditLog() {
 }
 
 // A step longer than two intervals counts as two: the process was stopped meanwhile.
-void Server::WatchRuns() {
+void Server::WatchDevices() {
   const absl::Time now = clock_.Now();
-  scheduler_.WatchRuns(
-      std::min(now - std::exchange(runs_watched_, now), 2 * TileScheduler::kRunCheck));
+  const absl::Duration passed =
+      std::min(now - std::exchange(devices_watched_, now), 2 * TileScheduler::kRunCheck);
+  bool stuck = scheduler_.WatchRuns(passed);
+  stuck |= supervisor_.RebuildingFor(passed) >= kMaxLoad;
+  for (const std::shared_ptr<Device>& device : quarantine_.working()) {
+    const absl::Duration taken = device->models().CompilingFor(passed);
+    if (taken < kMaxLoad) continue;
+    stuck = true;
+    quarantine_.Report(
+        *device, absl::DeadlineExceededError(absl::StrCat(
+                     device->name(), ": no model is loaded after ", absl::FormatDuration(taken))));
+    device->backend().GiveUp();
+  }
+  if (!stuck || std::exchange(device_is_stuck_, true)) return;
+  logger_.Log(LogLevel::kError, "a call to a device does not return; only a restart ends it", {});
+  if (on_hopeless_) on_hopeless_();
 }
 
 void Server::ReloadTls() {

@@ -60,7 +60,7 @@ class Server {
  public:
   // Opens devices, models and ports; the server then answers, but is not ready: see WarmUp.
   // `logger` must outlive it. Errors name the faulty setting. `on_hopeless` as in
-  // DeviceSupervisor::Hooks.
+  // DeviceSupervisor::Hooks; also called when a call to a device does not return.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config, Logger& logger,
                                                        const DeviceFactory& create = CreateBackend,
                                                        std::function<void()> on_hopeless = nullptr);
@@ -127,8 +127,8 @@ class Server {
   absl::Status OpenAdminPort();
   HealthSource HealthTexts();
   void ReopenAuditLog();
-  // Tells the scheduler how long its runs have been going on.
-  void WatchRuns();
+  // Tells scheduler and models how long their calls to devices have been going on.
+  void WatchDevices();
   void ReloadTls();
   void ReloadKeysIfChanged();
   void ReloadKeys();
@@ -153,6 +153,7 @@ class Server {
   OffenceLog trace_failures_;
   std::unique_ptr<TraceExporter> traces_;  // null: off
   AdmissionController admission_;
+  const std::function<void()> on_hopeless_;  // may be null
   DeviceSupervisor supervisor_;
   DeviceQuarantine quarantine_;
   DeviceChooser chooser_;
@@ -188,8 +189,9 @@ class Server {
   std::unique_ptr<HttpServer> admin_;
   IdleTrim idle_trim_;
   // From here on last: they use everything above.
-  absl::Time runs_watched_;  // used by run_watch_
-  Timer::Task run_watch_, idle_look_;
+  absl::Time devices_watched_;  // used by device_watch_, and so is:
+  bool device_is_stuck_ = false;
+  Timer::Task device_watch_, idle_look_;
   std::optional<Timer::Task> tls_reload_, keys_reload_;  // empty: there is nothing to reload
   Readiness readiness_;
   absl::Time drain_end_ = absl::InfinitePast();

@@ -4,6 +4,7 @@
 #include <exception>
 #include <new>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "server/base/error.h"
 
@@ -11,30 +12,6 @@ namespace upscaled::server {
 namespace {
 
 constexpr absl::Duration kMemoryRetryDelay = absl::Seconds(1);
-
-// Never throws: others wait for the outcome.
-absl::StatusOr<std::shared_ptr<const Executable>> Load(Backend& backend, const ModelCard& card,
-                                                       const ModelVariant& variant,
-                                                       Precision precision) try {
-  absl::StatusOr<Network> network = LoadNetwork(card, variant);
-  if (absl::IsFailedPrecondition(network.status())) {  // its files have been replaced
-    return MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kReloadFailed,
-                     absl::StrCat("the files of model ", card.name,
-                                  " have been replaced since they were listed; "
-                                  "the server's models must be reloaded (ReloadModels)"));
-  }
-  if (!network.ok()) {  // whatever is wrong with the file is not the request's fault
-    return absl::InternalError(
-        absl::StrCat("model ", card.name, " cannot be loaded: ", network.status().message()));
-  }
-  return backend.Compile(*network, precision);
-} catch (const std::bad_alloc&) {
-  return MakeOverloaded(absl::StrCat("out of memory while loading model ", card.name),
-                        kMemoryRetryDelay);
-} catch (const std::exception& error) {
-  return absl::InternalError(
-      absl::StrCat("model ", card.name, " cannot be loaded: ", error.what()));
-}
 
 }  // namespace
 
@@ -60,10 +37,10 @@ absl::StatusOr<std::shared_ptr<const Executable>> ModelCache::Get(const ModelCar
     entry->last_use = ++uses_;
   }
   if (!is_new) return Await(*entry, cancellation);
-  auto outcome = Load(backend_, card, variant, precision);
+  auto outcome = Load(card, variant, precision);
   // Not if the model passes a limit by itself.
   if (ReasonOf(outcome.status()) == ErrorReason::kOverloaded && DropUnused(/*all=*/true) > 0) {
-    outcome = Load(backend_, card, variant, precision);
+    outcome = Load(card, variant, precision);
   }
   Surplus surplus;  // freed behind the lock
   absl::MutexLock lock(&mutex_);
@@ -72,6 +49,49 @@ absl::StatusOr<std::shared_ptr<const Executable>> ModelCache::Get(const ModelCar
   if (!outcome.ok()) entries_.erase(key);
   surplus = TakeSurplus(max_weight_bytes_);
   return outcome;
+}
+
+absl::StatusOr<std::shared_ptr<const Executable>> ModelCache::Load(const ModelCard& card,
+                                                                   const ModelVariant& variant,
+                                                                   Precision precision) try {
+  absl::StatusOr<Network> network = LoadNetwork(card, variant);
+  if (absl::IsFailedPrecondition(network.status())) {  // its files have been replaced
+    return MakeError(absl::StatusCode::kFailedPrecondition, ErrorReason::kReloadFailed,
+                     absl::StrCat("the files of model ", card.name,
+                                  " have been replaced since they were listed; "
+                                  "the server's models must be reloaded (ReloadModels)"));
+  }
+  if (!network.ok()) {  // whatever is wrong with the file is not the request's fault
+    return absl::InternalError(
+        absl::StrCat("model ", card.name, " cannot be loaded: ", network.status().message()));
+  }
+  return Compile(*network, precision);
+} catch (const std::bad_alloc&) {
+  return MakeOverloaded(absl::StrCat("out of memory while loading model ", card.name),
+                        kMemoryRetryDelay);
+} catch (const std::exception& error) {
+  return absl::InternalError(
+      absl::StrCat("model ", card.name, " cannot be loaded: ", error.what()));
+}
+
+absl::StatusOr<std::shared_ptr<const Executable>> ModelCache::Compile(const Network& network,
+                                                                      Precision precision) {
+  const auto own = [this] {
+    absl::MutexLock lock(&compiling_mutex_);
+    return compiling_.insert(compiling_.end(), absl::ZeroDuration());
+  }();
+  const absl::Cleanup done = [&] {
+    absl::MutexLock lock(&compiling_mutex_);
+    compiling_.erase(own);
+  };
+  return backend_.Compile(network, precision);
+}
+
+absl::Duration ModelCache::CompilingFor(absl::Duration passed) {
+  absl::MutexLock lock(&compiling_mutex_);
+  absl::Duration longest;
+  for (absl::Duration& time : compiling_) longest = std::max(longest, time += passed);
+  return longest;
 }
 
 int64_t ModelCache::DropUnused(bool all) {

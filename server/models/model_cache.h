@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <list>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "engine/backends/backend.h"
 #include "engine/base/cancellation.h"
 #include "engine/model/precision.h"
@@ -62,6 +64,9 @@ class ModelCache {
   // every unused one. Returns the packed bytes.
   int64_t DropUnused(bool all) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Lets time pass for the compilations in progress, and returns the longest one's time.
+  absl::Duration CompilingFor(absl::Duration passed) ABSL_LOCKS_EXCLUDED(compiling_mutex_);
+
   // Drops networks of files gone from all listings. Get does so, too.
   void DropUnlisted() ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -81,6 +86,13 @@ class ModelCache {
   };
   using EntryMap = std::map<Key, std::shared_ptr<Entry>>;
 
+  // Never throws: others wait for the outcome.
+  absl::StatusOr<std::shared_ptr<const Executable>> Load(const ModelCard& card,
+                                                         const ModelVariant& variant,
+                                                         Precision precision);
+  absl::StatusOr<std::shared_ptr<const Executable>> Compile(const Network& network,
+                                                            Precision precision)
+      ABSL_LOCKS_EXCLUDED(compiling_mutex_);
   absl::StatusOr<std::shared_ptr<const Executable>> Await(const Entry& entry,
                                                           Cancellation* cancellation)
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -98,6 +110,8 @@ class ModelCache {
   // Entries are shared with their waiters; guarded by mutex_, too.
   EntryMap entries_ ABSL_GUARDED_BY(mutex_);
   uint64_t uses_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Mutex compiling_mutex_;
+  std::list<absl::Duration> compiling_ ABSL_GUARDED_BY(compiling_mutex_);  // each one's time
 };
 
 }  // namespace upscaled::server

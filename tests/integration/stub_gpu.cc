@@ -1,7 +1,9 @@
 // A plugin with a GPU, "cuda:0", and kernels new to all devices. Results are black. Forced kernels
-// do as their names say: good, wrong, slow, hangs, crashes.
+// do as their names say: good, wrong, slow, hangs, crashes. With STUB_HANGS in the environment the
+// device does not answer after its first run.
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -15,6 +17,12 @@
 
 namespace upscaled {
 namespace {
+
+std::atomic<bool> no_answer = false;
+
+[[noreturn]] void Hang() {
+  while (true) pause();
+}
 
 class StubExecutable final : public Executable {
  public:
@@ -41,7 +49,9 @@ class StubStream final : public Stream {
   explicit StubStream(std::string kernel) : kernel_(std::move(kernel)) {}
 
   absl::Status Run(const Executable& /*executable*/, std::span<const TileTask> tiles) override {
-    if (kernel_ == "hangs") pause();
+    static std::atomic<bool> has_run = false;
+    if (std::getenv("STUB_HANGS") != nullptr && has_run.exchange(true)) no_answer = true;
+    if (kernel_ == "hangs" || no_answer) Hang();
     if (kernel_ == "crashes") std::abort();
     for (const TileTask& task : tiles) {
       const ImageSpec spec{task.dst.width_px(), task.dst.height_px(), task.dst.spec.channels,
@@ -91,6 +101,7 @@ PluginDevices Enumerate() {
 
 absl::StatusOr<std::unique_ptr<Backend>> Create(std::string_view /*device*/,
                                                 const BackendOptions& options) {
+  if (no_answer) Hang();
   return std::make_unique<StubBackend>(options.kernel);
 }
 

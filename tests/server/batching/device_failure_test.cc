@@ -247,21 +247,41 @@ TEST_F(TwoClassesTest, ADeviceThatDoesNotAnswerLosesWhatWaitsForIt) {
   gpu_.backend.AwaitStarted(1);
   request.Submit(network_, NamedTiles(10, 2), nullptr, queued.done());
   cpu_.backend.Open();
-  scheduler.WatchRuns(RunWatch::kSlack - absl::Seconds(30));
+  EXPECT_FALSE(scheduler.WatchRuns(RunWatch::kSlack - absl::Seconds(30)));
   EXPECT_EQ(scheduler.quarantine().working().size(), 2u);
-  scheduler.WatchRuns(absl::Minutes(1));
+  EXPECT_FALSE(gpu_.backend.given_up());
+  EXPECT_FALSE(scheduler.WatchRuns(absl::Minutes(1)));
+  EXPECT_TRUE(gpu_.backend.given_up());
   EXPECT_THAT(scheduler.quarantine().working(), ElementsAre(cpu_.device));
   queued.Await();
   EXPECT_THAT(queued.statuses(), Each(absl::OkStatus()));
   EXPECT_THAT(faults, ElementsAre(IsStatus(absl::StatusCode::kDeadlineExceeded,
                                            "gpu:0: a run has not ended")));
-  scheduler.WatchRuns(absl::Hours(1));  // told once
+  EXPECT_TRUE(scheduler.WatchRuns(absl::Hours(1))) << "its run does not return";
+  EXPECT_FALSE(scheduler.WatchRuns(absl::Hours(1))) << "told once";
   EXPECT_EQ(faults.size(), 1u);
   // Its own tile goes on: a late result is one.
   EXPECT_EQ(stuck.left(), 1);
   gpu_.backend.Release();
   stuck.Await();
   EXPECT_THAT(stuck.statuses(), Each(absl::OkStatus()));
+}
+
+// A backend that only waits for its device returns.
+TEST_F(TwoClassesTest, TilesOfADeviceGivenUpRunElsewhere) {
+  TestScheduler scheduler({gpu_.device, cpu_.device}, clock_);
+  auto request = scheduler.OpenFlow({network_});
+  Outcomes stuck(1);
+  request.Submit(network_, NamedTiles(0, 1), nullptr, stuck.done());
+  gpu_.backend.AwaitStarted(1);
+  cpu_.backend.Open();
+  EXPECT_FALSE(scheduler.WatchRuns(absl::Hours(1)));
+  ASSERT_TRUE(gpu_.backend.given_up());
+  gpu_.backend.Release([] { return absl::DeadlineExceededError("given up"); });
+  stuck.Await();
+  EXPECT_THAT(stuck.statuses(), Each(absl::OkStatus()));
+  EXPECT_EQ(cpu_.backend.AwaitStarted(1).size(), 1u);
+  EXPECT_FALSE(scheduler.WatchRuns(absl::Hours(10)));
 }
 
 TEST_F(TwoClassesTest, WhereNothingElseIsLeftAHangFailsWhatWaits) {
@@ -272,7 +292,7 @@ TEST_F(TwoClassesTest, WhereNothingElseIsLeftAHangFailsWhatWaits) {
   request.Submit(gpu_only, NamedTiles(0, 1), nullptr, stuck.done());
   gpu_.backend.AwaitStarted(1);
   request.Submit(gpu_only, NamedTiles(10, 2), nullptr, queued.done());
-  scheduler.WatchRuns(absl::Hours(1));
+  EXPECT_FALSE(scheduler.WatchRuns(absl::Hours(1)));
   queued.Await();
   request.Submit(gpu_only, NamedTiles(20, 1), nullptr, late.done());
   for (const Outcomes* outcomes : {&queued, &late}) {

@@ -48,6 +48,14 @@ class GatedBackend : public Backend {
   }
   int StreamCount() const override { return streams_; }
   std::unique_ptr<Stream> CreateStream() override { return std::make_unique<GatedStream>(*this); }
+  void GiveUp() override {
+    absl::MutexLock lock(&mutex_);
+    given_up_ = true;
+  }
+  bool given_up() {
+    absl::MutexLock lock(&mutex_);
+    return given_up_;
+  }
 
   // Waits until `count` runs have started in all, and returns them in order of their start.
   std::vector<Run> AwaitStarted(size_t count) {
@@ -116,7 +124,7 @@ class GatedBackend : public Backend {
   absl::Mutex mutex_;
   std::vector<Run> runs_ ABSL_GUARDED_BY(mutex_);
   std::deque<Outcome> permits_ ABSL_GUARDED_BY(mutex_);
-  bool open_ ABSL_GUARDED_BY(mutex_) = false;
+  bool open_ ABSL_GUARDED_BY(mutex_) = false, given_up_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Duration helped_ ABSL_GUARDED_BY(mutex_);
 };
 

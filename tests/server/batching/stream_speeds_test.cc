@@ -43,6 +43,17 @@ TEST_F(StreamSpeedsTest, ASlowTimeIsBelievedLessTheOlderItIs) {
   EXPECT_NEAR(speeds_.Of(*slow_, now_), 200, 1) << "measured anew";
 }
 
+// A first run may not end.
+TEST_F(StreamSpeedsTest, ANewNetworkIsTakenForMuchSlowerThanOthers) {
+  const auto last_of = [&](const DeviceExecutable& network) {
+    return speeds_.LastOf(network.parts().front().executable);
+  };
+  EXPECT_EQ(last_of(*new_), 0);
+  Record(*fast_, absl::Seconds(1), 900);
+  EXPECT_NEAR(last_of(*new_), 90, 1);
+  EXPECT_NEAR(last_of(*fast_), 900, 1);
+}
+
 TEST_F(StreamSpeedsTest, AMeasurementOfAnyOfTheDevicesDoes) {
   GatedDevice other(1);
   Record(*fast_, absl::Seconds(1), 900);

@@ -98,7 +98,7 @@ TEST_F(DeviceChooserTest, ADeviceThatFailsToLoadGoesIntoQuarantine) {
   EXPECT_EQ(choice->executables.front()->device_class(), 1);
   EXPECT_EQ(quarantine_.InSlot(0), nullptr);
 
-  Refuse(*devices_[1], absl::UnavailableError("no threads"));
+  Refuse(*devices_[1], absl::DeadlineExceededError("no answer"));
   const absl::Status none = Load(1000, Precision::kFast).status();  // which is not loaded yet
   EXPECT_EQ(none.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(ReasonOf(none), ErrorReason::kDeviceFailure);

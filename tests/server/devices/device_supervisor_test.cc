@@ -1,5 +1,6 @@
 #include "server/devices/device_supervisor.h"
 
+#include <functional>
 #include <memory>
 #include <new>
 #include <string>
@@ -35,7 +36,11 @@ class DeviceSupervisorTest : public ::testing::Test {
               if (!create_error_.ok()) return create_error_;
               return std::make_unique<NamedBackend>(name, "of a make", 2);
             },
-            .probe = [this](Device&) { return probe_error_; },
+            .probe =
+                [this](Device&) {
+                  if (while_probing_) while_probing_();
+                  return probe_error_;
+                },
             .restore = [this](auto device) { devices_[device->slot()] = device; },
             .on_change = [this] { ++changes_; },
             .on_hopeless = [this] { ++hopeless_; }});
@@ -48,6 +53,7 @@ class DeviceSupervisorTest : public ::testing::Test {
   DeviceList devices_;  // by slot, as they are now
   std::vector<std::string> created_;
   absl::Status create_error_, probe_error_;
+  std::function<void()> while_probing_;
   bool out_of_memory_ = false;
   int changes_ = 0, hopeless_ = 0;
   Timer timer_{clock_};
@@ -106,6 +112,41 @@ TEST_F(DeviceSupervisorTest, TellsWhenNothingWillWorkAgain) {
   EXPECT_EQ(hopeless_, 0) << "it may come back";
   attempt();
   EXPECT_GT(hopeless_, 0);
+}
+
+// Calls to its driver may never return.
+TEST_F(DeviceSupervisorTest, ADeviceThatDoesNotAnswerIsNotRebuilt) {
+  const absl::Status hung = absl::DeadlineExceededError("does not answer");
+  supervisor_->OnFailed(*devices_[0], hung);
+  EXPECT_EQ(NextAttempt(), absl::InfiniteDuration());
+  EXPECT_EQ(hopeless_, 0) << "another one works";
+  // One that does not answer its first run, either.
+  probe_error_ = hung;
+  supervisor_->OnFailed(*devices_[1], absl::InternalError("context lost"));
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_EQ(NextAttempt(), absl::InfiniteDuration());
+  EXPECT_THAT(created_, ElementsAre("gpu:1"));
+  EXPECT_EQ(hopeless_, 1);
+}
+
+TEST_F(DeviceSupervisorTest, WhenTheLastDeviceDoesNotAnswerNothingIsAwaited) {
+  supervisor_->OnFailed(*devices_[0], absl::DeadlineExceededError("does not answer"));
+  supervisor_->OnFailed(*devices_[1], absl::DeadlineExceededError("does not answer"));
+  EXPECT_EQ(hopeless_, 1);
+  EXPECT_EQ(changes_, 2) << "health tells first";
+}
+
+TEST_F(DeviceSupervisorTest, TellsHowLongAnAttemptTakes) {
+  EXPECT_EQ(supervisor_->RebuildingFor(absl::Hours(1)), absl::ZeroDuration());
+  std::vector<absl::Duration> taken;
+  while_probing_ = [&] {
+    for (int i = 0; i < 2; ++i) taken.push_back(supervisor_->RebuildingFor(absl::Seconds(7)));
+  };
+  supervisor_->OnFailed(*devices_[0], absl::InternalError("context lost"));
+  clock_.Advance(absl::Seconds(1));
+  NextAttempt();
+  EXPECT_THAT(taken, ElementsAre(absl::Seconds(7), absl::Seconds(14)));
+  EXPECT_EQ(supervisor_->RebuildingFor(absl::Hours(1)), absl::ZeroDuration());
 }
 
 TEST_F(DeviceSupervisorTest, TriesLessAndLessOften) {

@@ -61,6 +61,17 @@ TEST_F(ModelCacheTest, ALoadDoesNotBlockOthers) {
   slow.join();
 }
 
+TEST_F(ModelCacheTest, TellsForHowLongADeviceCompiles) {
+  EXPECT_EQ(cache_.CompilingFor(absl::Minutes(1)), absl::ZeroDuration());
+  std::thread slow([&] { EXPECT_TRUE(cache_.Get(card_, variant(), Precision::kExact).ok()); });
+  backend_.AwaitCompiling(1);
+  EXPECT_EQ(cache_.CompilingFor(absl::Minutes(1)), absl::Minutes(1));
+  EXPECT_EQ(cache_.CompilingFor(absl::Minutes(2)), absl::Minutes(3));
+  backend_.Open();
+  slow.join();
+  EXPECT_EQ(cache_.CompilingFor(absl::Minutes(1)), absl::ZeroDuration());
+}
+
 TEST_F(ModelCacheTest, WaitingForAnothersLoadEndsWithTheCancellation) {
   std::thread slow([&] { EXPECT_TRUE(cache_.Get(card_, variant(), Precision::kExact).ok()); });
   backend_.AwaitCompiling(1);
