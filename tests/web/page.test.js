@@ -421,6 +421,125 @@ async function outlive(server) {
   await page.finish();
 }
 
+/** Makes calls that upscale hang until they are cancelled, or fail, as `window.calls` says. */
+function holdCalls(page) {
+  return page.evaluateOnNewDocument(() => {
+    const { fetch } = window;
+    window.fetch = (target, init) => {
+      const computes = init?.method === "POST" && !String(target).includes("dry_run");
+      if (!computes || !window.calls) return fetch(target, init);
+      if (window.calls === "fail") return Promise.resolve(new Response("", { status: 400 }));
+      return new Promise((_, reject) => {
+        init.signal.addEventListener("abort", () => reject(init.signal.reason));
+      });
+    };
+  });
+}
+
+test("a result stays until another replaces it, and each image keeps one", async () => {
+  const page = await openPage(browser, { prepare: holdCalls });
+  await page.waitForSelector("#health[data-state=ok]");
+  const images = { "a.png": sample, "b.png": sample, "c.png": sample };
+  await give(page, images);
+  await click(page, "Upscale 3 images");
+  for (const name of Object.keys(images)) await waitForState(page, name, "done");
+  await waitForKept(page, 3);
+
+  const results = () => page.$$eval(".job[data-state=done] a[download]", (links) =>
+    links.filter((link) => link.checkVisibility()).map((link) => link.download),
+  );
+  const first = await results();
+  assert.deepEqual(first, ["a-640x480.png", "b-640x480.png", "c-640x480.png"]);
+  await click(page, "3×");
+  await page.evaluate(() => (window.calls = "hang"));
+  await click(page, "Upscale 3 images again");
+  await waitForState(page, "a.png", "sending");
+  await waitForState(page, "c.png", "waiting");
+  await click(page, "Cancel all");
+  await page.waitForFunction(() => document.querySelectorAll(".job[data-state=done]").length === 3);
+  assert.deepEqual(await results(), first);
+
+  await page.evaluate(() => (window.calls = "fail"));
+  await click(page, "Upscale 3 images again");
+  await page.waitForFunction(
+    () => document.querySelectorAll(".job[data-state=done] .error:not([hidden])").length === 3,
+  );
+  assert.deepEqual(await results(), first);
+  await checkAccessible(page, "results whose second run failed");
+
+  await page.evaluate(() => (window.calls = undefined));
+  await click(page, "Upscale 3 images again");
+  await page.waitForFunction(() =>
+    [...document.querySelectorAll(".job-status")].every((one) => /^960 ×/.test(one.textContent)),
+  );
+  const second = ["a-960x720.png", "b-960x720.png", "c-960x720.png"];
+  assert.deepEqual(await results(), second);
+  assert.equal((await page.$$(".error:not([hidden])")).length, 0);
+  await page.waitForFunction(() => {
+    const event = new Event("beforeunload", { cancelable: true });
+    return dispatchEvent(event); // all are kept
+  });
+  await page.reload();
+  await waitForState(page, "c.png", "done");
+  assert.deepEqual((await results()).sort(), second);
+  for (const name of Object.keys(images)) await click(page, `Remove ${name}`);
+  await waitForKept(page, 0);
+  await page.finish();
+});
+
+test("what is removed while the browser still writes it does not come back", async () => {
+  const page = await openPage(browser);
+  const left = await page.evaluate(async () => {
+    const { forget, keep, restore } = await import("./kept_results.js");
+    const blob = new Blob(["result"]);
+    const job = { keptId: "one", file: new File(["source"], "a.png"), name: "a.png", result: { blob } };
+    const written = keep(job);
+    await Promise.all([forget(job), written]);
+    return (await restore()).length;
+  });
+  assert.equal(left, 0);
+  await page.finish();
+});
+
+test("the page works where the browser blocks storage", async () => {
+  const prepare = (page) =>
+    page.evaluateOnNewDocument(() => {
+      for (const name of ["sessionStorage", "localStorage", "indexedDB"]) {
+        Object.defineProperty(window, name, {
+          get() {
+            throw new DOMException("blocked", "SecurityError");
+          },
+        });
+      }
+    });
+  const page = await openPage(browser, { server: keys.url, prepare });
+  await page.waitForSelector("#key-form:not([hidden])");
+  await page.type("#key", keys.uploader);
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("#health[data-state=ok]");
+  await give(page, { "house.png": sample });
+  await click(page, "3×");
+  await click(page, "Upscale");
+  await waitForState(page, "house.png", "done");
+  assert.match(await textOf(page, ".job-status"), /^960 × 720/);
+  await page.finish();
+});
+
+test("a settings link opened in a tab that has the page takes effect", async () => {
+  const page = await openPage(browser, { path: "/#length=1&size=4&tta=on" });
+  await page.waitForSelector("#notice:not(:empty)");
+  assert.match(await textOf(page, "#notice"), /asks for length=1, which/);
+  const size = () => page.$eval("#sizes input:checked", (input) => input.value);
+  assert.equal(await size(), "4");
+  await page.evaluate(() => (location.hash = "#format=webp"));
+  await page.waitForFunction(() => document.querySelector("#format").value === "webp");
+  assert.equal(await size(), "2", "what a link leaves out is as on a first visit");
+  assert.ok(!(await page.$eval("[name=tta]", (input) => input.checked)));
+  assert.notEqual(await page.$eval("#model", (select) => select.value), "");
+  assert.equal(await textOf(page, "#notice"), "");
+  await page.finish();
+});
+
 test("a link carries settings, also if the page may not copy", async () => {
   const page = await openPage(browser, { server: remoteUrl });
   await page.waitForSelector("#health[data-state=ok]");

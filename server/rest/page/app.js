@@ -10,6 +10,7 @@ import { OptionsPanel } from "./options.js";
 import { Preview } from "./preview.js";
 import { Job, Queue } from "./queue.js";
 import { QueueView, resultName } from "./queue_view.js";
+import { store, stored } from "./storage.js";
 import { Viewer } from "./viewer.js";
 import { zip } from "./zip.js";
 
@@ -18,7 +19,7 @@ const ASK_AFTER_MS = 250;
 
 let client = makeClient();
 let selected;
-const queue = new Queue(client, onJobChanged);
+const queue = new Queue(client, onJobChanged, onJobEnded);
 const options = new OptionsPanel(() => {
   tell("");
   askVerdicts();
@@ -29,7 +30,10 @@ const preview = new Preview(viewer);
 const queueView = new QueueView({
   select,
   start: (job) => start([job]),
-  cancel: (job) => queue.cancel(job),
+  cancel: (job) => {
+    queue.cancel(job);
+    askVerdicts();
+  },
   remove,
 });
 const health = new Health(loadServer);
@@ -55,7 +59,7 @@ const download = element("a", { className: "button", textContent: "Download", hi
 viewer.actions.append(compareButton, download);
 
 function makeClient() {
-  return new UpscaledClient(".", { apiKey: sessionStorage.getItem(KEY_ITEM) ?? undefined });
+  return new UpscaledClient(".", { apiKey: stored("sessionStorage", KEY_ITEM) });
 }
 
 async function loadServer() {
@@ -77,7 +81,7 @@ async function loadServer() {
 /** Asks for a key, or for another one where the one that there is was refused. */
 function askKey(error) {
   const form = byId("key-form");
-  if (sessionStorage.getItem(KEY_ITEM) !== null) {
+  if (stored("sessionStorage", KEY_ITEM) !== undefined) {
     byId("key-label").textContent = `The server refuses this key: ${error.message}.`;
     if (error.status === 401) setKey(); // not to be counted as a wrong one again and again
   } else if (form.hidden) {
@@ -89,8 +93,7 @@ function askKey(error) {
 }
 
 function setKey(key) {
-  if (key) sessionStorage.setItem(KEY_ITEM, key);
-  else sessionStorage.removeItem(KEY_ITEM);
+  store("sessionStorage", KEY_ITEM, key || undefined);
   client = makeClient();
   queue.setClient(client);
 }
@@ -201,23 +204,21 @@ async function askVerdicts() {
   }
 }
 
-const announced = new WeakMap();
-
 function onJobChanged(job) {
   if (job.error instanceof UnauthorizedError) askKey(job.error);
-  if (["done", "failed", "cancelled"].includes(job.state) && announced.get(job) !== job.requestId) {
-    announced.set(job, job.requestId);
-    if (job.state === "done") keepResult(job);
-    byId("announcer").textContent = `${job.name}: ${job.state}`;
-  }
   render();
+}
+
+function onJobEnded(job, end) {
+  if (end === "done") keepResult(job);
+  byId("announcer").textContent = `${job.name}: ${end}`;
 }
 
 /** A result that the browser does not keep is lost with the page, which asks before it is left. */
 async function keepResult(job) {
-  const { requestId } = job;
+  const { result } = job;
   const kept = await keep(job).catch(() => false);
-  if (job.requestId === requestId) job.kept = kept;
+  if (job.result === result) job.kept = kept;
 }
 
 /** "12 of 40 done, 1 failed"; of one image its own row tells. */
@@ -243,7 +244,7 @@ function render() {
     byId("drop").hidden = Boolean(selected);
     if (selected && !comparison.open) preview.update(selected);
     compareButton.hidden = comparison.open || !selected?.source;
-    download.hidden = comparison.open || !selected?.result;
+    download.hidden = comparison.open || selected?.state !== "done";
     if (selected?.result)
       [download.href, download.download] = [selected.result.url, resultName(selected)];
   });
@@ -295,7 +296,10 @@ function listen() {
     addDropped(event.dataTransfer);
   });
   byId("download-all").addEventListener("click", downloadAll);
-  byId("cancel-all").addEventListener("click", () => queue.cancelAll());
+  byId("cancel-all").addEventListener("click", () => {
+    queue.cancelAll();
+    askVerdicts();
+  });
   byId("clear").addEventListener("click", clear);
   window.addEventListener("beforeunload", (event) => {
     const unkept = queue.jobs.some((job) => job.state === "done" && !job.kept);

@@ -1,6 +1,7 @@
 // The settings: model, size, noise and format.
 
 import { byId, element, fillSelect } from "./dom.js";
+import { store, stored } from "./storage.js";
 
 const FACTORS = [1, 2, 3, 4, 8];
 const AUTO = "auto";
@@ -41,7 +42,7 @@ export class OptionsPanel {
         element(
           "label",
           {},
-          element("input", { type: "radio", name: "size", value, checked: value === "2" }),
+          element("input", { type: "radio", name: "size", value, defaultChecked: value === "2" }),
           element("span", { textContent: label }),
         ),
       ),
@@ -54,6 +55,12 @@ export class OptionsPanel {
     });
     byId("copy-link").addEventListener("click", () => this.#copyLink());
     this.#form.addEventListener("submit", (event) => event.preventDefault());
+    window.addEventListener("hashchange", () => {
+      if (!location.hash || !this.#models.length) return;
+      onChange();
+      this.#reset();
+      this.#recall();
+    });
     this.#update();
   }
 
@@ -66,8 +73,7 @@ export class OptionsPanel {
     );
     const first = !this.#fields.model.dataset.chosen;
     if (first) {
-      this.#fields.model.value =
-        models.find((model) => model.is_default)?.name ?? models[0]?.name ?? "";
+      this.#chooseDefaultModel();
       this.#fields.model.dataset.chosen = "yes";
     }
     const names = { webp: "WebP", jxl: "JPEG XL" };
@@ -77,6 +83,18 @@ export class OptionsPanel {
     ]);
     this.#update();
     if (first) this.#recall();
+  }
+
+  #chooseDefaultModel() {
+    const model = this.#models.find((candidate) => candidate.is_default) ?? this.#models[0];
+    this.#fields.model.value = model?.name ?? "";
+  }
+
+  /** Makes all settings those of a first visit: a link leaves out what is not set. */
+  #reset() {
+    this.#form.reset();
+    this.#fields.then.value = "";
+    this.#chooseDefaultModel();
   }
 
   /** Options of a call, as UpscaledClient.upscale takes them. */
@@ -127,26 +145,17 @@ export class OptionsPanel {
     byId("copy-link").textContent = "Copy a link with these settings";
     // A link's settings hold until one is changed.
     if (location.hash) history.replaceState(null, "", location.pathname + location.search);
-    try {
-      localStorage.setItem(SETTINGS_ITEM, String(this.#settings()));
-    } catch {
-      // Without storage the settings last as long as the page.
-    }
+    store("localStorage", SETTINGS_ITEM, String(this.#settings()));
   }
 
   /** Takes the settings of the link that led here, or those of the last visit. */
   #recall() {
-    let stored = "";
-    try {
-      stored = localStorage.getItem(SETTINGS_ITEM) ?? "";
-    } catch {
-      // As above.
-    }
-    const settings = new URLSearchParams(location.hash.slice(1) || stored);
+    const remembered = stored("localStorage", SETTINGS_ITEM) ?? "";
+    const settings = new URLSearchParams(location.hash.slice(1) || remembered);
     // Twice: the noise levels on offer follow from the model.
     for (let round = 0; round < 2; ++round) {
       for (const [name, value] of settings) {
-        const field = this.#fields[name];
+        const field = this.#fields.namedItem(name);
         if (field?.type === "checkbox") field.checked = value === "on";
         else if (field?.tagName === "SELECT") {
           if ([...field.options].some((option) => option.value === value)) field.value = value;

@@ -18,7 +18,7 @@ export class Preview {
     const broken = images.source.complete && !images.source.naturalWidth;
     const left = broken ? { label: "No preview" } : { label: "Source", content: images.source };
     const right = this.#right(job, images);
-    this.#viewer.show(left, right, this.#size(job, images), { over: !job.result });
+    this.#viewer.show(left, right, this.#size(job, images), { over: right?.grows || !right });
     this.#divide(job, right);
   }
 
@@ -28,7 +28,8 @@ export class Preview {
   }
 
   #right(job, images) {
-    if (job.result) {
+    // An earlier result is seen until there is something of the next.
+    if (job.result && !job.painter?.frames) {
       if (images.result?.src !== job.result.url) {
         images.result = element("img", {
           src: job.result.url,
@@ -42,7 +43,7 @@ export class Preview {
     const { canvas } = job.painter;
     canvas.setAttribute("role", "img");
     canvas.setAttribute("aria-label", `${job.name}, as far as it is computed`);
-    return { label: job.model, content: canvas };
+    return { label: job.model, content: canvas, grows: true };
   }
 
   #size(job, { source }) {
@@ -54,7 +55,7 @@ export class Preview {
 
   /** A result that grows is seen whole; the finished one beside its source. */
   #divide(job, right) {
-    const phase = job.result ? "result" : right ? "growing" : "source";
+    const phase = right?.grows ? "growing" : right ? "result" : "source";
     if (this.#shown?.job === job && this.#shown.phase === phase) return;
     if (this.#shown?.job !== job) this.#viewer.reset();
     this.#viewer.splitAt({ source: 100, growing: 0, result: 50 }[phase]);

@@ -29,16 +29,19 @@ export class Job {
   frames = 1;
   /** Sentences of the server about all that is dropped or changed. */
   warnings = [];
-  /** The options of its last start. */
+  /** The options of its last start that was not in vain. */
   options;
   /** Paints what has come, while "computing". */
   painter;
-  /** {blob, url, width, height, model, seconds}, when "done". */
+  /** {blob, url, width, height, model, seconds} of the last run that was done. */
   result;
   /** Whether loading the page again gives the result back: see kept_results.js. */
   kept = false;
-  requestId = "";
+  /** Names its record there, whichever run the result is of. */
+  keptId = newRequestId();
   #abort;
+  /** All that tells of `result`, while another run may replace it. */
+  #earlier;
 
   constructor(file) {
     this.file = file;
@@ -51,7 +54,7 @@ export class Job {
     const job = new Job(file);
     const { width, height, seconds, model, noiseLevel, frames, options, warnings } = about;
     const url = URL.createObjectURL(blob);
-    Object.assign(job, { state: "done", kept: true, requestId: id, model, noiseLevel, frames, options, warnings });
+    Object.assign(job, { state: "done", kept: true, keptId: id, model, noiseLevel, frames, options, warnings });
     job.result = { blob, url, width, height, model, seconds };
     return job;
   }
@@ -60,15 +63,23 @@ export class Job {
     return this.state === "sending" || this.state === "computing";
   }
 
-  /** Runs to its end; never throws. `changed` is called whenever there is something to show. */
-  async run(client, options, changed) {
-    this.#forgetResult();
+  /** Lets it wait for its turn. */
+  wait(options) {
+    if (this.state === "done") {
+      const { state, options: earlier, model, noiseLevel, frames, warnings } = this;
+      this.#earlier = { state, options: earlier, model, noiseLevel, frames, warnings };
+    }
+    Object.assign(this, { state: "waiting", options, error: undefined });
+  }
+
+  /**
+   * Runs to its end; never throws. Returns how it ended: "done", "failed" or "cancelled". `changed` is
+   * called whenever there is something to show. The earlier result stays until another is there.
+   */
+  async run(client, changed) {
     const begin = performance.now();
-    this.requestId = newRequestId();
     Object.assign(this, {
       state: "sending",
-      error: undefined,
-      kept: false,
       sent: 0,
       tilesDone: 0,
       tiles: 0,
@@ -77,20 +88,25 @@ export class Job {
     });
     this.#abort = new AbortController();
     changed();
+    let end = "done";
     try {
-      const { blob, width, height, model } = await this.#receive(client, options, changed);
+      const { blob, width, height, model } = await this.#receive(client, changed);
       const seconds = (performance.now() - begin) / 1000;
+      this.#forgetResult();
       this.result = { blob, url: URL.createObjectURL(blob), width, height, model, seconds };
-      this.state = "done";
+      Object.assign(this, { state: "done", kept: false });
     } catch (error) {
-      this.state = this.#abort.signal.aborted ? "cancelled" : "failed";
-      this.error = this.state === "failed" ? error : undefined;
+      end = this.#abort.signal.aborted ? "cancelled" : "failed";
+      this.state = end;
+      this.#restoreEarlier();
+      this.error = end === "failed" ? error : undefined;
     }
     this.painter = undefined;
     changed();
+    return end;
   }
 
-  async #receive(client, options, changed) {
+  async #receive(client, changed) {
     const { signal } = this.#abort;
     const onProgress = (event) => {
       // Those of the header come with the answer; these only the pixels have shown.
@@ -101,10 +117,8 @@ export class Job {
         this.state = this.running ? "computing" : this.state;
       changed();
     };
-    const { requestId } = this;
     const result = await client.upscale(this.file, {
-      ...options,
-      requestId,
+      ...this.options,
       signal,
       retries: RETRIES,
       onProgress,
@@ -133,7 +147,10 @@ export class Job {
 
   /** Ends the request, and so the work on the server. */
   cancel() {
-    if (this.state === "waiting") this.state = "ready";
+    if (this.state === "waiting") {
+      this.state = "ready";
+      this.#restoreEarlier();
+    }
     this.#abort?.abort();
   }
 
@@ -165,21 +182,30 @@ export class Job {
     this.#forgetResult();
   }
 
+  #restoreEarlier() {
+    if (this.result) Object.assign(this, this.#earlier);
+  }
+
   #forgetResult() {
     if (this.result) URL.revokeObjectURL(this.result.url);
     this.result = undefined;
   }
 }
 
-/** All images, in the order in which they came. `changed(job)` is called when one changes. */
+/**
+ * All images, in the order in which they came. `changed(job)` is called when one changes, and
+ * `ended(job, end)` when one's run has ended: see Job.run.
+ */
 export class Queue {
   jobs = [];
   #changed;
+  #ended;
   #client;
 
-  constructor(client, changed) {
+  constructor(client, changed, ended) {
     this.#client = client;
     this.#changed = changed;
+    this.#ended = ended;
   }
 
   setClient(client) {
@@ -207,7 +233,7 @@ export class Queue {
   start(jobs, options) {
     for (const job of jobs) {
       if (job.running) continue;
-      Object.assign(job, { state: "waiting", options, error: undefined });
+      job.wait(options);
       this.#changed(job);
     }
     this.#advance();
@@ -230,7 +256,10 @@ export class Queue {
     for (const job of this.jobs) {
       if (this.jobs.filter((other) => other.running).length >= AT_A_TIME) return;
       if (job.state !== "waiting") continue;
-      job.run(this.#client, job.options, () => this.#changed(job)).then(() => this.#advance());
+      job.run(this.#client, () => this.#changed(job)).then((end) => {
+        this.#ended(job, end);
+        this.#advance();
+      });
     }
   }
 }

@@ -149,7 +149,7 @@ class Row {
     if (job.sent) this.#upload.value = Math.min(1, job.sent / job.file.size);
     else this.#upload.removeAttribute("value"); // not known: the bar moves to and fro
     this.#tiles.value = job.tiles ? job.tilesDone / job.tiles : 0;
-    this.#again.hidden = !["failed", "cancelled"].includes(job.state);
+    this.#again.hidden = !["failed", "cancelled"].includes(job.state) && !(job.result && job.error);
     this.#cancel.hidden = !job.running && job.state !== "waiting";
     this.#remove.hidden = !this.#cancel.hidden;
     this.#download.hidden = job.state !== "done";
