@@ -42,6 +42,7 @@ constexpr struct {
   const char* text;
   const char* advice;
 } kConnectionAdvice[] = {
+    {"http1.x server", "this is its HTTP port: call it as --server http://HOST:PORT"},
     {"certificate verify failed", "the server's certificate is not trusted, see --tls-ca"},
     {"not in peer certificate",
      "the server's certificate is for another name, see --tls-server-name"},
@@ -52,7 +53,7 @@ constexpr struct {
      "the server's certificate is for another name, see --tls-server-name"},
     {"Empty reply", "is it the server's HTTP port, and without TLS? see --server"},
     {"HTTP/0.9", "is it the server's HTTP port? see --server"},
-    {"wrong version number", "does the server speak TLS? see --tls"},
+    {"wrong version number", "does the server speak TLS? without TLS, its URL begins with http://"},
     {"Socket closed", kWithoutTls},
     {"Connection reset by peer", kWithoutTls},
     {"", "is the server running? see --server; 'upscale image --local' works without"},

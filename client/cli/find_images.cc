@@ -43,6 +43,26 @@ class Search {
     return absl::OkStatus();
   }
 
+  void LookAtFile(const fs::path& path) {
+    const bool named = FormatOfPath(path) != v1::IMAGE_FORMAT_UNSPECIFIED;
+    std::array<uint8_t, kFileKindBytes> bytes;
+    const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    const ssize_t count = file.valid() ? read(file.get(), bytes.data(), bytes.size()) : -1;
+    const int error = errno;
+    const std::optional<FileKind> kind =
+        count < 0 ? std::nullopt
+                  : RecognizeFileKind(std::span(bytes).first(static_cast<size_t>(count)));
+    if (kind.has_value() && kind->type == FileKind::Type::kReadImage) {
+      const v1::ImageFormat format = ParseFormat(NameIn(kind->name));
+      return Add(path, format == v1::IMAGE_FORMAT_UNSPECIFIED ? v1::IMAGE_FORMAT_PNG : format);
+    }
+    if (named) return Add(path, v1::IMAGE_FORMAT_UNSPECIFIED);  // the call says what is wrong
+    if (count < 0) return Fail(path, absl::ErrnoToStatus(error, "cannot be read"));
+    if (count == 0) return LeaveOut(path, "empty");
+    if (!kind.has_value()) return LeaveOut(path, "no image");
+    LeaveOut(path, absl::StrCat(NameIn(kind->name), ", which is not read"));
+  }
+
   FoundImages Take() {
     std::ranges::sort(found_.images, {}, &FoundImage::path);
     std::ranges::sort(found_.left_out, {}, &LeftOut::path);
@@ -71,26 +91,6 @@ class Search {
     if (!listed.ok()) Fail(folder.path(), listed);
   }
 
-  void LookAtFile(const fs::path& path) {
-    const bool named = FormatOfPath(path) != v1::IMAGE_FORMAT_UNSPECIFIED;
-    std::array<uint8_t, kFileKindBytes> bytes;
-    const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    const ssize_t count = file.valid() ? read(file.get(), bytes.data(), bytes.size()) : -1;
-    const int error = errno;
-    const std::optional<FileKind> kind =
-        count < 0 ? std::nullopt
-                  : RecognizeFileKind(std::span(bytes).first(static_cast<size_t>(count)));
-    if (kind.has_value() && kind->type == FileKind::Type::kReadImage) {
-      const v1::ImageFormat format = ParseFormat(NameIn(kind->name));
-      return Add(path, format == v1::IMAGE_FORMAT_UNSPECIFIED ? v1::IMAGE_FORMAT_PNG : format);
-    }
-    if (named) return Add(path, v1::IMAGE_FORMAT_UNSPECIFIED);  // the call says what is wrong
-    if (count < 0) return Fail(path, absl::ErrnoToStatus(error, "cannot be read"));
-    if (count == 0) return LeaveOut(path, "empty");
-    if (!kind.has_value()) return LeaveOut(path, "no image");
-    LeaveOut(path, absl::StrCat(NameIn(kind->name), ", which is not read"));
-  }
-
   void Add(const fs::path& path, v1::ImageFormat format) {
     found_.images.push_back({path.lexically_relative(root_), format});
   }
@@ -111,6 +111,13 @@ class Search {
 absl::StatusOr<FoundImages> FindImages(const fs::path& root, const fs::path& excluded) {
   Search search(root, excluded);
   RETURN_IF_ERROR(search.List(root));
+  return search.Take();
+}
+
+FoundImages FindImage(const fs::path& file) {
+  const fs::path folder = file.parent_path();
+  Search search(folder, folder);
+  search.LookAtFile(file);
   return search.Take();
 }
 

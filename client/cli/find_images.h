@@ -36,6 +36,10 @@ struct FoundImages {
 absl::StatusOr<FoundImages> FindImages(const std::filesystem::path& root,
                                        const std::filesystem::path& excluded);
 
+// Looks at one file as FindImages does: one image of the path `file`, or the reason why there is
+// none.
+FoundImages FindImage(const std::filesystem::path& file);
+
 // By the extension; UNSPECIFIED for others than ours.
 v1::ImageFormat FormatOfPath(const std::filesystem::path& path);
 

@@ -38,15 +38,16 @@ Examples:
 
 The server itself fetches what a URL names, if its --fetch-allow lists it; it is to be called over HTTP.
 
-Of a folder, all files are upscaled that begin as an image of a format that is read, or are named as one. Files that are left
-out are counted at the end; -v and --json name each with its reason.
+Of a folder, or of several inputs, all files are upscaled that begin as an image of a format that is read, or are named as
+one. Files that are left out are counted at the end; -v and --json name each with its reason. A result in a folder is
+named after its format, PNG where the source's is not written.
 
 Results appear under their name only when they are complete. A call is tried again when the server is
 full or lost and its image can be sent again: standard input while at most 64 MiB of it were read,
 standard output while nothing was written to it.
 
-Exit status: 0 all done, 1 bad arguments, 2 cannot connect, 3 the call failed, 4 some files of a
-folder failed, 5 a file could not be read or written or a folder has no images, 130 interrupted.)";
+Exit status: 0 all done, 1 bad arguments, 2 cannot connect, 3 the call failed, 4 some of several
+files failed, 5 a file could not be read or written or a folder has no images, 130 interrupted.)";
 
 struct ImageFlags {
   ConnectionFlags connection;

@@ -129,17 +129,23 @@ std::string WarnOfName(const ImageJob& job) {
                       fs::path(job.output).extension().native());
 }
 
+// The name of a pipe's or a URL's image, whose content nobody has seen yet.
+absl::StatusOr<fs::path> NameInFolder(const std::string& input, const std::string& output,
+                                      v1::ImageFormat format) {
+  const fs::path name = FileNameOf(input);
+  if (name.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("output ", output, " is a folder, and ",
+                     input == kStandardStream ? "standard input" : input, " has no name"));
+  }
+  return Renamed(fs::path(output) / name, format);
+}
+
 absl::StatusOr<ImagePlan> PlanFile(const std::string& input, const std::string& output,
                                    v1::ImageFormat format) {
   fs::path target = output;
   if (output != kStandardStream && IsFolder(output)) {
-    const fs::path name = FileNameOf(input);
-    if (name.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("output ", output, " is a folder, and ",
-                       input == kStandardStream ? "standard input" : input, " has no name"));
-    }
-    target = Renamed(target / name, format);
+    ASSIGN_OR_RETURN(target, NameInFolder(input, output, format));
   }
   if (IsSamePlace(input, target)) return SameError(input);
   const ImageJob job = MakeJob(input, target, format);
@@ -149,6 +155,51 @@ absl::StatusOr<ImagePlan> PlanFile(const std::string& input, const std::string& 
         " is not named .png, .jpg, .webp, .avif, .jxl or .tif; say with -f what to write"));
   }
   return ImagePlan{.jobs = {job}, .warning = WarnOfName(job)};
+}
+
+// As a folder's files go into it: the content tells what an image is.
+absl::StatusOr<ImagePlan> PlanIntoFolder(const std::string& input, const std::string& output,
+                                         v1::ImageFormat format) {
+  FoundImages found = FindImage(input);
+  ImagePlan plan{.left_out = std::move(found.left_out)};
+  if (found.images.empty()) return plan;
+  const v1::ImageFormat named = FormatToName(found.images[0], format);
+  const fs::path target = Renamed(fs::path(output) / FileNameOf(input), named);
+  if (IsSamePlace(input, target)) return SameError(input);
+  plan.jobs.push_back(MakeJob(input, target, format));
+  return plan;
+}
+
+bool GoesIntoFolder(const std::string& output) {
+  return output != kStandardStream && !server::IsUrl(output) && IsFolder(output);
+}
+
+absl::Status NotReadable(const std::string& input, const std::error_code& error) {
+  return absl::ErrnoToStatus(error ? error.value() : ENOENT, absl::StrCat("cannot read ", input));
+}
+
+// An input among several: one that is not there fails alone.
+absl::StatusOr<ImagePlan> PlanOneOfSeveral(const std::string& input, const std::string& output,
+                                           v1::ImageFormat format) {
+  if (input == kStandardStream || server::IsUrl(input)) return PlanFile(input, output, format);
+  std::error_code error;
+  const fs::file_status status = fs::status(input, error);
+  if (!fs::exists(status)) {
+    const absl::Status missing = NotReadable(input, error);
+    return ImagePlan{.left_out = {{input, std::string(missing.message()), missing}}};
+  }
+  if (fs::is_directory(status)) return PlanFolder(input, output, format);
+  return fs::is_regular_file(status) ? PlanIntoFolder(input, output, format)
+                                     : PlanFile(input, output, format);
+}
+
+// NOT_FOUND with the reason of the first file that is left out, if no image is left.
+absl::Status CheckSome(const ImagePlan& plan) {
+  if (!plan.jobs.empty() || plan.left_out.empty()) return absl::OkStatus();
+  const LeftOut& first = plan.left_out.front();
+  if (!first.error.ok()) return first.error;
+  return absl::NotFoundError(
+      absl::StrCat("no image to upscale: ", first.path, " is left out: ", first.reason));
 }
 
 }  // namespace
@@ -170,11 +221,13 @@ absl::StatusOr<ImagePlan> PlanImages(const std::string& input, const std::string
   if (input == kStandardStream || server::IsUrl(input)) return PlanFile(input, output, format);
   std::error_code error;
   const fs::file_status status = fs::status(input, error);
-  if (!fs::exists(status)) {
-    return absl::ErrnoToStatus(error ? error.value() : ENOENT, absl::StrCat("cannot read ", input));
-  }
-  return fs::is_directory(status) ? PlanFolder(input, output, format)
-                                  : PlanFile(input, output, format);
+  if (!fs::exists(status)) return NotReadable(input, error);
+  if (fs::is_directory(status)) return PlanFolder(input, output, format);
+  if (!fs::is_regular_file(status) || !GoesIntoFolder(output))
+    return PlanFile(input, output, format);
+  ASSIGN_OR_RETURN(ImagePlan plan, PlanIntoFolder(input, output, format));
+  RETURN_IF_ERROR(CheckSome(plan));
+  return plan;
 }
 
 absl::Status CheckDistinct(const std::vector<ImageJob>& jobs) {
@@ -203,11 +256,12 @@ absl::StatusOr<ImagePlan> PlanInputs(const std::vector<std::string>& given,
   }
   ImagePlan plan{.is_folder = true};
   for (const std::string& input : inputs) {
-    ASSIGN_OR_RETURN(ImagePlan part, PlanImages(input, output, format));
+    ASSIGN_OR_RETURN(ImagePlan part, PlanOneOfSeveral(input, output, format));
     std::ranges::move(part.jobs, std::back_inserter(plan.jobs));
     std::ranges::move(part.left_out, std::back_inserter(plan.left_out));
     if (plan.warning.empty()) plan.warning = std::move(part.warning);
   }
+  RETURN_IF_ERROR(CheckSome(plan));
   RETURN_IF_ERROR(CheckDistinct(plan.jobs));
   return plan;
 }

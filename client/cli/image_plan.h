@@ -22,7 +22,7 @@ struct ImageJob {
 
 struct ImagePlan {
   std::vector<ImageJob> jobs;
-  std::vector<LeftOut> left_out = {};  // of a folder
+  std::vector<LeftOut> left_out = {};  // of a folder, or of several inputs
   std::string warning = {};            // about a file; "": none
   bool is_folder = false;
 };
@@ -39,7 +39,7 @@ absl::StatusOr<std::vector<std::string>> ExpandPatterns(const std::vector<std::s
 // folder, made if needed: all images FindImages finds in it, in order of path and with the tree
 // kept. A `format` replaces extensions; two images with then the same name keep their old extension
 // inside it. Without it, the output's extension tells the format, or the input when it has none. An
-// image of a folder with another extension gets the one of its content.
+// image with another extension that goes into a folder gets the one of its content.
 //
 // INVALID_ARGUMENT when input and output do not fit together or are the same, or nothing tells the
 // format; NOT_FOUND and similar errors when the input cannot be read or is a folder without images.
@@ -51,7 +51,9 @@ absl::StatusOr<ImagePlan> PlanImages(const std::string& input, const std::string
 absl::Status CheckDistinct(const std::vector<ImageJob>& jobs);
 
 // The plan of several inputs, patterns among them. Each goes into the folder `output` by the rules
-// above. One is as above. INVALID_ARGUMENT also when two of them would share a result's name.
+// above. Files that are no images are left out, and inputs that are not there fail alone. One input
+// is as above. INVALID_ARGUMENT also when two of them would share a result's name; NOT_FOUND if
+// there is no image at all.
 absl::StatusOr<ImagePlan> PlanInputs(const std::vector<std::string>& inputs,
                                      const std::string& output, v1::ImageFormat format);
 

@@ -91,16 +91,15 @@ TEST_F(ImagePlanTest, AUrlGoesIntoAFileOrAFolder) {
 
 TEST_F(ImagePlanTest, SomethingMustTellTheFormat) {
   WriteText(folder_ / "a.png", "");
-  WriteText(folder_ / "a.bmp", "");
   std::filesystem::create_directory(folder_ / "out");
   for (const auto& [input, output, name] :
-       {std::array{"a.png", "b.gif", "b.gif"}, std::array{"-", "b.heic", "b.heic"},
-        std::array{"a.bmp", "out", "out/a.bmp"}}) {
+       {std::array{"a.png", "b.gif", "b.gif"}, std::array{"-", "b.heic", "b.heic"}}) {
     const absl::Status status = Error(input, output);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << output;
     EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat(name, " is not named .png")));
   }
   EXPECT_THAT(Plan("a.png", "b.gif", v1::IMAGE_FORMAT_PNG), ElementsAre(Pair("a.png", "b.gif")));
+  WriteText(folder_ / "a.bmp", {"BM\x36\x48\0\0\0\0\0\0\x36\0", 12});
   EXPECT_THAT(Plan("a.bmp", "out", v1::IMAGE_FORMAT_PNG), ElementsAre(Pair("a.bmp", "out/a.png")));
 }
 
@@ -279,6 +278,32 @@ TEST_F(ImagePlanTest, ImagesThatAreOnlyReadBecomePng) {
                           Pair("in/e.heic", "out/e.png")));
 }
 
+TEST_F(ImagePlanTest, FilesGoIntoAFolderAsThoseOfAFolderDo) {
+  WriteText(folder_ / "in/a.gif", "GIF89a");
+  WriteText(folder_ / "in/b.png", kPngBytes);
+  WriteText(folder_ / "in/readme.txt", "hello");
+  EXPECT_THAT(Plan("in/a.gif", "out/"), ElementsAre(Pair("in/a.gif", "out/a.png")));
+  EXPECT_THAT(std::string(Error("in/readme.txt", "out/").message()),
+              HasSubstr("readme.txt is left out: text, which is not read"));
+
+  const auto plan = PlanInputs({folder_ / "in/*", folder_ / "missing.png"}, folder_ / "out/",
+                               v1::IMAGE_FORMAT_UNSPECIFIED);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(plan->jobs.size(), 2u);
+  EXPECT_EQ(plan->jobs[0].output, folder_ / "out/a.png");
+  EXPECT_EQ(plan->jobs[0].format, v1::IMAGE_FORMAT_PNG);
+  EXPECT_EQ(plan->jobs[1].output, folder_ / "out/b.png");
+  ASSERT_EQ(plan->left_out.size(), 2u);
+  EXPECT_EQ(plan->left_out[0].path, folder_ / "in/readme.txt");
+  EXPECT_TRUE(plan->left_out[0].error.ok()) << "no image: not a failure";
+  EXPECT_EQ(plan->left_out[1].path, folder_ / "missing.png");
+  EXPECT_EQ(plan->left_out[1].error.code(), absl::StatusCode::kNotFound);
+
+  const auto none = PlanInputs({folder_ / "missing.png", folder_ / "in/readme.txt"},
+                               folder_ / "out/", v1::IMAGE_FORMAT_UNSPECIFIED);
+  EXPECT_EQ(none.status().code(), absl::StatusCode::kNotFound);
+}
+
 TEST_F(ImagePlanTest, ANameThatTellsAnotherFormatIsWarnedAbout) {
   WriteText(folder_ / "a.png", "");
   const auto warning = [&](const std::string& output, v1::ImageFormat format) {
@@ -449,6 +474,14 @@ TEST(ErrorLineTest, BlamesThePortForAnswersOnly) {
   const absl::Status interlaced = absl::UnimplementedError("the film is interlaced");
   EXPECT_EQ(ErrorLine(interlaced), "the film is interlaced");
   EXPECT_THAT(ErrorLine(WithOrigin(interlaced, ErrorOrigin::kServer)), HasSubstr("right port"));
+}
+
+TEST(ErrorLineTest, NamesTheRightUrlForAPort) {
+  const auto line = [](absl::string_view message) {
+    return ErrorLine(WithOrigin(absl::UnavailableError(message), ErrorOrigin::kConnection));
+  };
+  EXPECT_THAT(line("Trying to connect an http1.x server"), HasSubstr("--server http://HOST:PORT"));
+  EXPECT_THAT(line("SSL routines::wrong version number"), HasSubstr("begins with http://"));
 }
 
 TEST(ErrorLineTest, SaysWhereKeysComeFrom) {
