@@ -22,6 +22,7 @@
 #include "client/http/http_target.h"
 #include "engine/base/status_macros.h"
 #include "server/base/url_signature.h"
+#include "server/fetch/source_url.h"
 
 namespace upscaled::client {
 namespace {
@@ -114,6 +115,10 @@ absl::Status PrintSignedUrl(const SignFlags& flags) {
     if (!IsHttpUrl(url)) {
       return absl::InvalidArgumentError(absl::StrCat("'", url, "' is no http:// or https:// URL"));
     }
+  }
+  if (const absl::Status source = server::ParseSourceUrl(flags.source).status(); !source.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the URL '", flags.source, "' ", source.message(), ", or the server refuses it"));
   }
   RETURN_IF_ERROR(HttpTarget::Create(flags.server, std::nullopt).status());
   ASSIGN_OR_RETURN(const std::string text,

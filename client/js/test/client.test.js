@@ -5,6 +5,7 @@ import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { after, before, beforeEach, test } from "node:test";
 import * as upscaled from "../upscaled.js";
+import { signUrl } from "../sign.js";
 import { startFakeServer } from "./fake_server.js";
 
 const IMAGE = new Uint8Array(randomBytes(100_000));
@@ -17,6 +18,16 @@ before(async () => {
 });
 beforeEach(() => (server.calls.length = 0));
 after(() => server.close());
+
+test("signs only what the server takes", () => {
+  const key = `site:${"k".repeat(32)}`;
+  const source = "https://a.example/c%C3%A9t.png?x=(1)";
+  assert.match(signUrl("http://h/", source, { key, expiresIn: 60 }), /&expires=\d+&sig=/);
+  for (const wrong of ["https://a/b c", "https://a/é", "/cat.png", "ftp://a/b", "https://a/%zz"]) {
+    assert.throws(() => signUrl("http://h", wrong, { key }), /percent-encoded/);
+  }
+  assert.throws(() => signUrl("http://h", source, { key, expiresIn: "abc" }), /number of seconds/);
+});
 
 test("sends options and key, and returns the result", async () => {
   const result = await client.upscale(IMAGE, {

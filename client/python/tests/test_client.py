@@ -30,13 +30,31 @@ from upscaled_client import (  # noqa: E402
     UnauthorizedError,
     UpscaledError,
     Url,
+    sign_url,
 )
 from upscaled_client.errors import error_of  # noqa: E402
 
 IMAGE = os.urandom(100_000)
 
 
+class SignTest(unittest.TestCase):
+    def test_refuses_what_the_server_would(self):
+        key = "site:" + "k" * 32
+        url = sign_url("http://h/", "https://a.example/c%C3%A9t.png?x=(1)", key=key, expires_in=60)
+        self.assertIn("&expires=", url)
+        for source in ("https://a/b c", "https://a/é", "/cat.png", "ftp://a/b", "https://a/%zz"):
+            with self.assertRaisesRegex(ValueError, "percent-encoded"):
+                sign_url("http://h", source, key=key)
+        with self.assertRaisesRegex(ValueError, "number of seconds"):
+            sign_url("http://h", "https://a/b", key=key, expires_in=float("nan"))
+
+
 class ClientTest(unittest.TestCase):
+    def test_a_url_is_no_path(self):
+        client = Client("http://127.0.0.1:1")
+        with self.assertRaisesRegex(TypeError, r"use Url\('https://a/b.png'\)"):
+            client.upscale("https://a/b.png")
+
     def setUp(self):
         self.server = FakeServer()
         self.addCleanup(self.server.server_close)

@@ -601,6 +601,8 @@ def _checked(image: Image) -> Image:
     known = (bytes, bytearray, memoryview, str, os.PathLike, Url)
     if isinstance(image, io.TextIOBase):
         raise TypeError('the image is a file of text: open it with "rb"')
+    if isinstance(image, str) and re.match("https?://", image, re.IGNORECASE):
+        raise TypeError(f"the image is the text of a URL: use Url({image!r})")
     if isinstance(image, known) or hasattr(image, "read") or hasattr(image, "__iter__"):
         return image
     raise TypeError(
