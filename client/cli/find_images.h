@@ -36,8 +36,7 @@ struct FoundImages {
 absl::StatusOr<FoundImages> FindImages(const std::filesystem::path& root,
                                        const std::filesystem::path& excluded);
 
-// Looks at one file as FindImages does: one image of the path `file`, or the reason why there is
-// none.
+// Looks at one file as FindImages does: returns one image, or the reason to leave it out.
 FoundImages FindImage(const std::filesystem::path& file);
 
 // By the extension; UNSPECIFIED for others than ours.

@@ -129,7 +129,7 @@ std::string WarnOfName(const ImageJob& job) {
                       fs::path(job.output).extension().native());
 }
 
-// The name of a pipe's or a URL's image, whose content nobody has seen yet.
+// Names the image of a pipe or a URL, which cannot be looked at beforehand.
 absl::StatusOr<fs::path> NameInFolder(const std::string& input, const std::string& output,
                                       v1::ImageFormat format) {
   const fs::path name = FileNameOf(input);
@@ -178,7 +178,7 @@ absl::Status NotReadable(const std::string& input, const std::error_code& error)
   return absl::ErrnoToStatus(error ? error.value() : ENOENT, absl::StrCat("cannot read ", input));
 }
 
-// An input among several: one that is not there fails alone.
+// Plans an input among several: a missing one becomes a failed file.
 absl::StatusOr<ImagePlan> PlanOneOfSeveral(const std::string& input, const std::string& output,
                                            v1::ImageFormat format) {
   if (input == kStandardStream || server::IsUrl(input)) return PlanFile(input, output, format);

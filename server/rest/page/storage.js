@@ -1,4 +1,4 @@
-// What the browser keeps for the page. Where it blocks storage, values last as long as the page.
+// Items that the browser keeps for the page. Where it blocks storage, they last as long as the page.
 
 const blocked = new Map();
 
