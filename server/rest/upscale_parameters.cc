@@ -337,6 +337,7 @@ absl::Status ParameterReader::Read(const FormField& field) {
         return field.name == p.name || (!p.short_name.empty() && field.name == p.short_name);
       });
   if (parameter == std::end(kParameters)) return UnknownOption(field.name);
+  if (field.value == "") return absl::OkStatus();  // not given, as far as the other fields go, too
   const auto [before, is_new] = parameters_.names.emplace(parameter->name, field.name);
   if (!is_new) {
     const bool same = before->second == field.name;
@@ -349,7 +350,6 @@ absl::Status ParameterReader::Read(const FormField& field) {
                    field.name);
   }
   const std::string value = field.value.value_or("1");
-  if (value.empty()) return absl::OkStatus();
   if (const auto other = OptionAgainst(parameter->name, parameters_)) {
     return Invalid(
         absl::StrCat(field.name, " is given next to ", *other, "; only one of them can be"),

@@ -35,7 +35,8 @@ class ParameterReader {
  public:
   explicit ParameterReader(UpscaleParameters& parameters) : parameters_(parameters) {}
 
-  // A field without a value means "yes" for a switch, an empty value means none, as forms send it.
+  // A field without a value means "yes" for a switch. One of an empty value, as forms send it,
+  // counts as not given.
   // INVALID_ARGUMENT (kInvalidOption, with the field in its metadata) for a name unknown or read
   // before, also by another of its names, and for unreadable values.
   absl::Status Read(const FormField& field);

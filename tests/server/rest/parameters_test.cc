@@ -2,6 +2,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/string_view.h"
 #include "engine/image/codec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -97,6 +98,26 @@ TEST(ParameterReaderTest, KnowsShortNamesAndLeavesEmptyFieldsOut) {
   EXPECT_EQ(p.options.frame(), 0);
   ASSERT_TRUE(Read("long_side=9", p = {}).ok());
   EXPECT_EQ(p.options.size().long_side_px(), 9);
+}
+
+// Browsers send each input of a form, also the ones that the user left empty.
+TEST(ParameterReaderTest, EmptyFieldsExcludeAndRepeatNoOthers) {
+  for (const std::string_view name : ParameterNames()) {
+    const std::string empty = absl::StrCat(ToAbsl(name), "=");
+    UpscaleParameters p;
+    EXPECT_TRUE(Read(empty + "&scale=3", p).ok()) << name;
+    EXPECT_EQ(p.options.scale(), 3) << name;
+    EXPECT_TRUE(Read("scale=3&" + empty, p = {}).ok()) << name;
+    EXPECT_TRUE(Read(empty + "&height=3&" + empty, p = {}).ok()) << name;
+    EXPECT_EQ(p.options.size().height_px(), 3) << name;
+  }
+  for (const std::string_view order : {"width=&height=3&scale=2", "height=3&width=&scale=2"})
+    EXPECT_THAT(Refusal(std::string(order)), HasSubstr("scale is given next to height;"));
+  EXPECT_THAT(Refusal("scale=2&width=&height=3"), HasSubstr("height is given next to scale;"));
+  EXPECT_THAT(Refusal("sacle="), HasSubstr("no option \"sacle\""));
+  UpscaleParameters p;
+  EXPECT_TRUE(Read("width=&width=3&width_px=", p).ok());
+  EXPECT_EQ(p.options.size().width_px(), 3);
 }
 
 TEST(ParameterReaderTest, ReadsTheContractsWholeNames) {

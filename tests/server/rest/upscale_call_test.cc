@@ -144,6 +144,36 @@ TEST_F(UpscaleCallTest, TakesAFormWhoseFieldsStandAnywhere) {
   }
 }
 
+// In the query, a form and JSON alike.
+TEST_F(UpscaleCallTest, TakesEmptyFieldsForNone) {
+  const std::string image = PngOf(8, 8);
+  const std::string expected = env_.Post("height=3", image)->body();
+  const auto form = [&](const std::string& scale) {
+    return env_.Post("",
+                     FormOf({{"width", ""},
+                             {"height", "3"},
+                             {"scale", scale},
+                             {"image", image, true},
+                             {"url", ""}}),
+                     kForm);
+  };
+  const auto query = [&](const std::string& scale) {
+    return env_.Post("width=&height=3&scale=" + scale, image);
+  };
+  const auto json = [&](const std::string& scale) {
+    const std::string body = absl::StrCat(R"({"width":"","height":3,"scale":")", scale,
+                                          R"(","image":")", absl::Base64Escape(image), R"("})");
+    return env_.Post("", body, {{"Content-Type", "application/json"}});
+  };
+  for (const auto& send :
+       {std::function<decltype(form(""))(const std::string&)>(form), {query}, {json}}) {
+    EXPECT_TRUE(send("")->body() == expected);
+    const auto refused = send("2");
+    EXPECT_EQ(Reason(*refused, 400), "INVALID_OPTION");
+    EXPECT_THAT(refused->body(), HasSubstr("scale is given next to height;"));
+  }
+}
+
 TEST_F(UpscaleCallTest, HeedsFieldsBehindALargeImage) {
   std::string image = PngOf(30, 20);
   // Bytes behind the end of an image have no reader.
