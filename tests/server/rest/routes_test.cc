@@ -194,6 +194,16 @@ TEST(OpenApiTest, HasEveryReasonWithItsStatus) {
   EXPECT_EQ(described, reasons);
 }
 
+// A signed URL computes as POST does. HEAD only judges.
+TEST(OpenApiTest, EveryMethodOfUpscaleHasTheFaultsOfAll) {
+  const json upscale = Description()["paths"]["/v1/upscale"];
+  for (const auto& [status, response] : upscale["post"]["responses"].items()) {
+    if (status < "400") continue;
+    EXPECT_TRUE(upscale["get"]["responses"].contains(status)) << status;
+    EXPECT_EQ(upscale["head"]["responses"].contains(status), status != "412") << status;
+  }
+}
+
 TEST(DocsPageTest, TellsEverythingWithoutAssets) {
   const std::string page = DocsPage(FileText("openapi.json"));
   for (const std::string_view name : ParameterNames()) {
