@@ -73,16 +73,25 @@ std::string WithoutRange(absl::string_view pixel_format) {
 
 }  // namespace
 
-bool MayHaveOddSide(const v1::UpscaleOptions& options, const FilmFacts& facts) {
-  const auto is_odd = [](double side_px) { return std::fmod(std::floor(side_px + 0.5), 2) != 0; };
+HalvedSides HalvedSidesOf(const std::string& pixel_format) {
+  if (absl::StrContains(pixel_format, "420p")) return HalvedSides::kBoth;
+  return absl::StrContains(pixel_format, "422p") ? HalvedSides::kWidth : HalvedSides::kNone;
+}
+
+bool MayHaveOddSide(const v1::UpscaleOptions& options, const FilmFacts& facts, HalvedSides sides) {
+  if (sides == HalvedSides::kNone) return false;
+  const auto is_odd = [sides](double width_px, double height_px) {
+    const auto is_odd_side = [](double px) { return std::fmod(std::floor(px + 0.5), 2) != 0; };
+    return is_odd_side(width_px) || (sides == HalvedSides::kBoth && is_odd_side(height_px));
+  };
   const v1::TargetSize& size = options.size();
   const bool has_both = size.width_px() > 0 && size.height_px() > 0;
   const bool is_filled = size.fit() == v1::FIT_COVER || size.fit() == v1::FIT_STRETCH;
   if (options.max_pixels() > 0 || options.no_enlarge()) return true;
   if (options.has_size())
-    return !has_both || !is_filled || is_odd(size.width_px()) || is_odd(size.height_px());
+    return !has_both || !is_filled || is_odd(size.width_px(), size.height_px());
   const double scale = options.has_scale() ? options.scale() : 1;  // a model's is a whole number
-  return is_odd(facts.width_px * scale) || is_odd(facts.height_px * scale);
+  return is_odd(facts.width_px * scale, facts.height_px * scale);
 }
 
 absl::StatusOr<std::vector<std::string>> CheckFilm(const std::string& source,
@@ -100,11 +109,14 @@ absl::StatusOr<std::vector<std::string>> CheckFilm(const std::string& source,
     warnings.push_back(absl::StrCat("the result has pixels of ", pixels, ", the film of ",
                                     facts.pixel_format, "; --codec ffv1 keeps them"));
   }
-  const bool halves = absl::StrContains(pixels, "420p") || absl::StrContains(pixels, "422p");
-  if (halves && part.codec != kLosslessCodec && MayHaveOddSide(options, facts)) {
-    warnings.push_back(
-        absl::StrCat("a side of the result that is odd loses its last row or column: ", part.codec,
-                     " of ", pixels, " has even ones; --codec ", kLosslessCodec, " keeps them"));
+  const HalvedSides halved = HalvedSidesOf(pixels);
+  if (part.codec != kLosslessCodec && MayHaveOddSide(options, facts, halved)) {
+    warnings.push_back(absl::StrCat(
+        halved == HalvedSides::kBoth ? "a side of the result that is odd loses its last row or "
+                                       "column: "
+                                     : "a width of the result that is odd loses its last "
+                                       "column: ",
+        part.codec, " of ", pixels, " has even ones; --codec ", kLosslessCodec, " keeps them"));
   }
   ASSIGN_OR_RETURN(const std::vector<FilmStream> streams, ReadFilmStreams(file.get()));
   bool has_film = false;

@@ -1,6 +1,7 @@
 // Whether a film can become its result, before any frame of it is computed.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,12 @@ absl::StatusOr<std::vector<std::string>> CheckFilm(const std::string& source,
                                                    const server::FilmPart& part,
                                                    Container container);
 
-// Whether a side of the result may be odd: no server has chosen the model yet.
-bool MayHaveOddSide(const ::upscale::v1::UpscaleOptions& options, const FilmFacts& facts);
+// Sides that the chroma of a film has half of: 4:2:2 has all of its rows.
+enum class HalvedSides : uint8_t { kNone, kWidth, kBoth };
+HalvedSides HalvedSidesOf(const std::string& pixel_format);
+
+// Whether one of `sides` of the result may be odd: no server has chosen the model yet.
+bool MayHaveOddSide(const ::upscale::v1::UpscaleOptions& options, const FilmFacts& facts,
+                    HalvedSides sides);
 
 }  // namespace upscaled::client

@@ -55,7 +55,8 @@ TEST(FilmCheckTest, KnowsResultsWithAnOddSide) {
   const auto may_be_odd = [](int width_px, int height_px, const char* options) {
     v1::UpscaleOptions parsed;
     EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(options, &parsed)) << options;
-    return MayHaveOddSide(parsed, {.width_px = width_px, .height_px = height_px});
+    return MayHaveOddSide(parsed, {.width_px = width_px, .height_px = height_px},
+                          HalvedSides::kBoth);
   };
   EXPECT_FALSE(may_be_odd(640, 360, ""));
   EXPECT_FALSE(may_be_odd(640, 360, "scale: 3"));
@@ -71,6 +72,34 @@ TEST(FilmCheckTest, KnowsResultsWithAnOddSide) {
     EXPECT_TRUE(may_be_odd(640, 360, absl::StrCat("size { ", side, ": 100 }").c_str())) << side;
   EXPECT_TRUE(may_be_odd(640, 360, "max_pixels: 10000"));
   EXPECT_TRUE(may_be_odd(640, 360, "no_enlarge: true"));
+}
+
+// 4:2:2 has a row of chroma for each row.
+TEST(FilmCheckTest, KnowsSidesThatChromaHasHalfOf) {
+  const std::pair<const char*, HalvedSides> kFormats[] = {
+      {"yuv420p", HalvedSides::kBoth},      {"yuvj420p", HalvedSides::kBoth},
+      {"yuv420p10le", HalvedSides::kBoth},  {"yuv422p", HalvedSides::kWidth},
+      {"yuv422p12le", HalvedSides::kWidth}, {"yuv444p", HalvedSides::kNone},
+      {"gray", HalvedSides::kNone}};
+  for (const auto& [format, sides] : kFormats) {
+    EXPECT_EQ(HalvedSidesOf(format), sides) << format;
+    const auto may_be_odd = [sides = sides](int width_px, int height_px, v1::UpscaleOptions with) {
+      return MayHaveOddSide(with, {.width_px = width_px, .height_px = height_px}, sides);
+    };
+    v1::UpscaleOptions tall, wide, open;
+    tall.mutable_size()->set_fit(v1::FIT_STRETCH);
+    tall.mutable_size()->set_width_px(20);
+    tall.mutable_size()->set_height_px(11);
+    wide = tall;
+    wide.mutable_size()->set_width_px(21);
+    open.set_max_pixels(1000);
+    const bool any = sides != HalvedSides::kNone;
+    EXPECT_EQ(may_be_odd(640, 361, {}), sides == HalvedSides::kBoth) << format;
+    EXPECT_EQ(may_be_odd(640, 360, tall), sides == HalvedSides::kBoth) << format;
+    EXPECT_EQ(may_be_odd(641, 360, {}), any) << format;
+    EXPECT_EQ(may_be_odd(640, 360, wide), any) << format;
+    EXPECT_EQ(may_be_odd(640, 360, open), any) << format;
+  }
 }
 
 }  // namespace
