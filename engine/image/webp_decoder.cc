@@ -107,9 +107,9 @@ void WebpReader::CountRead(std::span<const uint8_t> bytes) {
 absl::Status WebpReader::Start(bool is_turned) {
   const std::span<const uint8_t> prefix = WithinWebpFile(source_->prefix());
   missing_bytes_ = WebpFileBytes(prefix);
-  const auto profile = FindWebpChunk(prefix, "ICCP").value_or(std::span<const uint8_t>());
+  const std::span<const uint8_t> profile = WebpProfile(prefix);
   metadata.icc_profile.assign(profile.begin(), profile.end());
-  if (!HasLateWebpChunks(prefix)) return absl::OkStatus();
+  if (!AnnouncedInWebp(prefix).late()) return absl::OkStatus();
 
   RETURN_IF_ERROR(ReadFile());
   const auto keep = [this](std::string block, absl::string_view name) {
@@ -121,8 +121,7 @@ absl::Status WebpReader::Start(bool is_turned) {
   };
   const std::span<const uint8_t> file = WithinWebpFile(head_);
   metadata.exif = keep(WebpExif(file), "EXIF");
-  const auto xmp = FindWebpChunk(file, "XMP ").value_or(std::span<const uint8_t>());
-  metadata.xmp = keep(std::string(xmp.begin(), xmp.end()), "XMP");
+  metadata.xmp = keep(WebpXmp(file), "XMP");
   const bool is_upright =
       ExifOrientation(AsBytes(metadata.exif)).value_or(Orientation::kIdentity) ==
       Orientation::kIdentity;

@@ -94,6 +94,7 @@ absl::StatusOr<bool> WebpAnimationWalk::Run(bool is_whole) {
   animation_.canvas = {static_cast<int>(LoadLe24(vp8x + 4) + 1),
                        static_cast<int>(LoadLe24(vp8x + 7) + 1)};
   FrameCounter counter(kAnimatedWebp, animation_.canvas, limits_);
+  const WebpAnnounced announced = AnnouncedInWebp(file_);
   size_t position = kHeadBytes;
   bool cut_in_frame = false;
   while (file_.size() >= position + kChunkHeadBytes) {
@@ -111,7 +112,7 @@ absl::StatusOr<bool> WebpAnimationWalk::Run(bool is_whole) {
     if (is_frame) RETURN_IF_ERROR(AddFrame(payload));
     if (TypeAt(chunk) == "ANIM" && length >= kAnimPayloadBytes)
       animation_.animation.plays = LoadLe16(&payload[4]);
-    if (TypeAt(chunk) == "ICCP" && animation_.icc_profile.empty()) {
+    if (TypeAt(chunk) == "ICCP" && announced.icc && animation_.icc_profile.empty()) {
       RETURN_IF_ERROR(CheckMetadataBytes(kAnimatedWebp, length, limits_));
       animation_.icc_profile = payload;
     }
@@ -223,8 +224,7 @@ void WebpFrames::KeepMetadata(const DecodeLimits& limits) {
     return std::string();
   };
   metadata.exif = keep(WebpExif(file), "EXIF");
-  const auto xmp = FindWebpChunk(file, "XMP ").value_or(std::span<const uint8_t>());
-  metadata.xmp = keep(std::string(xmp.begin(), xmp.end()), "XMP");
+  metadata.xmp = keep(WebpXmp(file), "XMP");
 }
 
 absl::Status WebpFrames::Start(const DecodeLimits& limits) {

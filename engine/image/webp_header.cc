@@ -32,7 +32,7 @@ constexpr size_t kVp8HeaderBytes = 10;
 constexpr size_t kVp8lHeaderBytes = 5;
 constexpr size_t kAlphHeaderBytes = 1;
 constexpr uint8_t kLosslessAlpha = 1;  // ALPH's compression
-constexpr uint8_t kAnimationFlag = 0x02, kXmpFlag = 0x04, kExifFlag = 0x08;
+constexpr uint8_t kAnimationFlag = 0x02, kXmpFlag = 0x04, kExifFlag = 0x08, kIccFlag = 0x20;
 // libwebp's structures.
 constexpr size_t kLibwebpBytes = 4 << 20;
 
@@ -42,8 +42,8 @@ constexpr uint32_t FourCc(std::string_view name) {
 
 // The chunks found by the walk so far.
 struct Container {
-  Size canvas;                             // from VP8X; empty without
-  bool has_exif = false, has_xmp = false;  // from VP8X, too; they stand after the pixels
+  Size canvas;              // from VP8X; empty without
+  WebpAnnounced announced;  // from VP8X, too
   std::span<const uint8_t> icc_profile;
   Size image;
   bool has_alpha = false;
@@ -53,11 +53,16 @@ struct Container {
   size_t position = kFileHeaderBytes;
 };
 
+WebpAnnounced AnnouncedBy(uint8_t flags) {
+  return {.icc = (flags & kIccFlag) != 0,
+          .exif = (flags & kExifFlag) != 0,
+          .xmp = (flags & kXmpFlag) != 0};
+}
+
 absl::Status ParseVp8x(std::span<const uint8_t> payload, const DecodeLimits& limits,
                        Container& found) {
   found.is_animated = (payload[0] & kAnimationFlag) != 0;
-  found.has_exif = (payload[0] & kExifFlag) != 0;
-  found.has_xmp = (payload[0] & kXmpFlag) != 0;
+  found.announced = AnnouncedBy(payload[0]);
   found.canvas = {static_cast<int>(LoadLe24(&payload[4]) + 1),
                   static_cast<int>(LoadLe24(&payload[7]) + 1)};
   return CheckImageSize(kWebp, found.canvas.width, found.canvas.height, limits);
@@ -117,7 +122,7 @@ absl::StatusOr<Container> Walk(std::span<const uint8_t> prefix, const DecodeLimi
     if (prefix.size() < end) break;
     if (first) RETURN_IF_ERROR(ParseVp8x(payload, limits, found));
     if (found.is_animated) return found;
-    if (type == FourCc("ICCP") && found.icc_profile.empty())
+    if (type == FourCc("ICCP") && found.announced.icc && found.icc_profile.empty())
       found.icc_profile = payload.first(length);
     found.position = end;
   }
@@ -133,7 +138,7 @@ size_t DecoderBytes(const Container& found, size_t file_bytes, const ImageHeader
   size_t bytes = kLibwebpBytes + header.prefix_bytes + 2 * file_bytes +
                  pixels * (spec.channels + working_bytes);
   // The file once more, while its last chunks or the size of its tables are looked for.
-  if (found.has_exif || found.has_xmp) bytes += 3 * file_bytes + header.metadata_bytes;
+  if (found.announced.late()) bytes += 3 * file_bytes + header.metadata_bytes;
   if (found.lossless || found.has_alpha) bytes += file_bytes + HuffmanTableBytes(spec.size());
   if (header.orientation != Orientation::kIdentity) bytes += UprightBytes(StoredSpec(header));
   return bytes;
@@ -154,10 +159,32 @@ std::optional<std::span<const uint8_t>> FindWebpChunk(std::span<const uint8_t> f
   return std::nullopt;
 }
 
-bool HasLateWebpChunks(std::span<const uint8_t> prefix) {
+WebpAnnounced AnnouncedInWebp(std::span<const uint8_t> prefix) {
   const auto vp8x = FindWebpChunk(prefix, "VP8X");
-  return vp8x.has_value() && vp8x->size() == kVp8xBytes &&
-         ((*vp8x)[0] & (kExifFlag | kXmpFlag)) != 0;
+  return vp8x.has_value() && vp8x->size() == kVp8xBytes ? AnnouncedBy((*vp8x)[0]) : WebpAnnounced();
+}
+
+std::span<const uint8_t> WebpProfile(std::span<const uint8_t> prefix) {
+  const auto profile = FindWebpChunk(prefix, "ICCP");
+  if (!profile.has_value() || !AnnouncedInWebp(prefix).icc) return {};
+  for (const std::string_view pixels : {"ALPH", "VP8 ", "VP8L"}) {
+    const auto found = FindWebpChunk(prefix, pixels);
+    if (found.has_value() && found->data() < profile->data()) return {};
+  }
+  return *profile;
+}
+
+std::string WebpExif(std::span<const uint8_t> file) {
+  const auto chunk = FindWebpChunk(file, "EXIF");
+  if (!chunk.has_value() || !AnnouncedInWebp(file).exif) return {};
+  return std::string(WithoutExifBegin(
+      std::string_view(reinterpret_cast<const char*>(chunk->data()), chunk->size())));
+}
+
+std::string WebpXmp(std::span<const uint8_t> file) {
+  const auto chunk = FindWebpChunk(file, "XMP ");
+  if (!chunk.has_value() || !AnnouncedInWebp(file).xmp) return {};
+  return {chunk->begin(), chunk->end()};
 }
 
 WebpLeftOut::WebpLeftOut(std::span<const uint8_t> prefix) : skip_(kFileHeaderBytes) {
@@ -190,25 +217,31 @@ void WebpLeftOut::BeginChunk(uint32_t type, uint64_t length) {
     std::erase_if(expected_, [&](uint32_t seen) { return std::ranges::count(kPixels, seen) > 0; });
     return;
   }
+  const WebpAnnounced announced = AnnouncedBy(flags_);
+  const bool is_announced = (type != FourCc("ICCP") || announced.icc) &&
+                            (type != FourCc("EXIF") || announced.exif) &&
+                            (type != FourCc("XMP ") || announced.xmp);
   const auto has_come = [this](uint32_t seen) { return std::ranges::count(expected_, seen) > 0; };
   const bool has_pixels = has_come(FourCc("VP8 ")) || has_come(FourCc("VP8L"));
-  const bool counts = type == FourCc("VP8X") ||
-                      (std::ranges::count(kPixels, type) > 0 && !has_pixels) ||
-                      (type == FourCc("ICCP") && (is_animated || !has_pixels)) ||
-                      (type == FourCc("EXIF") && (is_animated || (flags_ & kExifFlag) != 0)) ||
-                      (type == FourCc("XMP ") && (is_animated || (flags_ & kXmpFlag) != 0)) ||
-                      (type == FourCc("ANIM") && is_animated);
-  if (counts && !has_come(type)) {
+  const bool counts =
+      type == FourCc("VP8X") || (std::ranges::count(kPixels, type) > 0 && !has_pixels) ||
+      (type == FourCc("ICCP") && (is_animated || !has_pixels)) || type == FourCc("EXIF") ||
+      type == FourCc("XMP ") || (type == FourCc("ANIM") && is_animated);
+  if (counts && is_announced && !has_come(type)) {
     expected_.push_back(type);
   } else {
     const std::string_view name(reinterpret_cast<const char*>(head_.data()), sizeof(type));
-    chunks_.Add(name.substr(0, name.find_last_not_of(' ') + 1));
+    (is_announced ? chunks_ : unannounced_).Add(name.substr(0, name.find_last_not_of(' ') + 1));
   }
 }
 
 void WebpLeftOut::Warn(std::vector<std::string>& warnings) const {
   if (!chunks_.empty())
     warnings.push_back(absl::StrCat("WebP: chunks are left out: ", chunks_.Names()));
+  if (!unannounced_.empty())
+    warnings.push_back(
+        absl::StrCat("WebP: chunks that the file's header (VP8X) does not announce are left out: ",
+                     unannounced_.Names()));
 }
 
 size_t WebpFileBytes(std::span<const uint8_t> prefix) {
@@ -221,14 +254,6 @@ std::span<const uint8_t> WithinWebpFile(std::span<const uint8_t> prefix) {
 
 size_t MaxOrientedBytes(const DecodeLimits& limits) {
   return std::max(limits.max_metadata_bytes, limits.max_animation_bytes);
-}
-
-std::string WebpExif(std::span<const uint8_t> file) {
-  std::span<const uint8_t> exif = FindWebpChunk(file, "EXIF").value_or(std::span<const uint8_t>());
-  if (exif.size() >= kExifBegin.size() &&
-      std::equal(kExifBegin.begin(), kExifBegin.end(), exif.begin()))
-    exif = exif.subspan(kExifBegin.size());
-  return {exif.begin(), exif.end()};
 }
 
 absl::StatusOr<std::optional<ImageHeader>> ParseWebpHeader(std::span<const uint8_t> prefix,
@@ -244,7 +269,7 @@ absl::StatusOr<std::optional<ImageHeader>> ParseWebpHeader(std::span<const uint8
   header.lossless_webp = found.lossless;
   header.spec = {found.image.width, found.image.height, found.has_alpha ? 4 : 3, SampleType::kU8};
   header.prefix_bytes = HeaderBufferBytes(found.position);
-  if (found.has_exif && file_bytes <= MaxOrientedBytes(limits)) {
+  if (found.announced.exif && file_bytes <= MaxOrientedBytes(limits)) {
     // The orientation, and with it the size, stands after the pixels. A file beyond the limit keeps
     // the orientation in its EXIF, with a warning.
     const std::span<const uint8_t> file = WithinWebpFile(prefix);
@@ -255,7 +280,7 @@ absl::StatusOr<std::optional<ImageHeader>> ParseWebpHeader(std::span<const uint8
     if (SwapsSides(header.orientation)) std::swap(header.spec.width_px, header.spec.height_px);
   }
   header.metadata_bytes = found.icc_profile.size();
-  if (found.has_exif || found.has_xmp)
+  if (found.announced.late())
     header.metadata_bytes += std::min(file_bytes, limits.max_metadata_bytes);
   header.decoder_bytes = DecoderBytes(found, file_bytes, header);
   return header;

@@ -210,17 +210,23 @@ TEST(WebpTest, ChunksThatAreLeftOutAreNamed) {
       EXPECT_TRUE(decoded.ok()) << decoded.status();
       return decoded.ok() ? decoded->warnings : std::vector<std::string>();
     };
-    const std::string left_out = "WebP: chunks are left out: ";
+    const std::string left_out = "WebP: chunks are left out: ",
+                      unannounced =
+                          "WebP: chunks that the file's header (VP8X) does not announce are left "
+                          "out: ";
     const auto extended = [&](int flags) { return Extended(flags, {16, 10}); };
     EXPECT_THAT(named(pixels), IsEmpty());
     EXPECT_THAT(named(extended(kIcc | kExif | kXmp) + icc + pixels + exif + xmp), IsEmpty());
     EXPECT_THAT(named(pixels + odd), ElementsAre(left_out + "oddC"));
     EXPECT_THAT(named(extended(kIcc) + odd + icc + icc + pixels + odd + binary),
                 ElementsAre(left_out + "oddC, ICCP, ??ab"));
-    // Chunks that VP8X does not announce are not looked for.
+    // Readers heed no chunks that VP8X does not announce.
     EXPECT_THAT(named(extended(kXmp) + pixels + exif + xmp + xmp),
-                ElementsAre(left_out + "EXIF, XMP"));
-    EXPECT_THAT(named(extended(0) + pixels + icc + pixels),
+                ElementsAre(left_out + "XMP", unannounced + "EXIF"));
+    EXPECT_THAT(named(extended(0) + icc + pixels + xmp + exif),
+                ElementsAre(unannounced + "ICCP, XMP, EXIF"));
+    EXPECT_THAT(named(pixels + icc + exif + xmp), ElementsAre(unannounced + "ICCP, EXIF, XMP"));
+    EXPECT_THAT(named(extended(kIcc) + pixels + icc + pixels),
                 ElementsAre(left_out + "ICCP, VP8" + (lossless ? "L" : "")));
     // An animation has chunks of the file and of its frames.
     std::string frame(16, '\0');
@@ -229,11 +235,69 @@ TEST(WebpTest, ChunksThatAreLeftOutAreNamed) {
     const std::string frames =
         Chunk("ANMF", frame + pixels) + Chunk("ANMF", frame + pixels + Chunk("inIt", "12"));
     const std::string control = Chunk("ANIM", std::string(6, '\0'));
-    EXPECT_THAT(named(extended(kAnimated) + control + Chunk("ANMF", frame + pixels) + exif),
-                IsEmpty());
+    const std::string moving = control + Chunk("ANMF", frame + pixels) + exif + xmp + icc;
+    EXPECT_THAT(named(extended(kAnimated | kIcc | kExif | kXmp) + moving), IsEmpty());
+    EXPECT_THAT(named(extended(kAnimated) + moving), ElementsAre(unannounced + "EXIF, XMP, ICCP"));
     EXPECT_THAT(named(extended(kAnimated) + control + frames + odd),
                 ElementsAre(left_out + "inIt, oddC"));
   }
+}
+
+// As libwebp's demuxer and browsers do: neither kept nor turned by.
+TEST(WebpTest, OnlyAnnouncedMetadataAreHeeded) {
+  constexpr int kIcc = 0x20, kExif = 0x08, kXmp = 0x04, kAnimated = 0x02;
+  std::mt19937 random = test::FreshRandom();
+  const Image image = test::PhotoImage({16, 10, 3, SampleType::kU8}, random);
+  const std::string turned("II*\0\x08\0\0\0\1\0\x12\1\3\0\1\0\0\0\6\0\0\0\0\0\0\0", 26);
+  const std::string late = Chunk("EXIF", turned) + Chunk("XMP ", "<x/>");
+  std::string frame(16, '\0');
+  frame[6] = 15;
+  frame[9] = 9;
+  for (const int flags :
+       {0, kIcc, kExif, kXmp, kIcc | kExif, kIcc | kXmp, kExif | kXmp, kIcc | kExif | kXmp})
+    for (const bool lossless : {false, true})
+      for (const bool moves : {false, true})
+        for (const bool icc_is_late : {false, true}) {
+          SCOPED_TRACE(::testing::Message() << flags << lossless << moves << icc_is_late);
+          const std::string stored = WriteWebp(image.view(), lossless).substr(12);
+          const std::string pixels =
+              moves ? Chunk("ANIM", std::string(6, '\0')) + Chunk("ANMF", frame + stored) : stored;
+          const std::string icc = Chunk("ICCP", "profile");
+          const std::string file = WebpOf(Extended(flags | (moves ? kAnimated : 0), {16, 10}) +
+                                          (icc_is_late ? pixels + icc : icc + pixels) + late);
+          const auto decoded = test::Decode(file);
+          ASSERT_TRUE(decoded.ok()) << decoded.status();
+          const bool has_icc = (flags & kIcc) != 0 && (moves || !icc_is_late);
+          EXPECT_EQ(decoded->metadata.icc_profile, has_icc ? "profile" : "");
+          EXPECT_EQ(decoded->metadata.exif, (flags & kExif) != 0 ? turned : "");
+          EXPECT_EQ(decoded->metadata.xmp, (flags & kXmp) != 0 ? "<x/>" : "");
+          EXPECT_EQ(decoded->header.spec.width_px, (flags & kExif) != 0 ? 10 : 16);
+          EXPECT_LE(BytesOf(decoded->metadata), decoded->header.metadata_bytes);
+          const int all = kIcc | kExif | kXmp;
+          const bool is_misplaced = (flags & kIcc) != 0 && !has_icc;
+          EXPECT_EQ(decoded->warnings.size(), (flags != all ? 1u : 0u) + (is_misplaced ? 1u : 0u))
+              << ::testing::PrintToString(decoded->warnings);
+          for (const std::string& warning : decoded->warnings)
+            EXPECT_THAT(warning, HasSubstr("left out: "));
+        }
+}
+
+// The frame tells, as libwebp reads it.
+TEST(WebpTest, AlphaNeedsNoAnnouncement) {
+  std::mt19937 random = test::FreshRandom();
+  for (const bool lossless : {false, true})
+    for (const int channels : {3, 4}) {
+      const Image image = test::PhotoImage({16, 10, channels, SampleType::kU8}, random);
+      const std::string file = WriteWebp(image.view(), lossless);
+      const size_t first = file.compare(12, 4, "VP8X") == 0 ? 30 : 12;
+      for (const int flags : {0, 0x10}) {
+        const std::string other = WebpOf(Extended(flags, {16, 10}) + file.substr(first));
+        const auto decoded = test::Decode(other);
+        ASSERT_TRUE(decoded.ok()) << decoded.status();
+        EXPECT_THAT(decoded->warnings, IsEmpty());
+        EXPECT_TRUE(test::SameImages(decoded->image.view(), test::Decode(file)->image.view()));
+      }
+    }
 }
 
 TEST(WebpTest, RefusesAFrameOfAnotherSizeThanTheCanvas) {
