@@ -92,6 +92,10 @@ void ParseColourSpace(std::span<const uint8_t> header, BmpLayout& layout) {
     layout.profile_offset = kBmpFileHeaderBytes + uint64_t{LoadLe32(&header[112])};
     layout.profile_bytes = LoadLe32(&header[116]);
   }
+  const bool has_bytes = space == kEmbeddedSpace || space == kLinkedSpace;
+  if (has_bytes && header.size() >= kV5Bytes)
+    layout.profile_end =
+        kBmpFileHeaderBytes + uint64_t{LoadLe32(&header[112])} + LoadLe32(&header[116]);
   const auto* const gamma = &header[96];
   layout.has_other_profile =
       space == kLinkedSpace || (space == kCalibratedSpace &&

@@ -25,6 +25,7 @@ struct BmpLayout {
   size_t pixels_offset = 0;
   uint64_t profile_offset = 0, profile_bytes = 0;  // 0: none is embedded
   bool has_other_profile = false;                  // calibrated values, or the name of a file
+  uint64_t profile_end = 0;                        // in the file, of either; 0: there is none
   std::optional<PixelDensity> density;
 
   bool has_alpha() const { return masks[3] != 0; }

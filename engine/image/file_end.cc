@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/file_kind.h"
 #include "engine/base/string_view.h"
+#include "engine/image/bmp_header.h"
 #include "engine/image/endian.h"
 #include "engine/image/jpeg_marker.h"
 #include "engine/image/memory_io.h"
@@ -32,7 +33,8 @@ void FileEnd::Pass(std::span<const uint8_t> bytes) {
   while (!bytes.empty() && kind_ != Kind::kOther) {
     size_t count = 0;
     if (ended_) {
-      count = PassBehind(bytes);
+      behind_.Pass(bytes);
+      count = bytes.size();
     } else if (skip_ > 0) {
       count = static_cast<size_t>(std::min<int64_t>(skip_, std::ssize(bytes)));
       skip_ -= static_cast<int64_t>(count);
@@ -43,6 +45,8 @@ void FileEnd::Pass(std::span<const uint8_t> bytes) {
       count = PassJpeg(bytes);
     } else if (kind_ == Kind::kGif) {
       count = PassGif(bytes);
+    } else if (kind_ == Kind::kBmp) {
+      count = bmp_ == BmpPart::kHead ? PassBmpHead(bytes) : PassBmpRuns(bytes);
     } else {
       count = kind_ == Kind::kPng ? PassChunkHead(bytes) : PassBoxHead(bytes);
     }
@@ -69,6 +73,9 @@ size_t FileEnd::Begin(std::span<const uint8_t> bytes) {
   } else if (BeginsWith(head, "GIF8")) {
     kind_ = Kind::kGif;
     Pass(std::span(head).subspan(kGifScreenFlags));
+  } else if (BeginsWith(head, "BM")) {
+    kind_ = Kind::kBmp;
+    head_ = head;
   } else if (BeginsWith(std::span(head).subspan(4), "ftyp")) {
     kind_ = Kind::kHeif;
     Pass(head);
@@ -104,7 +111,7 @@ size_t FileEnd::PassBoxHead(std::span<const uint8_t> bytes) {
   const bool goes_on = size == 0 && holds_pictures;  // to the file's end
   if (!goes_on && (size < wanted || size > INT64_MAX)) {
     ended_ = true;
-    PassBehind(std::exchange(head_, {}));
+    behind_.Pass(std::exchange(head_, {}));
     return count;
   }
   if (!holds_pictures) boxes_.Add(type);
@@ -157,6 +164,77 @@ size_t FileEnd::PassGif(std::span<const uint8_t> bytes) {
   return 1;
 }
 
+size_t FileEnd::PassBmpHead(std::span<const uint8_t> bytes) {
+  head_.push_back(bytes[0]);
+  const absl::StatusOr<std::optional<BmpLayout>> parsed = ParseBmpLayout(head_);
+  if (parsed.ok() && !parsed->has_value()) return 1;
+  const auto at = std::ssize(head_);
+  head_.clear();
+  if (!parsed.ok() || (*parsed)->size.width < 1 || (*parsed)->size.height < 1) {
+    kind_ = Kind::kOther;
+    return 1;
+  }
+  const BmpLayout& layout = **parsed;
+  const auto begin = static_cast<int64_t>(layout.pixels_offset);
+  const auto row_bytes = static_cast<int64_t>(layout.stored_row_bytes());
+  profile_end_ = static_cast<int64_t>(layout.profile_end);
+  skip_ = begin - at;
+  if (layout.coding != BmpCoding::kPlain) {
+    bmp_ = BmpPart::kRuns;
+    bmp_rows_ = layout.size.height;
+    bmp_at_ = begin;
+    runs_of_nibbles_ = layout.coding == BmpCoding::kRle4;
+  } else if (row_bytes > (INT64_MAX - begin) / layout.size.height) {
+    kind_ = Kind::kOther;
+  } else {
+    skip_ = std::max(begin + row_bytes * layout.size.height, profile_end_) - at;
+    last_ = true;
+  }
+  return 1;
+}
+
+// As the decoder reads them: up to the code of the end, or behind the last row.
+size_t FileEnd::PassBmpRuns(std::span<const uint8_t> bytes) {
+  constexpr uint8_t kEscape = 0, kEndOfRow = 0, kEndOfImage = 1, kStep = 2;
+  constexpr size_t kCodeBytes = 2, kStepBytes = 4;
+  const bool is_step = head_.size() >= kCodeBytes;  // which has two bytes more
+  const size_t wanted = is_step ? kStepBytes : kCodeBytes;
+  const size_t count = FillHead(bytes, wanted);
+  const bool is_over = bmp_rows_ <= 0 && head_[0] != kEscape;  // only the end's code may follow
+  if (head_.size() < wanted && !is_over) return count;
+  const bool ends = head_.size() == kCodeBytes && head_[0] == kEscape && head_[1] == kEndOfImage;
+  if (bmp_rows_ <= 0 && !ends) {
+    const std::vector<uint8_t> behind = std::exchange(head_, {});
+    EndBmpRuns();
+    Pass(behind);
+    return count;
+  }
+  if (head_[0] == kEscape && head_[1] == kStep && !is_step) return count;
+  bmp_at_ += static_cast<int64_t>(wanted);
+  if (ends) {
+    head_.clear();
+    EndBmpRuns();
+    return count;
+  }
+  if (is_step) {
+    bmp_rows_ -= head_[3];
+  } else if (head_[0] == kEscape && head_[1] == kEndOfRow) {
+    --bmp_rows_;
+  } else if (head_[0] == kEscape) {  // pixels one by one, up to an even number of bytes
+    const int64_t pixels = runs_of_nibbles_ ? (head_[1] + 1) / 2 : head_[1];
+    skip_ = pixels + pixels % 2;
+    bmp_at_ += skip_;
+  }
+  head_.clear();
+  return count;
+}
+
+void FileEnd::EndBmpRuns() {
+  last_ = true;
+  skip_ = std::max<int64_t>(profile_end_ - bmp_at_, 0);
+  ended_ = skip_ == 0;
+}
+
 size_t FileEnd::PassJpeg(std::span<const uint8_t> bytes) {
   const uint8_t byte = bytes[0];
   switch (jpeg_) {
@@ -199,25 +277,32 @@ size_t FileEnd::PassJpeg(std::span<const uint8_t> bytes) {
   return 1;
 }
 
-size_t FileEnd::PassBehind(std::span<const uint8_t> bytes) {
-  const size_t count = std::min(bytes.size(), kFileKindBytes - begin_behind_.size());
-  begin_behind_.insert(begin_behind_.end(), bytes.begin(),
-                       bytes.begin() + static_cast<ptrdiff_t>(count));
-  behind_ += std::ssize(bytes);
-  return bytes.size();
+void BytesBehind::Pass(std::span<const uint8_t> bytes) {
+  FillHead(begin_, bytes, kFileKindBytes);
+  count_ += std::ssize(bytes);
+}
+
+bool BytesBehind::is_padding() const {
+  constexpr int64_t kMaxPadding = 3;
+  return count_ <= kMaxPadding && std::ranges::all_of(begin_, [](uint8_t b) { return b == 0; });
+}
+
+std::string BytesBehind::Warning(std::string_view format) const {
+  if (count_ == 0) return {};
+  std::string text = absl::StrCat("behind the ", ToAbsl(format), "'s end ", count_,
+                                  count_ == 1 ? " byte was" : " bytes were", " left out");
+  const std::optional<FileKind> kind = RecognizeFileKind(begin_);
+  if (kind.has_value()) absl::StrAppend(&text, " (", ToAbsl(kind->name), " begins there)");
+  return text;
 }
 
 std::string FileEnd::Warning() const {
   std::string text;
   if (!boxes_.empty()) text = absl::StrCat("boxes of the file are left out: ", boxes_.Names());
-  if (behind_ == 0) return text;
-  constexpr absl::string_view kNames[] = {"", "PNG", "JPEG", "WebP", "GIF", "file"};
-  absl::StrAppend(&text, text.empty() ? "" : "; ", "behind the ",
-                  kNames[static_cast<size_t>(kind_)], "'s end ", behind_,
-                  behind_ == 1 ? " byte was" : " bytes were", " left out");
-  const std::optional<FileKind> kind = RecognizeFileKind(begin_behind_);
-  if (kind.has_value()) absl::StrAppend(&text, " (", ToAbsl(kind->name), " begins there)");
-  return text;
+  if (behind_.count() == 0 || is_padded()) return text;
+  constexpr std::string_view kNames[] = {"", "PNG", "JPEG", "WebP", "GIF", "BMP", "file"};
+  return absl::StrCat(text, text.empty() ? "" : "; ",
+                      behind_.Warning(kNames[static_cast<size_t>(kind_)]));
 }
 
 }  // namespace upscaled

@@ -1,12 +1,15 @@
 // BMP files of every kind of header, depth and coding.
 #include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "engine/image/codec.h"
+#include "engine/image/file_end.h"
 #include "tests/support/prefixes.h"
 #include "tests/support/test_image.h"
 
@@ -265,6 +268,85 @@ TEST(BmpTest, RefusesFilesWithinItAndOtherCodingsByName) {
                                         .compression = c.compression});
     EXPECT_EQ(error.code(), absl::StatusCode::kUnimplemented);
     EXPECT_THAT(std::string(error.message()), HasSubstr(c.name));
+  }
+}
+
+std::string WarningOfEnd(const std::string& bytes, size_t portion) {
+  FileEnd end;
+  for (size_t at = 0; at < bytes.size(); at += portion)
+    end.Pass(AsBytes(std::string_view(bytes).substr(at, portion)));
+  return end.Warning();
+}
+
+// Files of rows and of runs, the latter with and without a code of their end; `profile` is of
+// version 5.
+std::vector<std::pair<std::string, BmpFile>> FilesOfEveryEnd() {
+  std::vector<std::pair<std::string, BmpFile>> files;
+  for (const int header : {12, 16, 40, 52, 56, 64, 108, 124})
+    for (const int bits : {1, 4, 8, 24, 32})
+      for (const bool has_profile : {false, true}) {
+        if (has_profile && header != 124) continue;
+        BmpFile file{.header_bytes = header, .width = 5, .height = 3, .bits = bits};
+        file.palette.resize(bits <= 8 ? size_t{1} << bits : 0);
+        file.pixels = PackRows(file, [](int x, int y) { return (x + y) % 2; });
+        if (has_profile) file.profile = "a profile";
+        files.emplace_back(absl::StrCat(header, " bytes, ", bits, " bits, ", has_profile), file);
+      }
+  const std::pair<const char*, std::string> runs[] = {
+      {"a run a row", std::string("\5\1\0\0\5\1\0\0\5\1\0\0", 12)},
+      {"single pixels", std::string("\0\5\1\1\1\1\1\0\0\0\5\1\0\0\5\1\0\0", 18)},
+      {"a step", std::string("\5\1\0\2\0\3", 6)}};
+  for (const bool nibbles : {false, true})
+    for (const bool has_profile : {false, true})
+      for (const bool has_end : {false, true})
+        for (const auto& [name, codes] : runs) {
+          BmpFile file{.header_bytes = has_profile ? 124 : 40, .width = 5, .height = 3};
+          file.bits = nibbles ? 4 : 8;
+          file.compression = nibbles ? 2 : 1;
+          file.palette.resize(16);
+          file.pixels = codes;
+          if (nibbles && file.pixels.starts_with(std::string("\0\5", 2)))
+            file.pixels.replace(2, 6, std::string("\x11\x11\x10\0", 4));
+          if (has_end) file.pixels += std::string("\0\1", 2);
+          if (has_profile) file.profile = "a profile";
+          files.emplace_back(absl::StrCat(name, nibbles, has_profile, has_end), file);
+        }
+  return files;
+}
+
+TEST(BmpTest, BytesBehindTheImageAreNamed) {
+  for (const auto& [name, file] : FilesOfEveryEnd()) {
+    SCOPED_TRACE(name);
+    const std::string bytes = WriteBmp(file);
+    const auto decoded = test::Decode(bytes);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(decoded->metadata.icc_profile, file.profile);
+    for (const size_t portion : {1, 7, 100'000}) {
+      EXPECT_EQ(WarningOfEnd(bytes, portion), "");
+      for (const size_t count : {1, 2, 3})  // fills the file up to words
+        EXPECT_EQ(WarningOfEnd(bytes + std::string(count, '\0'), portion), "");
+      EXPECT_EQ(WarningOfEnd(bytes + "\1", portion), "behind the BMP's end 1 byte was left out");
+      EXPECT_EQ(WarningOfEnd(bytes + "\xfe\1" + std::string(5000, 'z'), portion),
+                "behind the BMP's end 5002 bytes were left out");
+      EXPECT_EQ(WarningOfEnd(bytes + std::string(4, '\0'), portion),
+                "behind the BMP's end 4 bytes were left out");
+      EXPECT_THAT(WarningOfEnd(bytes + bytes, portion), HasSubstr("(BMP begins there)"));
+    }
+    for (size_t cut = 0; cut < bytes.size(); ++cut)
+      EXPECT_EQ(WarningOfEnd(bytes.substr(0, cut), 3), "") << cut;
+  }
+}
+
+// Sides of any size, and places of any part.
+TEST(BmpTest, NoHeaderHurtsTheSearchForTheEnd) {
+  std::mt19937 random = test::FreshRandom();
+  const auto files = FilesOfEveryEnd();
+  for (int i = 0; i < 3000; ++i) {
+    std::string bytes = WriteBmp(files[random() % files.size()].second) + "behind";
+    for (int changes = test::RandomInt(random, 1, 4); changes > 0; --changes)
+      bytes[test::RandomInt(random, 2, std::min<int>(bytes.size(), 140) - 1)] =
+          static_cast<char>(random());
+    EXPECT_EQ(WarningOfEnd(bytes, 7), WarningOfEnd(bytes, bytes.size()));
   }
 }
 
