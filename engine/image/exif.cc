@@ -10,12 +10,13 @@
 #include "engine/image/memory_io.h"
 #include "engine/image/orientation.h"
 #include "engine/image/tiff_directory.h"
+#include "engine/image/xmp.h"
 
 namespace upscaled {
 namespace {
 
 constexpr size_t kTiffHeaderBytes = 8;
-constexpr size_t kEntryBytes = 12;
+constexpr size_t kEntryBytes = 12, kFractionBytes = 8;
 constexpr uint32_t kShortType = 3, kLongType = 4, kRationalType = 5;
 // Cameras write less than a hundred. A directory with more is not read, nor is it edited.
 constexpr size_t kMaxEntries = 1024;
@@ -38,6 +39,8 @@ enum Tag : uint32_t {
   kGpsDirectory = 0x8825,
   kPixelXDimension = 0xA002,
   kPixelYDimension = 0xA003,
+  kFocalPlaneXResolution = 0xA20E,
+  kFocalPlaneYResolution = 0xA20F,
 };
 
 // Bytes of a value by its type; 0: not defined.
@@ -217,6 +220,14 @@ class TiffEditor {
                      bytes_.begin() + at_b + 2);
   }
 
+  // The values of the first entries `a` and `b`, which may share one: each a fraction.
+  void MultiplyFractions(const TiffReader::Directory& directory, Tag a, double factor_a, Tag b,
+                         double factor_b) {
+    const size_t value_a = FractionOf(directory, a), value_b = FractionOf(directory, b);
+    if (value_a != 0) MultiplyFraction(value_a, factor_a);
+    if (value_b != 0 && value_b != value_a) MultiplyFraction(value_b, factor_b);
+  }
+
   // Moves the first directory, which is whole, behind all other bytes, and adds `density` to it.
   void MoveWithDensity(const TiffReader::Directory& first, const DensityEntries& density) {
     std::vector<std::pair<uint32_t, std::string>> entries;  // by tag
@@ -225,7 +236,6 @@ class TiffEditor {
       if (tag != kResolutionUnit)
         entries.emplace_back(tag, bytes_.substr(first.entry(i), kEntryBytes));
     }
-    constexpr size_t kFractionBytes = 8;
     if (bytes_.size() % 2 != 0) bytes_.push_back('\0');
     const size_t begin = bytes_.size();
     const size_t values = begin + 2 + (entries.size() + kAddedEntries) * kEntryBytes + 4;
@@ -266,6 +276,18 @@ class TiffEditor {
     for (size_t i = 0; i < directory.entries; ++i)
       if (reader().Load16(directory.entry(i)) == tag) return directory.entry(i);
     return 0;
+  }
+  // Where the value of the first entry `tag` stands; 0: it is no fraction of the file.
+  size_t FractionOf(const TiffReader::Directory& directory, Tag tag) const {
+    const size_t entry = EntryOf(directory, tag);
+    if (entry == 0 || reader().Load16(entry + 2) != kRationalType) return 0;
+    const size_t at = reader().Load32(entry + 8);
+    return at >= kTiffHeaderBytes && at + kFractionBytes <= bytes_.size() ? at : 0;
+  }
+  void MultiplyFraction(size_t at, double factor) {
+    const PositiveFraction product = Times({reader().Load32(at), reader().Load32(at + 4)}, factor);
+    Store(at, product.numerator, 4);
+    Store(at + 4, product.denominator, 4);
   }
   uint32_t ValueOf(const TiffReader::Directory& directory, Tag tag) const {
     const size_t entry = EntryOf(directory, tag);
@@ -361,9 +383,22 @@ bool StripExifLocation(std::string& exif) {
 void TurnDensity(Orientation orientation, ImageMetadata& metadata) {
   if (!SwapsSides(orientation)) return;
   if (metadata.density.has_value()) std::swap(metadata.density->x, metadata.density->y);
+  metadata.xmp = TurnXmpDensity(metadata.xmp);
   TiffEditor editor(metadata.exif);
-  if (editor.reader().IsTiff())
-    editor.Exchange(editor.reader().First(), kXResolution, kYResolution);
+  if (!editor.reader().IsTiff()) return;
+  const TiffReader::Directory first = editor.reader().First();
+  editor.Exchange(first, kXResolution, kYResolution);
+  editor.Exchange(editor.reader().Follow(first, kExifDirectory), kFocalPlaneXResolution,
+                  kFocalPlaneYResolution);
+}
+
+void ScaleSensorDensity(double factor_x, double factor_y, ImageMetadata& metadata) {
+  if (factor_x == 1 && factor_y == 1) return;
+  metadata.xmp = ScaleXmpSensorDensity(metadata.xmp, factor_x, factor_y);
+  TiffEditor editor(metadata.exif);
+  if (!editor.reader().IsTiff()) return;
+  editor.MultiplyFractions(editor.reader().Follow(editor.reader().First(), kExifDirectory),
+                           kFocalPlaneXResolution, factor_x, kFocalPlaneYResolution, factor_y);
 }
 
 bool SetExifDensity(const PixelDensity& density, std::string& exif) {

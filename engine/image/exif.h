@@ -32,8 +32,13 @@ bool CorrectExif(std::string& exif, Size size, bool keep_orientation);
 // Takes out the GPS directory, and the first directory's blocks of XMP and IPTC. False as above.
 bool StripExifLocation(std::string& exif);
 
-// Exchanges the resolutions of the two sides, in EXIF too, if `orientation` exchanges the sides.
+// Exchanges the resolutions of the two sides if `orientation` exchanges the sides: the density, and
+// in EXIF and XMP also those on the camera's sensor.
 void TurnDensity(Orientation orientation, ImageMetadata& metadata);
+
+// Multiplies the resolutions on the camera's sensor, in EXIF and XMP, as the sides of the image
+// are: readers tell the sensor's size by them and the image's.
+void ScaleSensorDensity(double factor_x, double factor_y, ImageMetadata& metadata);
 
 // Adds the density to a block without one. An empty `exif` becomes a block with nothing else.
 // False: `exif` states another density, or is damaged; then it stays.

@@ -66,8 +66,10 @@ class CanvasDecoder final : public ImageDecoder {
     RETURN_IF_ERROR(CheckRows(spec(), next_row_, rows.spec));
     RETURN_IF_ERROR(upright_ != nullptr ? upright_->ReadRows(rows) : rows_->ReadRows(rows));
     next_row_ += rows.height_px();
-    if (frame_ == frames_ && next_row_ == spec().height_px)
+    if (frame_ == frames_ && next_row_ == spec().height_px) {
       late_metadata_ = std::move(reader_->late_metadata);
+      TurnDensity(header().orientation, late_metadata_);
+    }
     return absl::OkStatus();
   }
 

@@ -40,8 +40,13 @@ class JxlReader final : public WholeImage {
         warns_of_frames_(limits.warns_of_frames),
         source_(std::move(source), cancellation) {}
 
-  // Metadata may stand behind the pixels, and results want them before.
-  absl::Status Start() { return DecodeNow(); }
+  // Metadata may stand behind the pixels, and results want them before. The library turns the image
+  // by `orientation`, and leaves EXIF and XMP as they are.
+  absl::Status Start(Orientation orientation) {
+    RETURN_IF_ERROR(DecodeNow());
+    TurnDensity(orientation, metadata);
+    return absl::OkStatus();
+  }
 
  private:
   absl::Status Decode(MutableImageView image) override;
@@ -298,8 +303,11 @@ absl::StatusOr<std::unique_ptr<ImageDecoder>> OpenJxlDecoder(std::unique_ptr<Rep
                                                              const ImageHeader& header,
                                                              const DecodeLimits& limits,
                                                              const Cancellation* cancellation) {
+  ASSIGN_OR_RETURN(const std::optional<JxlLayout> layout, ParseJxlLayout(source->prefix(), limits));
+  if (!layout.has_value())
+    return absl::InternalError("JPEG XL: the header was read from more bytes");
   auto reader = std::make_unique<JxlReader>(std::move(source), header.spec, limits, cancellation);
-  RETURN_IF_ERROR(reader->Start());
+  RETURN_IF_ERROR(reader->Start(layout->orientation));
   return MakeDecoder(header, std::move(reader));
 }
 

@@ -12,6 +12,7 @@
 #include "engine/image/codec_checks.h"
 #include "engine/image/codec_list.h"
 #include "engine/image/endian.h"
+#include "engine/image/orientation.h"
 
 namespace upscaled {
 namespace {
@@ -134,8 +135,8 @@ class JxlParser {
 
   absl::Status ParseMetadata() {
     if (const bool extra_fields = bits_.TakeBool(); extra_fields) {
-      const uint32_t orientation = bits_.Take(3) + 1;
-      if (orientation >= 5) std::swap(layout_.size.width, layout_.size.height);
+      layout_.orientation = static_cast<Orientation>(bits_.Take(3) + 1);
+      if (SwapsSides(layout_.orientation)) std::swap(layout_.size.width, layout_.size.height);
       if (bits_.TakeBool()) TakeSize();  // to show it in
       if (bits_.TakeBool()) SkipPreview();
       layout_.is_animation = bits_.TakeBool();

@@ -13,7 +13,8 @@
 namespace upscaled {
 
 struct JxlLayout {
-  Size size;  // upright
+  Size size;                                         // upright
+  Orientation orientation = Orientation::kIdentity;  // of what is stored
   int bits = 8;
   bool is_float = false, is_gray = false, has_alpha = false, is_animation = false;
   int extra_channels = 0;  // alpha among them

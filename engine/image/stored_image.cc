@@ -28,6 +28,7 @@ class Decoder final : public ImageDecoder {
     if (next_row_ < spec().height_px) return absl::OkStatus();
     warnings_ = stored_->warnings;
     late_metadata_ = stored_->late_metadata;
+    TurnDensity(header().orientation, late_metadata_);
     return absl::OkStatus();
   }
 

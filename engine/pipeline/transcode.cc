@@ -14,6 +14,7 @@
 #include "engine/base/string_view.h"
 #include "engine/image/convert.h"
 #include "engine/image/crop.h"
+#include "engine/image/exif.h"
 #include "engine/image/replay_source.h"
 #include "engine/pipeline/frame_upscaler.h"
 
@@ -207,6 +208,9 @@ class FrameRun {
   // The source's blocks as the result carries them. `earlier`: see MetadataForResult.
   ImageMetadata ResultMetadata(ImageMetadata metadata, bool too_late,
                                const ImageMetadata* earlier = nullptr) {
+    const Size enlarged = plan_.upscale.source.size();
+    ScaleSensorDensity(static_cast<double>(encoded().width_px) / enlarged.width,
+                       static_cast<double>(encoded().height_px) / enlarged.height, metadata);
     return MetadataForResult(std::move(metadata), plan_.encode.metadata, plan_.encode.format,
                              encoded(), too_late, stats_.warnings, earlier);
   }

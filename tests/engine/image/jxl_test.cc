@@ -13,6 +13,7 @@
 #include "tests/support/colour_profiles.h"
 #include "tests/support/odd_files.h"
 #include "tests/support/prefixes.h"
+#include "tests/support/resolution_exif.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled {
@@ -32,6 +33,7 @@ struct JxlFile {
   int spare_channels = 0;  // of depth, empty
   std::string alpha_name;
   JxlTransferFunction transfer = JXL_TRANSFER_FUNCTION_SRGB;
+  std::string exif, xmp;
 };
 
 // Lossless, straight from libjxl.
@@ -70,6 +72,16 @@ std::string WriteJxl(const JxlFile& file, ImageView view) {
   colours.transfer_function = file.transfer;
   if (file.transfer != JXL_TRANSFER_FUNCTION_SRGB) colours.primaries = JXL_PRIMARIES_2100;
   EXPECT_EQ(JxlEncoderSetColorEncoding(encoder, &colours), JXL_ENC_SUCCESS);
+  const std::pair<const char*, std::string> boxes[] = {
+      {"Exif", file.exif.empty() ? "" : std::string(4, '\0') + file.exif}, {"xml ", file.xmp}};
+  for (const auto& [type, content] : boxes) {
+    if (content.empty()) continue;
+    JxlEncoderUseBoxes(encoder);
+    EXPECT_EQ(JxlEncoderAddBox(encoder, type, reinterpret_cast<const uint8_t*>(content.data()),
+                               content.size(), JXL_FALSE),
+              JXL_ENC_SUCCESS);
+  }
+  JxlEncoderCloseBoxes(encoder);
   JxlEncoderFrameSettings* const settings = JxlEncoderFrameSettingsCreate(encoder, nullptr);
   JxlEncoderSetFrameLossless(settings, JXL_TRUE);
   JxlEncoderFrameSettingsSetOption(settings, JXL_ENC_FRAME_SETTING_EFFORT, 1);
@@ -254,6 +266,32 @@ TEST(JxlTest, CarriesMetadataAndColours) {
   const auto bytes = test::Encode(image.view(), {.format = ImageFormat::kJxl}, prefixed);
   ASSERT_TRUE(bytes.ok()) << bytes.status();
   EXPECT_EQ(test::Decode(*bytes)->metadata, metadata);
+}
+
+// The codestream turns the image, and what EXIF and XMP say of its sides turns with it.
+TEST(JxlTest, ResolutionsAreTurnedWithTheImage) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = test::PhotoImage({21, 13, 3, SampleType::kU8}, random);
+  const test::ExifResolutions values;
+  for (int orientation = 1; orientation <= 8; ++orientation)
+    for (const bool big_endian : {false, true}) {
+      const std::string file =
+          WriteJxl({.orientation = orientation,
+                    .boxed = true,
+                    .exif = test::ResolutionExif(values, orientation, big_endian),
+                    .xmp = "<x tiff:XResolution='300/1' tiff:YResolution='150/1'/>"},
+                   image.view());
+      const auto decoded = test::Decode(file);
+      ASSERT_TRUE(decoded.ok()) << decoded.status();
+      const bool swaps = orientation >= 5;
+      EXPECT_EQ(decoded->header.spec.width_px, swaps ? 13 : 21);
+      EXPECT_TRUE(test::ResolutionsIn(decoded->metadata.exif) ==
+                  (swaps ? test::Turned(values) : values))
+          << orientation;
+      EXPECT_EQ(decoded->metadata.xmp,
+                swaps ? "<x tiff:XResolution='150/1' tiff:YResolution='300/1'/>"
+                      : "<x tiff:XResolution='300/1' tiff:YResolution='150/1'/>");
+    }
 }
 
 TEST(JxlTest, BoxesThatAreLeftOutAreNamed) {

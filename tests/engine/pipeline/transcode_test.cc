@@ -19,6 +19,7 @@
 #include "tests/engine/pipeline/fakes.h"
 #include "tests/support/animations.h"
 #include "tests/support/fake_clock.h"
+#include "tests/support/resolution_exif.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled {
@@ -185,6 +186,47 @@ TEST_F(TranscodeTest, KeepsTheColourProfile) {
   const auto result = test::Decode(output_.bytes());
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->metadata.icc_profile, icc);
+}
+
+// The sensor stays as large as it was. The picture's own resolution is kept.
+TEST_F(TranscodeTest, ResolutionsOfTheSensorAreThoseOfTheResult) {
+  const Image image = test::PhotoImage({40, 30, 3, SampleType::kU8}, random_);
+  for (const int orientation : {1, 6}) {
+    const ImageMetadata metadata = {
+        .exif = test::ResolutionExif({}, orientation),
+        .xmp = "<x exif:FocalPlaneXResolution='7000/3' exif:FocalPlaneYResolution='2000/1'/>"};
+    const std::string source = *test::Encode(image.view(), Format(ImageFormat::kJpeg), metadata);
+    // A whole picture, and a part of it.
+    for (const bool whole : {true, false})
+      for (const ImageFormat format : {ImageFormat::kJpeg, ImageFormat::kPng, ImageFormat::kWebp}) {
+        MemorySource input(source);
+        output_.Take();
+        const auto stats =
+            Transcode(input, [&](const ImageHeader& header) -> absl::StatusOr<TranscodePlan> {
+              const Rect part = whole ? Rect{0, 0, header.spec.width_px, header.spec.height_px}
+                                      : Rect{4, 4, 20, 20};
+              ImageSpec spec = header.spec;
+              spec.width_px = part.width;
+              spec.height_px = part.height;
+              auto plan = PlanUpscale(spec, {2 * part.width, 2 * part.height}, {network_}, {});
+              if (!plan.ok()) return plan.status();
+              return PlanTranscode(header, part, *std::move(plan), Format(format));
+            });
+        ASSERT_TRUE(stats.ok()) << stats.status();
+        const auto result = test::Decode(output_.bytes());
+        ASSERT_TRUE(result.ok()) << result.status();
+        test::ExifResolutions expected;
+        expected.sensor_x[0] *= 2;
+        expected.sensor_y[0] *= 2;
+        const bool turned = orientation == 6;
+        EXPECT_TRUE(test::ResolutionsIn(result->metadata.exif) ==
+                    (turned ? test::Turned(expected) : expected));
+        EXPECT_THAT(result->metadata.xmp,
+                    HasSubstr(turned ? "XResolution='4000/1'" : "XResolution='14000/3'"));
+        EXPECT_THAT(result->metadata.xmp,
+                    HasSubstr(turned ? "YResolution='14000/3'" : "YResolution='4000/1'"));
+      }
+  }
 }
 
 TEST_F(TranscodeTest, DropsAProfileOfGrayFromColour) {
