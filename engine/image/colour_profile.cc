@@ -9,6 +9,7 @@
 #include <lcms2.h>
 #include <lcms2_plugin.h>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "engine/image/endian.h"
 #include "engine/image/memory_io.h"
@@ -141,7 +142,11 @@ bool ParseChromaticities(std::string_view chrm, Colours& colours) {
     points[i]->Y = 1;
     if (points[i]->x > 1 || points[i]->y > 1 || points[i]->y <= 0) return false;
   }
-  return true;
+  const cmsCIExyYTRIPLE& at = colours.primaries;
+  const double twice_area = (at.Green.x - at.Red.x) * (at.Blue.y - at.Red.y) -
+                            (at.Blue.x - at.Red.x) * (at.Green.y - at.Red.y);
+  constexpr double kMinArea = 1e-4;  // of sRGB's: 0.11
+  return std::abs(twice_area) >= 2 * kMinArea;
 }
 
 bool ParseGamma(std::string_view gama, Colours& colours) {
@@ -157,7 +162,7 @@ const std::string* Find(std::span<const ColourChunk> chunks, std::string_view ty
   return found == chunks.end() ? nullptr : &found->data;
 }
 
-Colours ColoursOf(std::span<const ColourChunk> chunks) {
+Colours ColoursOf(std::span<const ColourChunk> chunks, std::vector<std::string>& unusable) {
   Colours colours = {kD65, kBt709};
   if (Find(chunks, "sRGB") != nullptr) return colours;
   const std::string* const gama = Find(chunks, "gAMA");
@@ -166,6 +171,8 @@ Colours ColoursOf(std::span<const ColourChunk> chunks) {
   Colours with_chrm = colours;
   const bool has_chrm = chrm != nullptr && ParseChromaticities(*chrm, with_chrm);
   if (has_chrm) colours = with_chrm;
+  if (gama != nullptr && !has_gamma) unusable.emplace_back("gAMA");
+  if (chrm != nullptr && !has_chrm) unusable.emplace_back("cHRM");
   colours.is_srgb = !has_gamma && !has_chrm;
   return colours;
 }
@@ -204,9 +211,25 @@ void CmykToSrgb::Delete::operator()(void* transform) const {
   cmsDeleteContext(context);
 }
 
-std::string CmykWarning(const char* format, bool has_profile) {
+std::string_view SpaceOfProfile(std::string_view icc_profile) {
+  constexpr size_t kSpaceOffset = 16, kSignatureOffset = 36;
+  constexpr std::string_view kSignature = "acsp";
+  static_assert(kSignatureOffset + kSignature.size() == kIccHeadBytes);
+  if (icc_profile.size() < kIccHeadBytes ||
+      icc_profile.substr(kSignatureOffset, kSignature.size()) != kSignature)
+    return {};
+  const std::string_view space = icc_profile.substr(kSpaceOffset, 4);
+  return std::ranges::all_of(space, [](char c) { return absl::ascii_isprint(c); })
+             ? space
+             : std::string_view();
+}
+
+std::string CmykWarning(const char* format, bool has_profile, std::string_view profile_head) {
+  const bool is_other = !profile_head.empty() && SpaceOfProfile(profile_head) != "CMYK";
   return absl::StrCat(format, ": its CMYK colours are turned into sRGB ",
-                      has_profile ? "by its profile" : "without a profile, as browsers do");
+                      !has_profile ? "without a profile, as browsers do"
+                      : is_other   ? "as browsers do, without its profile, which describes no CMYK"
+                                   : "by its profile if that can be applied, else as browsers do");
 }
 
 std::unique_ptr<CmykToSrgb> CmykToSrgb::Create(std::string_view icc_profile, SampleType type) {
@@ -260,17 +283,29 @@ bool HasProfile(std::string_view cicp) {
   return ParseCicp(cicp, colours);
 }
 
-std::string ProfileOf(std::span<const ColourChunk> chunks, std::string_view icc_profile,
-                      bool gray) {
+bool AreChromaticities(std::string_view chrm) {
+  Colours colours = {kD65, kBt709};
+  return ParseChromaticities(chrm, colours);
+}
+
+std::string ProfileOf(std::span<const ColourChunk> chunks, std::string_view icc_profile, bool gray,
+                      std::vector<std::string>* unusable) {
+  std::vector<std::string> none;
+  if (unusable == nullptr) unusable = &none;
   Colours colours = {kD65, kBt709};
   const std::string* const cicp = Find(chunks, "cICP");
   if (cicp == nullptr || !ParseCicp(*cicp, colours)) {
     if (!icc_profile.empty()) return std::string(icc_profile);
-    colours = ColoursOf(chunks);
+    colours = ColoursOf(chunks, *unusable);
   }
   if (colours.is_srgb) return {};
   const Context context = MakeContext();
-  return context == nullptr ? std::string() : Serialize(MakeProfile(context.get(), colours, gray));
+  std::string profile =
+      context == nullptr ? "" : Serialize(MakeProfile(context.get(), colours, gray));
+  if (profile.empty())
+    for (const char* const type : {"cICP", "gAMA", "cHRM"})
+      if (Find(chunks, type) != nullptr) unusable->emplace_back(type);
+  return profile;
 }
 
 }  // namespace upscaled

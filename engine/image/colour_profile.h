@@ -7,13 +7,21 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/image/metadata.h"
 
 namespace upscaled {
 
-// The sentence about it for users, which `format` begins.
-std::string CmykWarning(const char* format, bool has_profile);
+// Bytes of a profile that name its colours.
+inline constexpr size_t kIccHeadBytes = 40;
+
+// The colours named in a profile's header, such as "RGB "; "" without such a header.
+std::string_view SpaceOfProfile(std::string_view icc_profile);
+
+// The sentence about CMYK for users, which `format` begins. `profile_head`: the profile's first
+// bytes; "" without a profile, or if they are not known.
+std::string CmykWarning(const char* format, bool has_profile, std::string_view profile_head);
 
 // Turns CMYK into sRGB by a profile of the file: relative colorimetric, as libvips and browsers do.
 class CmykToSrgb {
@@ -49,9 +57,15 @@ std::string_view HdrTransferOf(std::span<const ColourChunk> chunks);
 // narrow range, of logarithmic curves or of XYZ.
 bool HasProfile(std::string_view cicp);
 
+// Whether `chrm`, a cHRM chunk's bytes, states chromaticities of a white and of three primaries:
+// not beyond the diagram, and not on a line.
+bool AreChromaticities(std::string_view chrm);
+
 // A profile with the meaning of a PNG file's colour chunks, in the order of the PNG specification
 // (third edition, section 4.3): cICP, the file's own profile, sRGB, gAMA with cHRM. "" means sRGB.
-// `gray`: for an image of one colour channel.
-std::string ProfileOf(std::span<const ColourChunk> chunks, std::string_view icc_profile, bool gray);
+// `gray`: for an image of one colour channel. `unusable` (may be null) gets the types of chunks
+// that would count if their values had a meaning.
+std::string ProfileOf(std::span<const ColourChunk> chunks, std::string_view icc_profile, bool gray,
+                      std::vector<std::string>* unusable = nullptr);
 
 }  // namespace upscaled

@@ -188,8 +188,8 @@ absl::Status JpegReader::Start() {
   cmyk_row_.resize(size_t{4} * spec_.width_px);
   if (metadata.icc_profile.empty()) return absl::OkStatus();
   cmyk_to_srgb_ = CmykToSrgb::Create(metadata.icc_profile);
-  if (cmyk_to_srgb_ == nullptr)
-    warnings.push_back("the colour profile describes no CMYK and is left out");
+  if (cmyk_to_srgb_ == nullptr && SpaceOfProfile(metadata.icc_profile) == "CMYK")
+    warnings.push_back("JPEG: the colour profile of CMYK cannot be applied and is left out");
   metadata.icc_profile.clear();  // it does not describe the RGB that we give
   return absl::OkStatus();
 }

@@ -47,6 +47,7 @@ class ProfileParts {
     if (segments_++ == 0) count_ = count;
     is_wrong_ = is_wrong_ || count != count_ || number < 1 || number > count || seen_[number];
     seen_.set(number);
+    parts_[number] = part.subspan(kNumberBytes);
     has_bytes_ = has_bytes_ || part.size() > kNumberBytes;
     return true;
   }
@@ -54,11 +55,19 @@ class ProfileParts {
   bool empty() const { return segments_ == 0; }
   // Whether libjpeg puts a profile together from them.
   bool whole() const { return !empty() && !is_wrong_ && segments_ == count_ && has_bytes_; }
+  // The first bytes of a whole profile.
+  std::string Head() const {
+    std::string head;
+    for (int i = 1; i <= count_ && head.size() < kIccHeadBytes; ++i)
+      head.append(parts_[i].begin(), parts_[i].end());
+    return head.substr(0, kIccHeadBytes);
+  }
   // How many there are, and how many there should be.
   std::string Counts() const { return absl::StrCat(segments_, " of ", count_); }
 
  private:
   std::bitset<256> seen_;
+  std::array<std::span<const uint8_t>, 256> parts_;  // by number
   int segments_ = 0, count_ = 0;
   bool is_wrong_ = false, has_bytes_ = false;
 };
@@ -96,7 +105,10 @@ void ParseJpegExtra(uint8_t marker, std::span<const uint8_t> segment, JpegExtras
 // Sentences about the decoder's losses.
 std::vector<std::string> JpegWarnings(const JpegExtras& extras, int components) {
   std::vector<std::string> warnings;
-  if (components == 4) warnings.push_back(CmykWarning(kJpeg, extras.profile.whole()));
+  if (components == 4) {
+    const bool whole = extras.profile.whole();
+    warnings.push_back(CmykWarning(kJpeg, whole, whole ? extras.profile.Head() : ""));
+  }
   if (!extras.profile.empty() && !extras.profile.whole())
     warnings.push_back(absl::StrCat(
         "JPEG: the colour profile is left out: its parts are numbered wrongly or missing (",

@@ -32,19 +32,6 @@ constexpr size_t kMaxJpegExif = kMaxSegmentBytes - kExifBegin.size(),
                  kMaxJpegIptc = kMaxSegmentBytes - jpeg::kPhotoshopBegin.size() - 12,
                  kMaxJpegProfile = 255 * 65519;
 
-// The colours named in a profile's header, such as "RGB "; "": there is no such header.
-std::string_view ColourSpaceOf(std::string_view icc_profile) {
-  constexpr size_t kSpaceOffset = 16, kSignatureOffset = 36;
-  constexpr std::string_view kSignature = "acsp";
-  if (icc_profile.size() < kSignatureOffset + kSignature.size() ||
-      icc_profile.substr(kSignatureOffset, kSignature.size()) != kSignature)
-    return {};
-  const std::string_view space = icc_profile.substr(kSpaceOffset, 4);
-  return std::ranges::all_of(space, [](char c) { return absl::ascii_isprint(c); })
-             ? space
-             : std::string_view();
-}
-
 // The steps from a source's blocks to a result's, in order.
 class MetadataEditor {
  public:
@@ -100,7 +87,7 @@ class MetadataEditor {
   // A profile of other colours than the image's means nothing there. Browsers apply one of RGB to
   // gray, as R = G = B, except in PNG: it forbids this.
   void FitProfile() {
-    const std::string_view profile = metadata_.icc_profile, space = ColourSpaceOf(profile);
+    const std::string_view profile = metadata_.icc_profile, space = SpaceOfProfile(profile);
     if (profile.empty()) return;
     const absl::string_view samples = gray() ? "gray" : "RGB";
     const bool fits = gray() ? space == "GRAY" || (space == "RGB " && format_ != ImageFormat::kPng)
@@ -130,7 +117,12 @@ class MetadataEditor {
                     [](const ColourChunk& chunk) { return chunk.type != "cICP"; });
       return;
     }
-    metadata_.icc_profile = ProfileOf(metadata_.colour_chunks, metadata_.icc_profile, gray());
+    std::vector<std::string> unusable;
+    metadata_.icc_profile =
+        ProfileOf(metadata_.colour_chunks, metadata_.icc_profile, gray(), &unusable);
+    if (!unusable.empty())
+      warnings_.push_back(absl::StrCat("colours by ", absl::StrJoin(unusable, ", "),
+                                       " are left out: the values describe no colours"));
     metadata_.colour_chunks.clear();
   }
 

@@ -5,9 +5,11 @@
 #include <cmath>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/image/colour_profile.h"
 #include "engine/image/endian.h"
 
 namespace upscaled {
@@ -33,11 +35,10 @@ std::optional<ColourChunk> ChromaticitiesOf(const TiffFile& file, const TiffEntr
   ColourChunk chunk{.type = "cHRM", .data = {}};
   for (int i = 0; i < 8; ++i) {
     const double value = i < 2 ? file.Rational(white, i) : file.Rational(primaries, i - 2);
-    const bool is_y = i % 2 == 1;
-    if (value > 1 || (is_y && value <= 0)) return std::nullopt;
+    if (value < 0 || value > 1) return std::nullopt;
     chunk.data += InHundredThousandths(value);
   }
-  return chunk;
+  return AreChromaticities(chunk.data) ? std::optional(std::move(chunk)) : std::nullopt;
 }
 
 double SrgbLight(double sample) {

@@ -19,6 +19,7 @@
 #include "engine/image/codec_list.h"
 #include "engine/image/colour_profile.h"
 #include "engine/image/endian.h"
+#include "engine/image/file_end.h"
 #include "engine/image/iptc.h"
 #include "engine/image/memory_io.h"
 #include "engine/image/premultiplied.h"
@@ -190,6 +191,8 @@ class TiffReader final : public StoredImage {
   absl::Status DecodeCells(int x);
   absl::Status LackBand(const absl::Status& why);
   absl::Status CountPages();
+  // Counts the bytes that a file with one directory does not state.
+  absl::Status NameBytesBehind();
   absl::StatusOr<bool> ReadAt(uint64_t offset, std::span<uint8_t> dst);
   // Whether the directory at `offset` was found: `is_page` then, and where the next one is.
   absl::StatusOr<bool> ReadChained(const TiffFile& file, uint64_t offset, bool& is_page,
@@ -248,8 +251,8 @@ absl::Status TiffReader::Start(std::unique_ptr<ReplaySource> source,
   RETURN_IF_ERROR(ReadMetadata());
   if (layout_.colour == TiffColour::kCmyk) {
     cmyk_to_srgb_ = CmykToSrgb::Create(metadata.icc_profile, spec_.type);
-    if (cmyk_to_srgb_ == nullptr && !metadata.icc_profile.empty())
-      warnings.push_back("TIFF: the colour profile describes no CMYK and is left out");
+    if (cmyk_to_srgb_ == nullptr && SpaceOfProfile(metadata.icc_profile) == "CMYK")
+      warnings.push_back("TIFF: the colour profile of CMYK cannot be applied and is left out");
     metadata.icc_profile.clear();  // the result is in sRGB
   }
   pixels_ = std::make_unique<TiffPixels>(layout_, spec_, cmyk_to_srgb_.get());
@@ -374,7 +377,26 @@ absl::Status TiffReader::ReadRows(MutableImageView rows) {
     warnings.push_back(absl::StrCat("TIFF: ", missing_rows_, " of ", spec_.height_px,
                                     " rows are missing and ",
                                     spec_.has_alpha() ? "transparent" : "gray"));
-  return CountPages();
+  RETURN_IF_ERROR(CountPages());
+  return NameBytesBehind();
+}
+
+absl::Status TiffReader::NameBytesBehind() {
+  constexpr size_t kPieceBytes = size_t{16} << 10;
+  if (layout_.stated_end == 0) return absl::OkStatus();
+  BytesBehind behind;
+  const uint64_t held_end = std::min<uint64_t>(layout_.stated_end, file_.size());
+  behind.Pass(std::span(file_).subspan(held_end));
+  if (layout_.stated_end > file_.size())
+    RETURN_IF_ERROR(rest_->Skip(layout_.stated_end - file_.size()).status());
+  std::vector<uint8_t> piece(kPieceBytes);
+  while (true) {
+    ASSIGN_OR_RETURN(const size_t count, rest_->Read(piece));
+    if (count == 0) break;
+    behind.Pass(std::span(piece).first(count));
+  }
+  if (!behind.is_padding()) warnings.push_back(behind.Warning("TIFF"));
+  return absl::OkStatus();
 }
 
 // false: the bytes were passed already, or the file has no more.

@@ -83,6 +83,7 @@ class TiffParser {
     }
     layout_.header_end = needed_end_;
     layout_.file_end = std::max(layout_.file_end, needed_end_);
+    layout_.stated_end = has_further_directories_ ? 0 : StatedEnd();
     return std::move(layout_);
   }
 
@@ -121,6 +122,8 @@ class TiffParser {
     if (!whole) return false;
     directory_ = file_.Read(at);
     layout_.next_directory = directory_.next;
+    has_further_directories_ =
+        directory_.next != 0 || directory_.Find(kTiffSubDirectories) != nullptr;
     return true;
   }
 
@@ -393,6 +396,8 @@ class TiffParser {
           IsTiffColour(entry.tag))
         RETURN_IF_ERROR(AddMetadata(entry.offset, entry.bytes));
     }
+    if (layout_.colour == TiffColour::kCmyk && layout_.icc.bytes > 0)
+      RETURN_IF_ERROR(ReadProfileHead());
     for (const uint16_t tag : {kTiffExifDirectory, kTiffGpsDirectory}) {
       ASSIGN_OR_RETURN(const uint64_t offset, One(tag, 0));
       if (offset > 0) RETURN_IF_ERROR(AddDirectory(offset, /*depth=*/0));
@@ -402,6 +407,24 @@ class TiffParser {
                          static_cast<int64_t>(layout_.metadata_bytes),
                          absl::StrCat(kTiff, ": its metadata have ", layout_.metadata_bytes,
                                       " bytes; the limit is ", limits_.max_metadata_bytes));
+    return absl::OkStatus();
+  }
+
+  // Large values of private tags, too, are the image's.
+  uint64_t StatedEnd() const {
+    uint64_t end = layout_.file_end;
+    for (const TiffEntry& entry : directory_.entries)
+      if (entry.bytes <= UINT64_MAX - entry.offset) end = std::max(end, entry.offset + entry.bytes);
+    return end;
+  }
+
+  // Whether a profile is of CMYK.
+  absl::Status ReadProfileHead() {
+    const uint64_t bytes = std::min<uint64_t>(layout_.icc.bytes, kIccHeadBytes);
+    ASSIGN_OR_RETURN(const bool held, Optional(layout_.icc.offset, bytes));
+    if (held)
+      layout_.profile_head.assign(reinterpret_cast<const char*>(&file_.bytes()[layout_.icc.offset]),
+                                  bytes);
     return absl::OkStatus();
   }
 
@@ -437,7 +460,7 @@ class TiffParser {
   const bool is_whole_;
   TiffDirectory directory_;
   TiffLayout layout_;
-  bool needs_more_ = false;
+  bool needs_more_ = false, has_further_directories_ = false;
   uint64_t needed_end_ = TiffFile::kHeaderBytes;
 };
 
@@ -485,7 +508,7 @@ absl::StatusOr<std::optional<ImageHeader>> ParseTiffHeader(std::span<const uint8
        : layout->compression == kTiffZstd ? kZstdBytes
                                           : 0);
   if (layout->colour == TiffColour::kCmyk) {
-    header.warnings.push_back(CmykWarning(kTiff, layout->icc.bytes > 0));
+    header.warnings.push_back(CmykWarning(kTiff, layout->icc.bytes > 0, layout->profile_head));
     header.decoder_bytes += CmykToSrgb::kBytes + 3 * layout->icc.bytes;
   }
   if (header.orientation != Orientation::kIdentity)

@@ -37,9 +37,11 @@ struct TiffLayout {
   std::optional<PixelDensity> density;
   std::vector<uint16_t> palette;  // all red, all green, all blue
   TiffBlock icc, xmp, iptc, photoshop;
+  std::string profile_head;  // the profile's first bytes, of CMYK
   uint64_t directory = 0, next_directory = 0;
   uint64_t header_end = 0;      // of the bytes that the layout was read from
   uint64_t file_end = 0;        // of the first image and its metadata
+  uint64_t stated_end = 0;      // of all that the directories state; 0: there are further ones
   uint64_t metadata_bytes = 0;  // of profile, XMP, IPTC and EXIF
   uint64_t largest_cell = 0;    // the bytes that it takes in the file
   std::vector<std::string> warnings;

@@ -18,7 +18,9 @@ namespace {
 
 using test::JpegColor;
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr Size kJpegSizes[] = {{1, 1}, {8, 9}, {17, 3}, {71, 50}};
 
@@ -97,6 +99,55 @@ std::string ReplaceAdobeMarker(std::string bytes, std::string_view segment) {
   return bytes.replace(at, kMarkerBytes, segment);
 }
 
+// Broken ones by their header are of CMYK. Parts of profiles may be of any size.
+TEST(JpegTest, ProfilesOfCmykAreToldOnceAndTruly) {
+  std::mt19937 random = test::FreshRandom();
+  const std::string whole = test::CmykProfile();
+  std::string no_table = whole;
+  for (const char* const tag : {"A2B0", "A2B1", "A2B2"})
+    if (const size_t at = no_table.find(tag); at != no_table.npos) no_table.replace(at, 4, "xxxx");
+  const std::string sentence = "JPEG: its CMYK colours are turned into sRGB ",
+                    other =
+                        sentence + "as browsers do, without its profile, which describes no CMYK",
+                    by_it = sentence + "by its profile if that can be applied, else as browsers do";
+  struct Case {
+    std::string profile, header;
+    bool is_broken;
+  };
+  const Case cases[] = {{"", sentence + "without a profile, as browsers do", false},
+                        {whole, by_it, false},
+                        {no_table, by_it, true},
+                        {whole.substr(0, 60), by_it, true},
+                        {test::SrgbProfile(), other, false},
+                        {test::TestProfile(true, 200), other, false},
+                        {"no profile", other, false}};
+  const Image source = Photo({20, 10}, 4, random);
+  for (const Case& c : cases)
+    for (const size_t part_bytes : {size_t{7}, size_t{65519}}) {
+      SCOPED_TRACE(::testing::Message() << c.profile.size() << ' ' << part_bytes);
+      if (c.profile.size() / part_bytes >= 255) continue;
+      std::string bytes = test::WriteJpeg({.color = JpegColor::kCmyk}, source.view());
+      std::string parts;
+      const size_t count = (c.profile.size() + part_bytes - 1) / part_bytes;
+      for (size_t i = 0; i < count; ++i) {
+        const std::string part = c.profile.substr(i * part_bytes, part_bytes);
+        const size_t length = 2 + 12 + 2 + part.size();
+        parts += std::string("\xff\xe2") + static_cast<char>(length >> 8) +
+                 static_cast<char>(length) + std::string("ICC_PROFILE\0", 12) +
+                 static_cast<char>(i + 1) + static_cast<char>(count) + part;
+      }
+      const auto decoded = test::Decode(bytes.insert(2, parts));
+      ASSERT_TRUE(decoded.ok()) << decoded.status();
+      EXPECT_THAT(decoded->header.warnings, ElementsAre(c.header));
+      EXPECT_EQ(decoded->warnings.size(), c.is_broken ? 1u : 0u);
+      if (c.is_broken) {
+        EXPECT_EQ(decoded->warnings[0],
+                  "JPEG: the colour profile of CMYK cannot be applied and is left out");
+      }
+      EXPECT_EQ(decoded->metadata.icc_profile, "");
+    }
+}
+
 // 255 is no ink, whether an Adobe marker says so or not: as all viewers take it.
 TEST(JpegTest, ConvertsCmykToRgb) {
   std::mt19937 random = test::FreshRandom();
@@ -127,7 +178,10 @@ TEST(JpegTest, ConvertsCmykToRgb) {
         ASSERT_TRUE(decoded.ok()) << decoded.status();
         EXPECT_EQ(decoded->header.spec, (ImageSpec{size.width, size.height, 3, SampleType::kU8}));
         EXPECT_EQ(decoded->metadata.icc_profile, "");  // it describes no CMYK
-        EXPECT_THAT(decoded->warnings, Contains(HasSubstr("the colour profile describes no CMYK")));
+        EXPECT_THAT(decoded->header.warnings,
+                    Contains("JPEG: its CMYK colours are turned into sRGB as browsers do, without "
+                             "its profile, which describes no CMYK"));
+        EXPECT_THAT(decoded->warnings, IsEmpty());
         Image expected(decoded->header.spec);
         for (int y = 0; y < size.height; ++y)
           for (int x = 0; x < size.width; ++x)
@@ -338,7 +392,7 @@ TEST(JpegTest, ProfilesOfWrongPartsAreNamed) {
       }
       if (channels == 4) {
         EXPECT_THAT(decoded->header.warnings,
-                    Contains(HasSubstr(c.is_read ? "by its profile" : "without a profile")));
+                    Contains(HasSubstr(c.is_read ? "without its profile" : "without a profile")));
       }
     }
     std::string bytes = plain;

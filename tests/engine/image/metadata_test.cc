@@ -20,6 +20,7 @@
 #include "engine/image/metadata.h"
 #include "tests/support/colour_profiles.h"
 #include "tests/support/odd_files.h"
+#include "tests/support/resolution_exif.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled {
@@ -598,6 +599,133 @@ TEST(MetadataPolicyTest, LowResolutionsAreKept) {
   }
 }
 
+TEST(ResolutionTest, IsTurnedWithTheImage) {
+  const test::ExifResolutions values;
+  const std::string xmp =
+      "<x tiff:XResolution='300/1' tiff:YResolution=\"150/1\"><exif:FocalPlaneXResolution>7000/3"
+      "</exif:FocalPlaneXResolution><exif:FocalPlaneYResolution>2000/1"
+      "</exif:FocalPlaneYResolution></x>";
+  const std::string turned_xmp =
+      "<x tiff:XResolution='150/1' tiff:YResolution=\"300/1\"><exif:FocalPlaneXResolution>2000/1"
+      "</exif:FocalPlaneXResolution><exif:FocalPlaneYResolution>7000/3"
+      "</exif:FocalPlaneYResolution></x>";
+  const std::string one_side = "<x tiff:XResolution='300/1' exif:FocalPlaneYResolution='9.5'/>";
+  for (int orientation = 1; orientation <= 8; ++orientation)
+    for (const bool big_endian : {false, true}) {
+      const bool swaps = orientation >= 5;
+      ImageMetadata metadata = {.exif = test::ResolutionExif(values, 0, big_endian), .xmp = xmp};
+      metadata.density = PixelDensity{PixelDensity::Unit::kInch, 300, 150};
+      TurnDensity(static_cast<Orientation>(orientation), metadata);
+      EXPECT_EQ(metadata.density->x, swaps ? 150u : 300u);
+      EXPECT_TRUE(test::ResolutionsIn(metadata.exif) == (swaps ? test::Turned(values) : values));
+      EXPECT_EQ(metadata.xmp, swaps ? turned_xmp : xmp);
+      metadata = {.xmp = one_side};
+      TurnDensity(static_cast<Orientation>(orientation), metadata);
+      EXPECT_EQ(metadata.xmp, one_side);
+    }
+}
+
+// EXIF turns the pictures of these formats.
+TEST(ResolutionTest, OfAFileIsOfItsUprightPicture) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = test::PhotoImage({40, 30, 3, SampleType::kU8}, random);
+  const test::ExifResolutions values;
+  for (const ImageFormat format : WrittenFormats()) {
+    if (OrientsItself(format)) continue;
+    for (int orientation = 1; orientation <= 8; ++orientation)
+      for (const bool big_endian : {false, true}) {
+        SCOPED_TRACE(::testing::Message() << FormatName(format) << orientation << big_endian);
+        ImageMetadata metadata = {.exif = test::ResolutionExif(values, orientation, big_endian),
+                                  .xmp = "<x tiff:XResolution='300/1' tiff:YResolution='150/1'/>"};
+        if (Holds(format, Block::kDensity))
+          metadata.density = PixelDensity{
+              format == ImageFormat::kPng ? PixelDensity::Unit::kMetre : PixelDensity::Unit::kInch,
+              300, 150};
+        const auto decoded =
+            test::Decode(*test::Encode(image.view(), {.format = format}, metadata));
+        ASSERT_TRUE(decoded.ok()) << decoded.status();
+        const bool swaps = orientation >= 5;
+        EXPECT_EQ(decoded->header.spec.width_px, swaps ? 30 : 40);
+        EXPECT_TRUE(test::ResolutionsIn(decoded->metadata.exif) ==
+                    (swaps ? test::Turned(values) : values));
+        EXPECT_EQ(decoded->metadata.xmp,
+                  swaps ? "<x tiff:XResolution='150/1' tiff:YResolution='300/1'/>" : metadata.xmp);
+        if (Holds(format, Block::kDensity)) {
+          EXPECT_EQ(decoded->metadata.density->x, swaps ? 150u : 300u);
+          EXPECT_EQ(decoded->metadata.density->y, swaps ? 300u : 150u);
+        }
+      }
+  }
+}
+
+TEST(ResolutionTest, OfBlocksBehindThePixelsIsTurned) {
+  std::mt19937 random = test::FreshRandom();
+  const Image image = test::PhotoImage({8, 6, 3, SampleType::kU8}, random);
+  for (const int orientation : {1, 6}) {
+    std::string png =
+        *test::Encode(image.view(), {}, {.exif = test::ResolutionExif({}, orientation)});
+    const std::string head("XML:com.adobe.xmp\0\0\0\0\0", 22);
+    png.insert(png.size() - 12,
+               test::PngChunk("iTXt", head + "<x tiff:XResolution='3' tiff:YResolution='2/1'/>"));
+    const auto decoded = test::Decode(png);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(decoded->late_metadata.xmp, orientation == 6
+                                              ? "<x tiff:XResolution='2/1' tiff:YResolution='3'/>"
+                                              : "<x tiff:XResolution='3' tiff:YResolution='2/1'/>");
+  }
+}
+
+TEST(ResolutionTest, OfTheSensorGrowsWithTheImage) {
+  using Fraction = std::array<uint32_t, 2>;
+  struct Case {
+    Fraction before;
+    double factor;
+    Fraction after;
+    std::string text, after_text;
+  };
+  const Case cases[] = {
+      {{7000, 3}, 2, {14000, 3}, "7000/3", "14000/3"},
+      {{7000, 3}, 1, {7000, 3}, "7000/3", "7000/3"},
+      {{7000, 3}, 0.5, {3500, 3}, "7000/3", "3500/3"},
+      {{1, 3}, 1.5, {500000, 1000000}, "1/3", "500000/1000000"},
+      {{5, 1}, 1.5, {7500000, 1000000}, "5", "7500000/1000000"},
+      {{4'000'000'000, 1000}, 2, {8'000'000, 1}, "4000000000/1000", "8000000/1"},
+      {{4'000'000'000, 1}, 2, {4'000'000'000, 1}, "4000000000/1", "4000000000/1"},
+      {{0, 0}, 2, {0, 0}, "0/0", "0/0"},
+      {{5, 0}, 2, {5, 0}, "", ""},
+      {{5, 1}, 2, {10, 1}, "5.5", "5.5"},
+  };
+  for (const Case& c : cases)
+    for (const bool big_endian : {false, true}) {
+      SCOPED_TRACE(::testing::Message() << c.before[0] << '/' << c.before[1] << ' ' << c.factor);
+      const auto xmp = [&](const std::string& text) {
+        return absl::StrCat("<x exif:FocalPlaneXResolution='", text,
+                            "'><exif:FocalPlaneYResolution>", text,
+                            "</exif:FocalPlaneYResolution></x>");
+      };
+      test::ExifResolutions values;
+      values.sensor_x = values.sensor_y = c.before;
+      ImageMetadata metadata = {.exif = test::ResolutionExif(values, 0, big_endian),
+                                .xmp = xmp(c.text)};
+      ScaleSensorDensity(c.factor, c.factor, metadata);
+      values.sensor_x = values.sensor_y = c.after;
+      EXPECT_TRUE(test::ResolutionsIn(metadata.exif) == values);
+      EXPECT_EQ(metadata.xmp, xmp(c.after_text));
+    }
+  // Each side by its own factor. Two entries may share a value.
+  ImageMetadata metadata = {.exif = test::ResolutionExif({})};
+  ScaleSensorDensity(2, 3, metadata);
+  EXPECT_EQ(test::ResolutionsIn(metadata.exif).sensor_x, (Fraction{14000, 3}));
+  EXPECT_EQ(test::ResolutionsIn(metadata.exif).sensor_y, (Fraction{6000, 1}));
+  std::string shared = test::ResolutionExif({});
+  const size_t details = 8 + 2 + 4 * 12 + 4, value = 8;
+  shared.replace(details + 2 + 12 + value, 4, shared.substr(details + 2 + value, 4));
+  metadata = {.exif = shared};
+  ScaleSensorDensity(2, 2, metadata);
+  EXPECT_EQ(test::ResolutionsIn(metadata.exif).sensor_x, (Fraction{14000, 3}));
+  EXPECT_EQ(test::ResolutionsIn(metadata.exif).sensor_y, (Fraction{14000, 3}));
+}
+
 // Any change of any byte: nothing outside the block is touched (a sanitizer looks), in no time.
 TEST(HostileExifTest, IsEditedSafely) {
   std::mt19937 random = test::FreshRandom();
@@ -612,8 +740,12 @@ TEST(HostileExifTest, IsEditedSafely) {
     (void)StripExifLocation(exif);
     (void)CorrectExif(exif, {80, 60}, false);
     EXPECT_LE(exif.size(), before);
+    if (i % 4 < 2) exif = test::ResolutionExif({}, 0, i % 2 == 0) + exif;
+    if (i % 4 < 2)
+      exif[test::RandomInt(random, 0, 139)] = static_cast<char>(test::RandomInt(random, 0, 255));
     ImageMetadata metadata = {.exif = exif};
     TurnDensity(Orientation::kRotate90, metadata);
+    ScaleSensorDensity(2, 1.7, metadata);
     EXPECT_EQ(metadata.exif.size(), exif.size());
     (void)SetExifDensity({PixelDensity::Unit::kInch, 300, 200}, exif);
   }
@@ -734,6 +866,51 @@ TEST(MetadataPolicyTest, ColoursThatAreLostAreNamed) {
                       MetadataPolicy::kKeep, format, {4, 4, 3, SampleType::kU8}, false, warnings);
     EXPECT_EQ(warnings.size(), format == kPng ? 0u : 2u);
   }
+}
+
+// Chunks that would count, and that no profile can state. PNG carries them as they are.
+TEST(MetadataPolicyTest, ColourChunksWithoutAMeaningAreNamed) {
+  const auto chrm = [](std::array<uint32_t, 8> values) {
+    std::string bytes;
+    for (const uint32_t value : values)
+      for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift);
+    return ColourChunk{"cHRM", bytes};
+  };
+  const ColourChunk point = chrm({31270, 32900, 30000, 30000, 30000, 30000, 30000, 30000}),
+                    line = chrm({31270, 32900, 10000, 20000, 20000, 30000, 40000, 50000}),
+                    below = chrm({31270, 32900, 64000, 33000, 30000, 60000, 15000, 0}),
+                    far = chrm({31270, 32900, 640000, 33000, 30000, 60000, 15000, 6000}),
+                    good = chrm({31270, 32900, 64000, 33000, 21000, 71000, 15000, 6000}),
+                    power = {"gAMA", std::string("\0\1\x86\xa0", 4)},
+                    no_power = {"gAMA", std::string(4, '\0')},
+                    srgb = {"sRGB", std::string(1, '\0')}, p3 = {"cICP", {12, 13, 0, 1}};
+  struct Case {
+    std::vector<ColourChunk> chunks;
+    std::string lost;
+  };
+  const Case cases[] = {{{point}, "cHRM"},          {{line}, "cHRM"},
+                        {{below}, "cHRM"},          {{far}, "cHRM"},
+                        {{power, line}, "cHRM"},    {{no_power}, "gAMA"},
+                        {{no_power, good}, "gAMA"}, {{no_power, point}, "gAMA, cHRM"},
+                        {{power, good}, ""},        {{srgb, no_power, line}, ""},
+                        {{p3, no_power, line}, ""}};
+  using enum ImageFormat;
+  for (const Case& c : cases)
+    for (const ImageFormat format : {kPng, kJpeg, kWebp, kTiff, kJxl, kAvif}) {
+      std::vector<std::string> warnings;
+      const ImageMetadata result =
+          MetadataForResult({.colour_chunks = c.chunks}, MetadataPolicy::kKeep, format,
+                            {4, 4, 3, SampleType::kU8}, false, warnings);
+      if (format == kPng || c.lost.empty()) {
+        EXPECT_THAT(warnings, IsEmpty()) << FormatName(format);
+      } else {
+        EXPECT_THAT(warnings, ElementsAre("colours by " + c.lost +
+                                          " are left out: the values describe no colours"));
+      }
+      if (format == kPng) {
+        EXPECT_EQ(result.colour_chunks, c.chunks);
+      }
+    }
 }
 
 TEST(MetadataPolicyTest, EveryOtherOrientationOfPngStays) {

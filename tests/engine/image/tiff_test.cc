@@ -19,6 +19,7 @@
 #include "tests/support/colour_profiles.h"
 #include "tests/support/odd_files.h"
 #include "tests/support/prefixes.h"
+#include "tests/support/resolution_exif.h"
 #include "tests/support/test_image.h"
 
 namespace upscaled {
@@ -380,9 +381,11 @@ TEST(TiffTest, TurnsCmykIntoSrgb) {
     };
     const auto of_profile = test::Decode(WriteTiff(odd, samples));
     ASSERT_TRUE(of_profile.ok()) << of_profile.status();
-    EXPECT_THAT(of_profile->header.warnings, ElementsAre(HasSubstr("by its profile")));
-    EXPECT_THAT(of_profile->warnings,
-                ElementsAre("TIFF: the colour profile describes no CMYK and is left out"));
+    EXPECT_THAT(of_profile->header.warnings,
+                ElementsAre("TIFF: its CMYK colours are turned into sRGB as browsers do, without "
+                            "its profile, which describes no CMYK"));
+    EXPECT_THAT(of_profile->warnings, IsEmpty());
+    EXPECT_TRUE(test::SameImages(of_profile->image.view(), decoded->image.view()));
     for (int y = 0; y < kind.size.height; ++y)
       for (int i = 0; i < 3 * kind.size.width; ++i) {
         const uint16_t* const inks =
@@ -393,6 +396,46 @@ TEST(TiffTest, TurnsCmykIntoSrgb) {
         ASSERT_NEAR(actual, expected, 0.51);
       }
   }
+}
+
+TEST(TiffTest, ProfilesOfCmykAreToldOnceAndTruly) {
+  std::mt19937 random = test::FreshRandom();
+  const std::string whole = test::CmykProfile();
+  std::string no_table = whole;
+  for (const char* const tag : {"A2B0", "A2B1", "A2B2"})
+    if (const size_t at = no_table.find(tag); at != no_table.npos) no_table.replace(at, 4, "xxxx");
+  const std::string sentence = "TIFF: its CMYK colours are turned into sRGB ",
+                    other =
+                        sentence + "as browsers do, without its profile, which describes no CMYK",
+                    by_it = sentence + "by its profile if that can be applied, else as browsers do";
+  struct Case {
+    std::string profile, header;
+    bool is_broken;
+  };
+  const Case cases[] = {{whole, by_it, false},
+                        {no_table, by_it, true},
+                        {whole.substr(0, 60), by_it, true},
+                        {test::SrgbProfile(), other, false},
+                        {test::TestProfile(true, 200), other, false},
+                        {"no profile", other, false}};
+  for (const Case& c : cases)
+    for (const int bits : {8, 16}) {
+      SCOPED_TRACE(::testing::Message() << c.profile.size() << ' ' << bits);
+      TiffKind kind = {.bits = bits, .samples = 4, .photometric = PHOTOMETRIC_SEPARATED};
+      kind.set = [&c](TIFF* tiff) {
+        TIFFSetField(tiff, TIFFTAG_ICCPROFILE, static_cast<uint32_t>(c.profile.size()),
+                     c.profile.data());
+      };
+      const auto decoded = test::Decode(WriteTiff(kind, RandomSamples(kind, random)));
+      ASSERT_TRUE(decoded.ok()) << decoded.status();
+      EXPECT_THAT(decoded->header.warnings, ElementsAre(c.header));
+      EXPECT_EQ(decoded->warnings.size(), c.is_broken ? 1u : 0u);
+      if (c.is_broken) {
+        EXPECT_EQ(decoded->warnings[0],
+                  "TIFF: the colour profile of CMYK cannot be applied and is left out");
+      }
+      EXPECT_EQ(decoded->metadata.icc_profile, "");
+    }
 }
 
 TEST(TiffTest, TurnsImagesUpright) {
@@ -429,6 +472,59 @@ TEST(TiffTest, PagesBehindTheFirstAreCounted) {
         (*decoder)->warnings(),
         ElementsAre("TIFF: it has 4 pages: the first is computed, the others are left out"));
   }
+}
+
+TEST(TiffTest, ResolutionsAreTurnedWithTheImage) {
+  std::mt19937 random = test::FreshRandom();
+  for (const char* const mode : {"wl", "wb", "wl8"})
+    for (int orientation = 1; orientation <= 8; ++orientation) {
+      TiffKind kind = {.mode = mode, .size = {13, 7}};
+      kind.set = [orientation](TIFF* tiff) {
+        TIFFSetField(tiff, TIFFTAG_ORIENTATION, orientation);
+        TIFFSetField(tiff, TIFFTAG_XRESOLUTION, 300.0);
+        TIFFSetField(tiff, TIFFTAG_YRESOLUTION, 150.0);
+        TIFFSetField(tiff, TIFFTAG_MAKE, "Maker");
+      };
+      const auto decoded = test::Decode(WriteTiff(kind, RandomSamples(kind, random)));
+      ASSERT_TRUE(decoded.ok()) << decoded.status();
+      const bool swaps = orientation >= 5;
+      EXPECT_EQ(decoded->metadata.density->x, swaps ? 150u : 300u);
+      const test::ExifResolutions found = test::ResolutionsIn(decoded->metadata.exif);
+      EXPECT_EQ(double{1} * found.x[0] / found.x[1], swaps ? 150 : 300) << mode << orientation;
+      EXPECT_EQ(double{1} * found.y[0] / found.y[1], swaps ? 300 : 150) << mode << orientation;
+    }
+}
+
+TEST(TiffTest, BytesBehindTheImageAreNamed) {
+  std::mt19937 random = test::FreshRandom();
+  const auto warnings = [&](const std::string& bytes, size_t piece) {
+    test::SlowSource source(bytes, piece);
+    const auto decoder = OpenImageDecoder(source, {});
+    EXPECT_TRUE(decoder.ok()) << decoder.status();
+    const auto image = test::ReadAllInPortions(**decoder, random);
+    EXPECT_TRUE(image.ok()) << image.status();
+    return (*decoder)->warnings();
+  };
+  for (const char* const mode : {"wl", "wb", "wl8", "wb8"})
+    for (const bool tiled : {false, true})
+      for (const uint16_t compression : {COMPRESSION_NONE, COMPRESSION_LZW}) {
+        TiffKind kind = {.mode = mode, .compression = compression};
+        if (tiled) kind.tile = {16, 16};
+        kind.set = [](TIFF* tiff) {
+          TIFFSetField(tiff, TIFFTAG_IMAGEDESCRIPTION, "a description");
+          TIFFSetField(tiff, TIFFTAG_XRESOLUTION, 72.5);
+        };
+        const std::string bytes = WriteTiff(kind, RandomSamples(kind, random));
+        for (const size_t piece : {size_t{5}, size_t{1} << 20}) {
+          SCOPED_TRACE(::testing::Message() << mode << tiled << compression << ' ' << piece);
+          for (const size_t padding : {0, 1, 3})
+            EXPECT_THAT(warnings(bytes + std::string(padding, '\0'), piece), IsEmpty());
+          EXPECT_THAT(warnings(bytes + "x", piece),
+                      ElementsAre(HasSubstr("behind the TIFF's end 1 byte was left out")));
+          EXPECT_THAT(warnings(bytes + test::PngOf(4, 4) + std::string(50'000, 'x'), piece),
+                      ElementsAre(HasSubstr("bytes were left out (PNG begins there)")));
+        }
+      }
 }
 
 TEST(TiffTest, KeepsAllSamplesOfEveryResult) {
@@ -552,6 +648,8 @@ TEST(TiffTest, OtherColoursByTagsAreNamed) {
   static constexpr float kWhite[] = {0.3127F, 0.3290F};
   static constexpr float kPrimaries[] = {0.64F, 0.33F, 0.21F, 0.71F, 0.15F, 0.06F};
   static constexpr float kNoPrimaries[] = {0.64F, 0.33F, 0.21F, 0.71F, 0.15F, 0};
+  static constexpr float kOnePoint[] = {0.3F, 0.3F, 0.3F, 0.3F, 0.3F, 0.3F};
+  static constexpr float kLine[] = {0.1F, 0.2F, 0.2F, 0.3F, 0.4F, 0.5F};
   struct Case {
     std::function<void(TIFF*)> set;
     std::string left_out;  // "": nothing
@@ -568,6 +666,16 @@ TEST(TiffTest, OtherColoursByTagsAreNamed) {
       {[](TIFF* tiff) {
          TIFFSetField(tiff, TIFFTAG_WHITEPOINT, kWhite);
          TIFFSetField(tiff, TIFFTAG_PRIMARYCHROMATICITIES, kNoPrimaries);
+       },
+       "WhitePoint, PrimaryChromaticities"},
+      {[](TIFF* tiff) {
+         TIFFSetField(tiff, TIFFTAG_WHITEPOINT, kWhite);
+         TIFFSetField(tiff, TIFFTAG_PRIMARYCHROMATICITIES, kOnePoint);
+       },
+       "WhitePoint, PrimaryChromaticities"},
+      {[](TIFF* tiff) {
+         TIFFSetField(tiff, TIFFTAG_WHITEPOINT, kWhite);
+         TIFFSetField(tiff, TIFFTAG_PRIMARYCHROMATICITIES, kLine);
        },
        "WhitePoint, PrimaryChromaticities"},
       {set_transfer(srgb, srgb), ""},
