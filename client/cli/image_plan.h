@@ -51,9 +51,9 @@ absl::StatusOr<ImagePlan> PlanImages(const std::string& input, const std::string
 absl::Status CheckDistinct(const std::vector<ImageJob>& jobs);
 
 // The plan of several inputs, patterns among them. Each goes into the folder `output` by the rules
-// above. Files that are no images are left out, and a missing input becomes a failed file. One input
-// is as above. INVALID_ARGUMENT also when two of them would share a result's name; NOT_FOUND if
-// there is no image at all.
+// above. Files that are no images are left out, and a missing input becomes a failed file. One
+// input is as above. INVALID_ARGUMENT also when two of them would share a result's name; NOT_FOUND
+// if there is no image at all.
 absl::StatusOr<ImagePlan> PlanInputs(const std::vector<std::string>& inputs,
                                      const std::string& output, v1::ImageFormat format);
 

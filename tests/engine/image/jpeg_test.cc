@@ -132,9 +132,11 @@ TEST(JpegTest, ProfilesOfCmykAreToldOnceAndTruly) {
       for (size_t i = 0; i < count; ++i) {
         const std::string part = c.profile.substr(i * part_bytes, part_bytes);
         const size_t length = 2 + 12 + 2 + part.size();
-        parts += std::string("\xff\xe2") + static_cast<char>(length >> 8) +
-                 static_cast<char>(length) + std::string("ICC_PROFILE\0", 12) +
-                 static_cast<char>(i + 1) + static_cast<char>(count) + part;
+        const char head[] = {'\xff', '\xe2', static_cast<char>(length >> 8),
+                             static_cast<char>(length)};
+        const char number[] = {static_cast<char>(i + 1), static_cast<char>(count)};
+        parts.append(head, sizeof head).append("ICC_PROFILE\0", 12);
+        parts.append(number, sizeof number).append(part);
       }
       const auto decoded = test::Decode(bytes.insert(2, parts));
       ASSERT_TRUE(decoded.ok()) << decoded.status();
