@@ -4,6 +4,9 @@
 The command, the Python client and, if Node is here, the JavaScript client sign; the server takes what they signed, and
 nothing else.
 """
+import base64
+import hashlib
+import hmac
 import http.client
 import http.server
 import json
@@ -99,6 +102,13 @@ class SignedUrlTest(unittest.TestCase):
 
     def sign(self, source: str = "", **options) -> str:
         return sign_url(self.server.url, source or self.source, **{"key": self.line, "format": "png", **options})
+
+    def sign_by_hand(self, query: str) -> str:
+        """Clients sign no such query."""
+        key_id, _, secret = self.line.partition(":")
+        target = f"/v1/upscale?{query}&key={key_id}"
+        digest = hmac.digest(secret.encode(), target.encode(), hashlib.sha256)
+        return f"{target}&sig={base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
 
     def refuse(self, target: str, status: int, reason: str, signature: str = "", **more) -> dict:
         got, fields, body = self.server.call(target, **more)
@@ -206,11 +216,15 @@ class SignedUrlTest(unittest.TestCase):
         self.refuse(target, 400, "INVALID_OPTION", method="GET", body=IMAGE)  # an image beside the URL
         for source in (self.origin + "/private/a.png", "http://127.0.0.1:1/a.png"):
             self.refuse(self.sign(source), 403, "SOURCE_REFUSED")
-        self.refuse(self.sign("file:///etc/passwd"), 400, "INVALID_OPTION")
+        for source in ("file:///etc/passwd", self.origin + "/public/my cat.png", self.origin + "/public/\u00e9.png"):
+            self.assertRaisesRegex(ValueError, "percent-encoded", self.sign, source)
+            told = subprocess.run([UPSCALE, "sign", source, "--server", self.server.url], capture_output=True, text=True, check=False,
+                                  env={**os.environ, "UPSCALE_URL_KEY": self.line})
+            self.assertEqual((told.returncode, told.stdout), (1, ""), told.stderr)
+            self.refuse(self.sign_by_hand("url=" + urllib.parse.quote(source, safe="")), 400, "INVALID_OPTION")
         self.refuse(self.sign(scale=99), 400, "INVALID_OPTION")
         self.refuse(self.sign(sig="x"), 400, "INVALID_OPTION")
-        nothing = urllib.parse.urlsplit(sign_url(self.server.url, "", key=self.line, scale=2))
-        self.assertIn("url is missing", self.refuse(f"{nothing.path}?{nothing.query}", 400, "INVALID_OPTION")["detail"])
+        self.assertIn("url is missing", self.refuse(self.sign_by_hand("url=&scale=2"), 400, "INVALID_OPTION")["detail"])
 
     def test_signed_calls_are_logged_with_their_key(self) -> None:
         self.assertEqual(self.server.call(self.sign(scale=2))[0], 200)
