@@ -200,7 +200,7 @@ TEST(OpenApiTest, EveryMethodOfUpscaleHasTheFaultsOfAll) {
   for (const auto& [status, response] : upscale["post"]["responses"].items()) {
     if (status < "400") continue;
     EXPECT_TRUE(upscale["get"]["responses"].contains(status)) << status;
-    EXPECT_EQ(upscale["head"]["responses"].contains(status), status != "412") << status;
+    EXPECT_TRUE(upscale["head"]["responses"].contains(status)) << status;
   }
 }
 
