@@ -90,4 +90,8 @@ bool IsDeviceFault(const absl::Status& status) {
   }
 }
 
+bool IsLoadFault(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+}
+
 }  // namespace upscaled::server

@@ -75,4 +75,8 @@ int64_t PlanMemory(const DeviceList& devices, const Network& network, Precision 
 // memory.
 bool IsDeviceFault(const absl::Status& status);
 
+// The same for an error of a load: the device is not there, or does not answer. INTERNAL may also
+// concern the model's files.
+bool IsLoadFault(const absl::Status& status);
+
 }  // namespace upscaled::server

@@ -73,9 +73,7 @@ absl::StatusOr<DeviceChooser::Choice> DeviceChooser::Load(std::span<const ModelP
                       quarantine_.Report(device, fault);
                     });
   if (cancellation != nullptr) RETURN_IF_ERROR(cancellation->status());
-  if (absl::IsUnavailable(executables.status()) || absl::IsDeadlineExceeded(executables.status())) {
-    return quarantine_.NoDeviceError();
-  }
+  if (IsLoadFault(executables.status())) return quarantine_.NoDeviceError();
   RETURN_IF_ERROR(executables.status());
   const int64_t cost = CostFor(*executables, pixels);
   const std::vector<absl::Duration> times = TimesFor(cost);

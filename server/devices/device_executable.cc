@@ -91,10 +91,7 @@ absl::StatusOr<DeviceExecutables> LoadOnDevices(
     if (cancellation != nullptr) RETURN_IF_ERROR(cancellation->status());
     if (!loaded.ok()) {
       refusal.Update(loaded.status());
-      // INTERNAL may also concern the model's files.
-      if (absl::IsUnavailable(loaded.status()) || absl::IsDeadlineExceeded(loaded.status())) {
-        on_fault(*device, loaded.status());
-      }
+      if (IsLoadFault(loaded.status())) on_fault(*device, loaded.status());
       continue;
     }
     for (size_t i = 0; i < passes.size(); ++i) {
