@@ -98,10 +98,11 @@ DeviceEnumeration EnumerateDevices() {
       continue;
     }
     PluginDevices found = (*loaded)->enumerate();
+    const std::string build = BuildIdOf(*loaded);
     for (PluginDevice& device : found.devices) {
       (device.is_cpu ? slower : enumeration.devices)
           .push_back({std::move(device.name), std::move(device.description),
-                      std::move(device.unproven_kernels), BuildIdOf(*loaded)});
+                      std::move(device.unproven_kernels), build});
     }
     for (const std::string& note : found.notes) {
       enumeration.notes.push_back(absl::StrCat(plugin.name, ": ", note));

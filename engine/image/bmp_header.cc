@@ -88,14 +88,15 @@ absl::Status ParseCompression(uint32_t compression, std::span<const uint8_t> hea
 void ParseColourSpace(std::span<const uint8_t> header, BmpLayout& layout) {
   if (header.size() < kV4Bytes) return;
   const uint32_t space = LoadLe32(&header[56]);
-  if (space == kEmbeddedSpace && header.size() >= kV5Bytes) {
-    layout.profile_offset = kBmpFileHeaderBytes + uint64_t{LoadLe32(&header[112])};
-    layout.profile_bytes = LoadLe32(&header[116]);
+  if ((space == kEmbeddedSpace || space == kLinkedSpace) && header.size() >= kV5Bytes) {
+    const uint64_t offset = kBmpFileHeaderBytes + uint64_t{LoadLe32(&header[112])};
+    const uint64_t bytes = LoadLe32(&header[116]);
+    layout.profile_end = offset + bytes;
+    if (space == kEmbeddedSpace) {
+      layout.profile_offset = offset;
+      layout.profile_bytes = bytes;
+    }
   }
-  const bool has_bytes = space == kEmbeddedSpace || space == kLinkedSpace;
-  if (has_bytes && header.size() >= kV5Bytes)
-    layout.profile_end =
-        kBmpFileHeaderBytes + uint64_t{LoadLe32(&header[112])} + LoadLe32(&header[116]);
   const auto* const gamma = &header[96];
   layout.has_other_profile =
       space == kLinkedSpace || (space == kCalibratedSpace &&

@@ -82,9 +82,10 @@ constexpr int kGatedLayers = 18;  // of networks with gates
 constexpr ProofCase kSmall = {
     .in_channels = 16, .out_channels = 8, .adds = true, .image = {9, 7}, .tiles = 2};
 
-// `beside`: it does so only if this kernel may serve, too.
+// `partner`: it does so only if this kernel may serve, too.
 absl::StatusOr<ProofResult> Prove(const Deeds& deeds, const std::string& kernel = "new",
-                                  const ProofCase& proof = kSmall, const std::string& beside = "") {
+                                  const ProofCase& proof = kSmall,
+                                  const std::string& partner = "") {
   const ProofBackend create =
       [&](const BackendOptions& options) -> absl::StatusOr<std::unique_ptr<Backend>> {
     auto backend = CreateReferenceBackend({});
@@ -95,7 +96,7 @@ absl::StatusOr<ProofResult> Prove(const Deeds& deeds, const std::string& kernel 
              std::ranges::find(options.proven_kernels, name) != options.proven_kernels.end();
     };
     return std::make_unique<StubBackend>(*std::move(backend),
-                                         serves(kernel) && serves(beside) ? deeds : Deeds{});
+                                         serves(kernel) && serves(partner) ? deeds : Deeds{});
   };
   return ProveKernel(create, kernel, proof);
 }
